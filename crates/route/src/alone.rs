@@ -3,9 +3,10 @@
 //! Always true: what is read here does the same whatever the session has set, and no function that somebody made can stand in its place.
 //! Not here: calls among other things, whose effect is asked for (`configured`, `classify`).
 
-use crate::classify::{Act, NAMES_MAX};
+use crate::act::{Act, NAMES_MAX};
+use crate::knowledge::Knowledge;
 use crate::setting;
-use crate::touch::{Knowledge, Touches};
+use crate::touch::Touches;
 use crate::words::Words;
 
 /// A SELECT whose targets are nothing but calls of PostgreSQL's own functions with literals, whose effect is certain: `set_config` that sets for

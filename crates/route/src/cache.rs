@@ -5,11 +5,13 @@
 
 use std::rc::Rc;
 
+use crate::act::Act;
 use crate::class::Class;
-use crate::classify::{Act, INSERT, SELECT, classify, plain_verb};
+use crate::classify::{INSERT, SELECT, classify, plain_verb};
+use crate::knowledge::Knowledge;
 use crate::lexer::Dialect;
 use crate::numbers::Numbers;
-use crate::touch::{Knowledge, Touches};
+use crate::touch::Touches;
 
 /// The classes of texts, each in the one place that its hash gives it: a text that comes often is there, and what comes once
 /// takes no longer than to be read.
@@ -112,7 +114,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::touch::Source;
+    use crate::knowledge::Source;
 
     #[test]
     fn a_text_that_was_read_is_not_read_again() {

@@ -3,7 +3,7 @@
 //! Always true: what has no room in it may be anything.
 //! Not here: how it is read from the text (`classify`).
 
-use crate::classify::{Act, Control, all_touched};
+use crate::act::{Act, Control, all_touched, names_bytes};
 use crate::lexer::{Dialect, Token};
 use crate::mentions::Mentions;
 use crate::numbers::Numbers;
@@ -89,10 +89,6 @@ impl Class {
         let names = mentions.into_names();
         Self { mentions: names.into_iter().collect(), shape: shape(text, tokens.iter().copied()), ..self }
     }
-}
-
-pub(crate) fn names_bytes(names: &[Box<str>]) -> usize {
-    names.iter().map(|name| size_of_val(name) + name.len()).sum()
 }
 
 /// So many settings are kept that a text mentions.

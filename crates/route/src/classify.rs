@@ -6,94 +6,24 @@
 
 use std::cell::OnceCell;
 
+use crate::act::{Act, Control, NAMES_MAX, all_touched};
 use crate::alone::calls_alone;
 use crate::body::is_dark;
 use crate::builtin::{known_name, matters, may_matter, unlocks};
-use crate::class::{ACTS_BYTES_MAX, Class, names_bytes};
+use crate::class::{ACTS_BYTES_MAX, Class};
 use crate::configured::{Configured, LocalCalls};
+use crate::knowledge::Knowledge;
 use crate::lexer::{Dialect, Kind, Lexer, Token};
-use crate::lock::{LockCall, locks_alone};
+use crate::lock::locks_alone;
 use crate::makings::{MAKERS, is_behaviour, makes_behaviour, makings_of};
 use crate::meaning;
 use crate::notify::{PG_NOTIFY, may_notify};
 use crate::numbers::{self, Numbers};
-use crate::prepare::{explained, named, prepared};
-use crate::setting::{self, Change, Meaning};
+use crate::prepare::{explained, is_query, named, prepared};
+use crate::setting::{self, Meaning};
 use crate::split::Split;
-use crate::touch::{Knowledge, Touches};
+use crate::touch::Touches;
 use crate::words::{Name, Words};
-
-/// What one statement does.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Act {
-    /// It begins, ends, or divides a transaction.
-    Transaction(Control),
-    /// It changes these settings for the rest of the session.
-    Set(Box<[Change]>),
-    /// `RESET ALL`.
-    ResetAll,
-    /// `DISCARD ALL`.
-    DiscardAll,
-    /// `PREPARE name AS ...`, and what its statement touches when it is executed.
-    Prepare {
-        /// Its name.
-        name: Box<str>,
-        /// What the statement touches.
-        touches: Touches,
-        /// The statement by which any server has it, too, if it is the only one of its text and can be had elsewhere
-        /// ([`crate::prepared`]).
-        sql: Option<Box<str>>,
-    },
-    /// `DEALLOCATE name`, or of all.
-    Deallocate {
-        /// Which; `None` for all.
-        name: Option<Box<str>>,
-    },
-    /// `EXECUTE name`.
-    Execute {
-        /// Whose.
-        name: Box<str>,
-    },
-    /// `UNLISTEN name`, or of all.
-    Unlisten {
-        /// Of which channel; `None` for all.
-        channel: Option<Box<str>>,
-    },
-    /// `SELECT pg_advisory_lock(1)` and the like, alone.
-    Lock(LockCall),
-    /// Anything else.
-    Other {
-        /// What it may touch.
-        touches: Touches,
-        /// What it may only let go of, and has no effect on who holds nothing of the kind.
-        releases: Touches,
-        /// The settings that it may change, where it touches `SETTINGS`.
-        names: Box<[Box<str>]>,
-    },
-}
-
-/// A word on transactions.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Control {
-    /// `BEGIN`, `START TRANSACTION`.
-    Begin,
-    /// `COMMIT`, `END`, `PREPARE TRANSACTION`; with `AND CHAIN` another one begins at once.
-    Commit {
-        /// Whether another one begins at once.
-        chain: bool,
-    },
-    /// `ROLLBACK`, `ABORT`.
-    Rollback {
-        /// Whether another one begins at once.
-        chain: bool,
-    },
-    /// `SAVEPOINT name`.
-    Savepoint(Box<str>),
-    /// `RELEASE name`.
-    Release(Box<str>),
-    /// `ROLLBACK TO name`.
-    RollbackTo(Box<str>),
-}
 
 /// Reads a text. Without knowledge of the database's functions every call may touch anything.
 #[must_use]
@@ -140,10 +70,6 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         return class.with_mentions(text, tokens, dialect);
     }
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
-}
-
-pub(crate) fn all_touched(acts: &[Act]) -> Touches {
-    acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches())
 }
 
 /// What a statement takes hold of for its session. One that only lets go, as drivers do when they tidy up, takes nothing.
@@ -217,87 +143,8 @@ pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -
     is_plain.then_some(verb)
 }
 
-impl Act {
-    /// What it may touch.
-    #[must_use]
-    pub fn touches(&self) -> Touches {
-        match self {
-            Self::Transaction(_) => Touches::NOTHING,
-            Self::Set(_) => Touches::SETTINGS,
-            Self::ResetAll => Touches::ANY_SETTING,
-            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
-            Self::Prepare { .. } => Touches::STATEMENTS,
-            // What the statement does is known to who has seen it prepared.
-            Self::Execute { .. } | Self::Deallocate { .. } => Touches::STATEMENTS,
-            Self::Unlisten { .. } => Touches::CHANNELS,
-            Self::Lock(_) => Touches::LOCKS,
-            Self::Other { touches, releases, .. } => *touches | *releases,
-        }
-    }
-
-    /// How many bytes it has.
-    pub(crate) fn bytes(&self) -> usize {
-        let more = match self {
-            Self::Set(changes) => changes.iter().map(Change::bytes).sum(),
-            Self::Prepare { name, sql, .. } => name.len() + sql.as_ref().map_or(0, |sql| sql.len()),
-            Self::Execute { name } | Self::Deallocate { name: Some(name) } | Self::Unlisten { channel: Some(name) } => {
-                name.len()
-            }
-            Self::Transaction(Control::Savepoint(name) | Control::Release(name) | Control::RollbackTo(name)) => {
-                name.len()
-            }
-            Self::Other { names, .. } => names_bytes(names),
-            Self::Transaction(_) | Self::ResetAll | Self::DiscardAll | Self::Lock(_) => 0,
-            Self::Deallocate { name: None } | Self::Unlisten { channel: None } => 0,
-        };
-        size_of::<Self>() + more
-    }
-
-    /// Nobody has read all names of settings that it may change.
-    pub(crate) fn untell(&mut self) {
-        if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
-            && touches.has(Touches::ANY_SETTING)
-        {
-            *touches |= Touches::UNTOLD;
-        }
-    }
-
-    /// Whether it is of any interest to what a session has, when its effect is certain.
-    #[must_use]
-    pub fn has_effect(&self) -> bool {
-        matches!(
-            self,
-            Self::Set(_) | Self::ResetAll | Self::DiscardAll | Self::Prepare { .. } | Self::Deallocate { .. }
-        )
-    }
-
-    fn nothing() -> Self {
-        Self::other(Touches::NOTHING)
-    }
-
-    pub(crate) fn other(touches: Touches) -> Self {
-        Self::Other { touches, releases: Touches::NOTHING, names: Box::default() }
-    }
-
-    pub(crate) fn releasing(releases: Touches) -> Self {
-        Self::Other { touches: Touches::NOTHING, releases, names: Box::default() }
-    }
-
-    /// The same, and more of it.
-    fn with(self, more: Touches, let_go: Touches) -> Self {
-        match self {
-            Self::Other { touches, releases, names } => {
-                Self::Other { touches: touches | more, releases: releases | let_go, names }
-            }
-            act => act,
-        }
-    }
-}
-
 /// So many statements of a text are told one by one. Scripts have more, and are sent once.
 const ACTS_MAX: usize = 256;
-/// So many settings of one statement are kept by their names.
-pub(crate) const NAMES_MAX: usize = 256;
 /// The longest text of a PREPARE that is read from a server, and so the longest that is carried to others.
 const CARRIED_BYTES_MAX: usize = 20_000;
 
@@ -573,20 +420,12 @@ fn control(words: Words<'_>) -> Act {
     control.map_or(Act::other(Touches::ANYTHING), Act::Transaction)
 }
 
-/// Whether a statement reads or writes tables: what can be prepared, and explained.
-pub(crate) fn is_query(words: &Words<'_>) -> bool {
-    words.is_symbol(0, b"(") || words.is_one_of(0, &QUERIES)
-}
-
 /// What statements begin with that do nothing but read or write tables.
 const PLAIN_VERBS: [&[u8]; 4] = [SELECT, INSERT, b"update", b"delete"];
 /// The one of them that only reads.
 pub(crate) const SELECT: &[u8] = b"select";
 /// The one of them that makes rows.
 pub(crate) const INSERT: &[u8] = b"insert";
-
-/// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
-const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
 
 #[cfg(test)]
 #[path = "classify_tests.rs"]

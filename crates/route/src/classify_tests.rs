@@ -1,8 +1,8 @@
 //! What is read in single statements. What PostgreSQL's own parser reads in them is asked by `make oracle`.
 
 use super::*;
+use crate::knowledge::Source;
 use crate::setting::{Certain, Value};
-use crate::touch::Source;
 
 /// What makes functions touches this.
 const MADE: Touches = Touches::FUNCTIONS.with(Touches::MAKINGS);

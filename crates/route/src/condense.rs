@@ -41,7 +41,8 @@ const STRING_BYTES_MAX: usize = 256;
 mod tests {
     use super::*;
     use crate::classify::classify;
-    use crate::touch::{Knowledge, Touches};
+    use crate::knowledge::Knowledge;
+    use crate::touch::Touches;
 
     /// A text as it comes in pieces of this size.
     fn told(text: &str, size: usize, dialect: Dialect) -> Vec<u8> {

@@ -2,14 +2,16 @@
 //!
 //! Always true: of a function no more is kept than its name and whom it mentions, and all of that within bounds; a text is read when it
 //! comes, so that what is left for the end is as much as there are functions and mentions.
-//! Not here: what one text does (`body`), what is known in the end (`touch`).
+//! Not here: how a statement is read (`classify`), what is known in the end (`knowledge`).
 
-use crate::body;
+use crate::body::is_dark;
 use crate::callers::{Mentioned, Names, key};
+use crate::classify::calls;
+use crate::knowledge::{Functions, Knowledge, Silent, Source, Unread};
 use crate::lexer::{Dialect, Lexer, Token};
 use crate::lock;
+use crate::meaning::sets_locally;
 use crate::mentions::Mentions;
-use crate::touch::{Functions, Knowledge, Silent, Source, Unread};
 use crate::words::Words;
 
 /// What has been told so far: first the names of all functions, then each with its text.
@@ -150,6 +152,17 @@ impl Reading {
     }
 }
 
+impl Knowledge {
+    /// What these functions do. A server tells of its functions one by one: [`Reading`].
+    pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
+        let sources: Vec<Source<'a>> = sources.take(FUNCTIONS_MAX + 1).collect();
+        let mut reading = Reading::default();
+        sources.iter().for_each(|source| reading.name(source.name));
+        sources.into_iter().for_each(|source| reading.add(source));
+        reading.end()
+    }
+}
+
 impl Texts {
     fn of(names: Names) -> Self {
         let none = vec![false; names.len()];
@@ -171,7 +184,7 @@ impl Texts {
         tokens.extend(Lexer::new(text, dialect));
         let words = Words::new(text, &tokens, dialect.encoding);
         mentions.read(&words, dialect);
-        self.suspects[own] |= !source.is_readable || body::touches(&words, dialect);
+        self.suspects[own] |= !source.is_readable || touches(&words, dialect);
         self.notifiers[own] |= names_one_of(&words, &NOTIFY);
         self.writers[own] |= names_one_of(&words, &WRITE);
         self.mentioned.add(own, self.names.mentioned(&words))
@@ -201,6 +214,11 @@ impl Texts {
             false => Silent::Nothing,
         }
     }
+}
+
+/// Whether a text of SQL or PL/pgSQL touches the session.
+fn touches(words: &Words<'_>, dialect: Dialect) -> bool {
+    is_dark(words) || sets_locally(words) || !calls(*words, dialect).is_nothing()
 }
 
 /// Whether one of these keywords or names stands in a text.
@@ -236,3 +254,43 @@ const NAMES_MAX: usize = FUNCTIONS_MAX + 16;
 const NAMES_BYTES_MAX: usize = 64 * NAMES_MAX;
 /// So many functions may be made while others are told.
 const STRANGERS_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lexer::{Lexer, Token};
+
+    fn touches(text: &str) -> bool {
+        let tokens: Vec<Token> = Lexer::new(text.as_bytes(), Dialect::default()).collect();
+        let dialect = Dialect::default();
+        super::touches(&Words::new(text.as_bytes(), &tokens, dialect.encoding), dialect)
+    }
+
+    #[test]
+    fn what_only_reads_and_writes_tables_touches_nothing() {
+        assert!(!touches("BEGIN UPDATE t SET a = 1; IF FOUND THEN RETURN 1; END IF; END"));
+        assert!(!touches("SELECT count(*) FROM t WHERE temp > 1"));
+        assert!(!touches("BEGIN PERFORM set_config('a.b', 'c', true); PERFORM pg_advisory_xact_lock(1); END"));
+        assert!(!touches("BEGIN RAISE NOTICE 'set a = b; execute'; END"));
+    }
+
+    #[test]
+    fn what_touches_the_session_is_found() {
+        for text in [
+            "BEGIN SET search_path = a; END",
+            "BEGIN -- now\n SET search_path = a; END",
+            "BEGIN IF x THEN RESET ALL; END IF; END",
+            "BEGIN <<label>> SET a.b = 1; END",
+            "BEGIN EXECUTE format('x %s', y); END",
+            "BEGIN RETURN QUERY EXECUTE q; END",
+            "BEGIN CREATE TEMP TABLE t (a int); END",
+            "BEGIN PERFORM pg_advisory_lock(1); END",
+            "SELECT set_config('app.tenant', $1, false)",
+            "SELECT 1; SET a.b = 1",
+            "BEGIN INSERT INTO pg_temp.t VALUES (1); END",
+            "BEGIN 'never ended",
+        ] {
+            assert!(touches(text), "{text}");
+        }
+    }
+}

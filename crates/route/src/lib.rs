@@ -4,6 +4,7 @@
 //! those that would be found anew.
 //! Not here: what follows from it for a client and its server (`protocol`).
 
+mod act;
 mod alone;
 mod body;
 mod builtin;
@@ -15,6 +16,7 @@ pub mod classify;
 mod condense;
 mod configured;
 mod functions;
+mod knowledge;
 pub mod lexer;
 mod listens;
 mod lock;
@@ -30,12 +32,14 @@ mod split;
 pub mod touch;
 mod words;
 
+pub use act::{Act, Control};
 pub use cache::Cache;
 pub use claim::{Claim, Purpose};
 pub use class::Class;
-pub use classify::{Act, Control, classify, parameters};
+pub use classify::{classify, parameters};
 pub use condense::condense;
 pub use functions::{FUNCTIONS_MAX, Reading, TEXTS_BYTES_MAX};
+pub use knowledge::{Knowledge, Source, Unread};
 pub use lexer::{Dialect, Encoding};
 pub use listens::{Listens, listens};
 pub use lock::{LockCall, LockKey};
@@ -44,4 +48,4 @@ pub use numbers::Numbers;
 pub use prepare::{deallocated, prepared};
 pub use setting::{Certain, Change, Value};
 pub use shape::{may_lock, shape_of};
-pub use touch::{Knowledge, Source, Touches, Unread};
+pub use touch::Touches;

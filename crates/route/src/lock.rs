@@ -5,8 +5,8 @@
 
 use std::fmt::{Display, Formatter};
 
+use crate::knowledge::Knowledge;
 use crate::lexer::Kind;
-use crate::touch::Knowledge;
 use crate::words::Words;
 
 /// The key of an advisory lock.

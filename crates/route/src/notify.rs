@@ -3,7 +3,7 @@
 //! Always true: a statement that notifies is among them, as far as functions in languages that are read do it.
 //! Not here: what functions do (`touch`), who waits for the notifications (`worker::notify::own_news`).
 
-use crate::touch::Knowledge;
+use crate::knowledge::Knowledge;
 use crate::words::{NAME_BYTES_MAX, Words};
 
 /// Whether a statement may notify. Without knowledge of the database's functions every call may.
@@ -51,7 +51,7 @@ const UNTOLD: [&str; 4] = ["notify", "execute", "do", "explain"];
 
 #[cfg(test)]
 mod tests {
-    use crate::touch::Source;
+    use crate::knowledge::Source;
     use crate::{Dialect, Knowledge, classify};
 
     fn notifies(text: &str, knowledge: &Knowledge) -> bool {

@@ -4,7 +4,6 @@
 //! in reading it.
 //! Not here: what such a statement may touch (`classify`).
 
-use crate::classify::is_query;
 use crate::lexer::{Dialect, Kind, Token};
 use crate::split::Split;
 use crate::words::Words;
@@ -97,10 +96,18 @@ pub(crate) fn explained(words: &Words<'_>) -> usize {
     at
 }
 
+/// Whether a statement reads or writes tables: what can be prepared, and explained.
+pub(crate) fn is_query(words: &Words<'_>) -> bool {
+    words.is_symbol(0, b"(") || words.is_one_of(0, &QUERIES)
+}
+
 const DEALLOCATE: &[u8] = b"deallocate";
 
 /// Words for a time that is looked up when they are read (`datetktbl` in `utils/adt/datetime.c`).
 const TIMES: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+/// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
+const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
 
 #[cfg(test)]
 mod tests {

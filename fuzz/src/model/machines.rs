@@ -3,13 +3,15 @@
 //! Always true: neither statements nor settings follow clients here, so that every byte that goes out is one that came in, or ours.
 //! Not here: what may come out (`pair`).
 
-use std::ops::Range;
-
 use base::{Key, Time};
-use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then, ToClient, ToServer};
-use protocol::prepared::{Bytes, Library};
+use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then};
+use protocol::prepared::Library;
 use protocol::state::{Learned, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
+use sink::Sink;
+
+#[path = "../../../crates/protocol/tests/pair/sink.rs"]
+mod sink;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -22,35 +24,6 @@ pub(crate) struct Machines {
     texts: Texts,
     learned: Learned,
     scopes: u32,
-}
-
-/// Collects what goes to one side.
-struct Sink<'a> {
-    of: &'a [u8],
-    out: &'a mut Vec<u8>,
-}
-
-impl ToServer for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Bytes) {
-        match bytes {
-            Bytes::Own(bytes) => self.out.extend_from_slice(&bytes),
-            Bytes::Shared(bytes) => self.out.extend_from_slice(&bytes),
-        }
-    }
-}
-
-impl ToClient for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Box<[u8]>) {
-        self.out.extend_from_slice(&bytes);
-    }
 }
 
 impl Machines {

@@ -3,8 +3,7 @@
 //! Always true: everything here is read from the tree alone.
 //! Not here: the reading (`route`).
 
-use route::classify::Control;
-use route::{Act, Class, Touches, Value};
+use route::{Act, Class, Control, Touches, Value};
 use serde_json::Value as Json;
 
 /// Whether the class says at least what the tree does, statement by statement.

@@ -150,3 +150,115 @@ impl ClientSession {
         self.counting = Counting::unread();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::write;
+
+    use super::*;
+    use crate::prepared::Library;
+
+    fn session() -> (ClientSession, Tracked) {
+        let tracked = Tracked::new([]);
+        (ClientSession::new(0, Rc::new(Vars::new(&tracked))), tracked)
+    }
+
+    fn status(name: &str, value: &str) -> Vec<u8> {
+        let mut message = Vec::new();
+        write::parameter_status(&mut message, name, value);
+        message.split_off(wire::frame::HEADER_BYTES)
+    }
+
+    #[test]
+    fn what_a_server_reports_is_the_clients_own_if_it_has_set_just_that() {
+        let (mut client, tracked) = session();
+        let mut vars = (*client.vars).clone();
+        vars.set(tracked.application_name(), "web");
+        vars.set(tracked.place("TimeZone").expect("it is tracked"), "UTC");
+        client.vars = Rc::new(vars);
+        let mut overrides = Overrides::default();
+        overrides.set("search_path", "tenant_a");
+        client.overrides = Some(Rc::new(overrides));
+        for (name, value, is_own) in [
+            ("application_name", "web", true),
+            ("application_name", "psql", false),
+            ("TimeZone", "UTC", false),
+            ("search_path", "tenant_a", true),
+            ("Search_Path", "tenant_a", true),
+            ("search_path", "tenant_b", false),
+            ("work_mem", "tenant_a", false),
+        ] {
+            assert_eq!(client.has_set(&tracked, &status(name, value)), is_own, "{name} {value}");
+        }
+        assert!(!client.has_set(&tracked, b"application_name"), "it cannot be read");
+        client.overrides = None;
+        assert!(!client.has_set(&tracked, &status("search_path", "tenant_a")));
+    }
+
+    #[test]
+    fn a_request_waits_for_the_answer_to_the_one_before() {
+        let (mut client, _) = session();
+        let mut exchange = Exchange::default();
+        assert!(!client.next_waits(&exchange, b'Q'));
+        exchange.asked(b'Q');
+        for (kind, waits) in [(b'Q', true), (b'P', true), (b'S', true), (b'F', true)]
+            .into_iter()
+            .chain([b'd', b'c', b'f', b'H', b'X'].map(|kind| (kind, false)))
+        {
+            assert_eq!(client.next_waits(&exchange, kind), waits, "{}", char::from(kind));
+        }
+        // The first byte is the rest of a header that says that data of a COPY come.
+        client.scanner.next(b"d\0", 0, 1000);
+        assert!(!client.next_waits(&exchange, b'Q'));
+        let (mut client, _) = session();
+        client.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
+        assert!(!client.next_waits(&exchange, b'Q'), "it goes on with a message");
+        assert!(client.is_torn());
+        client.fate = RequestFate::Drop;
+        assert!(!client.is_torn());
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_client_is_counted_in_bytes() {
+        let (mut client, _) = session();
+        assert_eq!(client.memory(), 0);
+        let library = Library::new(1, 1);
+        let charge = library.charge(&client.account, 100).expect("room");
+        let held = client.memory();
+        assert!(held >= 100);
+        let mut overrides = Overrides::default();
+        overrides.set("work_mem", "5MB");
+        client.overrides = Some(Rc::new(overrides));
+        assert_eq!(client.memory(), held + "work_mem5MB".len());
+        let class = Rc::new(route::classify(b"listen a", route::Dialect::default(), None));
+        client.traces.get_or_insert_default().given(b"s", &class, false);
+        assert!(client.memory() > held + "work_mem5MB".len());
+        drop(charge);
+    }
+
+    #[test]
+    fn a_client_that_listens_knows_how_often_the_session_for_all_was_lost() {
+        let (mut client, _) = session();
+        assert!(client.subscriptions_if_any(1).is_none());
+        client.subscriptions(1).comes_with(["a".into()].into_iter());
+        assert!(client.subscriptions_if_any(1).is_some_and(|subscriptions| !subscriptions.is_owed_word()));
+        assert!(client.subscriptions_if_any(2).is_some_and(|subscriptions| subscriptions.is_owed_word()));
+        assert!(client.subscriptions(2).is_owed_word());
+    }
+
+    #[test]
+    fn a_client_that_nobody_has_read_may_have_anything() {
+        let (mut client, _) = session();
+        client.begin_unread();
+        let traces = client.traces.as_deref().expect("traces");
+        assert!(traces.is_asked_for() && !traces.is_known());
+        let asks = route::classify(b"select lastval()", route::Dialect::default(), None);
+        client.counting.said(&asks);
+        assert_eq!(client.counting.asking(), None, "it may have drawn the number itself");
+        // What can be asked for settles that, unless a part of a message cannot be read.
+        assert!(traces.is_all_told());
+        client.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
+        client.begin_unread();
+        assert!(client.traces.as_deref().is_some_and(|traces| !traces.is_all_told()));
+    }
+}

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_was_asked_behind_a_request_is_answered_behind_it() {
         let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
-        assert!(life.probe().is_none() && !life.is_running());
+        assert!(life.probe().is_none() && life.take_probe().is_none() && !life.is_running());
         assert!(life.comes_to_probe(false).is_some());
         assert!(life.take_probe().is_some() && life.is_running());
         assert!(life.take_probe().is_none() && life.comes_to_probe(false).is_none());

@@ -413,6 +413,8 @@ fn is_enough(kind: u8, body: &[u8]) -> bool {
         frontend::QUERY | frontend::PARSE => false,
         frontend::BIND => bound(body).is_some(),
         frontend::FUNCTION_CALL => body.len() >= size_of::<u32>(),
+        // How many rows it wants stands behind the portal's name.
+        frontend::EXECUTE => name(body).is_some_and(|portal| body.len() > portal.len() + size_of::<u32>()),
         _ => true,
     }
 }
@@ -500,5 +502,123 @@ mod tests {
             let (is_kept, most, read) = kept(&text, piece_bytes);
             assert!(!is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * text.len(), "{piece_bytes}: {read}");
         }
+    }
+
+    #[test]
+    fn a_long_text_goes_on_with_strings() {
+        let text = format!("{}{}", "select 1, ".repeat(50_000), format!("'{}', ", "x".repeat(10_000)).repeat(200));
+        assert!(kept(&text, 8192).0);
+        // It is looked at again when it is as long as one that is not read, and half of it is strings by then.
+        assert!(kept(&text, 600_000).0);
+    }
+
+    #[test]
+    fn a_text_for_which_its_client_has_no_room_is_not_kept() {
+        let (mut library, account) = (Library::new(1, 1), Account::default());
+        library.limit_clients(1000);
+        let mut torn = Torn::new(&account, &mut library, &[b'x'; 600]).expect("room");
+        assert!(torn.push(frontend::QUERY, &[b'x'; 300], Dialect::default()));
+        assert!(!torn.push(frontend::QUERY, &[b'x'; 300], Dialect::default()));
+        assert!(Torn::new(&account, &mut library, &[b'x'; 600]).is_none(), "what is kept counts");
+        drop(torn);
+        assert!(Torn::new(&account, &mut library, &[b'x'; 600]).is_some());
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_text_makes_room() {
+        let (mut library, account) = (Library::new(1, 1), Account::default());
+        let mut torn = Torn::new(&account, &mut library, b"select '").expect("room");
+        for _ in 0..100 {
+            assert!(torn.push(frontend::QUERY, &[b'x'; 8192], Dialect::default()));
+        }
+        assert!(torn.is_condensed && account.held() < 2 * TORN_BYTES_FEW, "{}", account.held());
+    }
+
+    #[test]
+    fn the_strings_of_a_bind_and_of_what_has_come_to_its_end_stay() {
+        let long = [&b"'"[..], &b"x".repeat(TORN_BYTES_FEW), b"', "].concat();
+        for (kind, begins, is_condensed) in [
+            (frontend::QUERY, &b"select "[..], true),
+            (frontend::PARSE, b"s\0select ", true),
+            (frontend::PARSE, b"s", true),
+            (frontend::PARSE, b"s\0", true),
+            (frontend::BIND, b"p\0s\0", false),
+            (frontend::BIND, b"p", false),
+            (frontend::PARSE, b"s\0select 1\0", false),
+            (frontend::QUERY, b"select 1\0", false),
+        ] {
+            let mut torn = Torn::new(&Account::default(), &mut Library::new(1, 1), begins).expect("room");
+            torn.push(kind, if begins == b"s" { b"\0select " } else { b"" }, Dialect::default());
+            torn.push(kind, &long, Dialect::default());
+            assert_eq!(torn.is_condensed, is_condensed, "{}", begins.escape_ascii());
+            assert!(torn.bytes.starts_with(begins), "{}", begins.escape_ascii());
+            let is_less = torn.bytes.len() < long.len();
+            assert_eq!(is_less, is_condensed, "{}", begins.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn texts_are_read_by_the_parameters_of_their_client() {
+        let tracked = Tracked::new([]);
+        let vars = |standard: &str, encoding: &str| {
+            let mut vars = Vars::new(&tracked);
+            vars.set(tracked.place("standard_conforming_strings").expect("tracked"), standard);
+            vars.set(tracked.place("client_encoding").expect("tracked"), encoding);
+            Rc::new(vars)
+        };
+        let (on, off) = (vars("on", "UTF8"), vars("off", "SJIS"));
+        let mut texts = Texts::default();
+        for _ in 0..2 {
+            assert!(!texts.dialect(&on, &tracked).backslashes && texts.dialect(&off, &tracked).backslashes);
+            assert_ne!(texts.dialect(&on, &tracked).encoding, texts.dialect(&off, &tracked).encoding);
+        }
+        let none = Rc::new(Vars::new(&tracked));
+        assert!(!texts.dialect(&none, &tracked).backslashes);
+        assert_eq!(texts.dialect(&none, &tracked).encoding, Encoding::Safe);
+        assert!(texts.last.is_some());
+        texts.forget_parameters();
+        assert!(texts.last.is_none(), "other parameters may stand in the same place");
+    }
+
+    #[test]
+    fn so_much_of_a_message_is_enough() {
+        for (kind, body, is_it) in [
+            (frontend::QUERY, &b"select 1"[..], false),
+            (frontend::PARSE, b"s\0select 1\0", false),
+            (frontend::BIND, b"p\0s", false),
+            (frontend::BIND, b"p\0s\0", true),
+            (frontend::FUNCTION_CALL, b"\0\0\0", false),
+            (frontend::FUNCTION_CALL, b"\0\0\0\x01", true),
+            (frontend::EXECUTE, b"p\0\0\0\0", false),
+            (frontend::EXECUTE, b"p\0\0\0\0\0", true),
+            (frontend::CLOSE, b"", true),
+        ] {
+            assert_eq!(is_enough(kind, body), is_it, "{} {}", char::from(kind), body.escape_ascii());
+        }
+        assert!(!is_enough_now(frontend::BIND, b"value", b"p\0s\0value"), "no name ends in this part");
+        assert!(is_enough_now(frontend::BIND, b"s\0value", b"p\0s\0value"));
+        assert!(is_enough_now(frontend::FUNCTION_CALL, b"\x01", b"\0\0\0\x01"));
+    }
+
+    #[test]
+    fn names_of_ours_are_known_by_their_beginning_and_what_has_not_come_may_be_one() {
+        let piece = |kind: u8, body: &[u8], part: Part| {
+            let range = 0..body.len();
+            Piece { kind, range: range.clone(), body: range, left: 0, part }
+        };
+        let first = |body: &[u8]| Part::First { carried: 0, body_bytes: body.len() as u32 };
+        for (kind, body, may) in [
+            (frontend::PARSE, &b"TRUNKLINE_STATE_1\0select 1\0\0\0"[..], true),
+            (frontend::PARSE, b"p\0select 1\0\0\0", false),
+            (frontend::PARSE, b"TRUNK", true),
+            (frontend::CLOSE, b"STRUNKLINE_STATE_1\0", true),
+            (frontend::CLOSE, b"Sp\0", false),
+            (frontend::CLOSE, b"", true),
+            (frontend::BIND, b"TRUNKLINE_STATE_1\0", false),
+        ] {
+            assert_eq!(may_name_ours(&piece(kind, body, first(body)), body), may, "{}", body.escape_ascii());
+        }
+        let body = b"TRUNKLINE_STATE_1\0";
+        assert!(!may_name_ours(&piece(frontend::PARSE, body, Part::Later), body));
     }
 }

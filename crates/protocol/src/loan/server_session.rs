@@ -181,3 +181,121 @@ impl ServerSession {
 
 /// What makes a server forget all numbers that have been drawn there. `currval` and `lastval` fail until others are drawn (55000).
 pub const DISCARD_SEQUENCES: &str = "DISCARD SEQUENCES";
+
+#[cfg(test)]
+mod tests {
+    use wire::frontend;
+
+    use super::*;
+    use crate::state::Probe;
+    use crate::vars::Tracked;
+
+    fn key(index: u32) -> Key {
+        Key { index, generation: 1 }
+    }
+
+    fn session() -> ServerSession {
+        ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
+    }
+
+    /// A session of a server that has said the beginning of a message.
+    fn session_in_a_message(fate: AnswerFate) -> ServerSession {
+        let mut session = session();
+        session.scanner.next(b"D\0\0\0\x10abc", 0, 1000);
+        session.fate = fate;
+        session
+    }
+
+    #[test]
+    fn numbers_belong_to_others_when_a_second_client_has_come() {
+        let mut owner = SequenceOwner::Nobody;
+        assert!(!owner.are_others());
+        for (client, expected) in [
+            (1, SequenceOwner::One(key(1))),
+            (1, SequenceOwner::One(key(1))),
+            (2, SequenceOwner::Several),
+            (1, SequenceOwner::Several),
+        ] {
+            owner.come(key(client));
+            assert_eq!(owner, expected);
+        }
+        assert!(owner.are_others() && !SequenceOwner::One(key(1)).are_others());
+    }
+
+    #[test]
+    fn a_server_is_in_a_message_while_the_rest_of_one_is_to_come_that_its_client_gets() {
+        assert!(!session().is_in_message());
+        assert!(session_in_a_message(AnswerFate::Forward).is_in_message());
+        assert!(!session_in_a_message(AnswerFate::Swallow).is_in_message());
+    }
+
+    #[test]
+    fn a_server_has_said_all_when_its_last_error_has_been_told_to_its_end() {
+        assert!(!session().has_said_all());
+        for (fate, has_said_all) in [(AnswerFate::Forward, false), (AnswerFate::Swallow, true)] {
+            let mut session = session_in_a_message(fate);
+            assert!(!session.has_said_all());
+            session.has_taken_leave = true;
+            assert_eq!(session.has_said_all(), has_said_all);
+        }
+    }
+
+    #[test]
+    fn rows_are_read_while_the_server_is_asked_and_up_to_the_end_of_the_last() {
+        let mut session = session();
+        assert!(!session.is_told_rows());
+        session.collected.push(1);
+        assert!(session.is_told_rows());
+        session.collected.clear();
+        session.life = Life::Probing(Box::new(Probe::of_nothing()));
+        assert!(session.is_told_rows());
+    }
+
+    #[test]
+    fn a_new_session_owes_nothing_and_has_nothing() {
+        let session = session();
+        assert!(session.exchange.may_end() && session.life.phase() == super::super::life::Phase::Free);
+        assert_eq!(
+            (session.placeholders, session.makings_asked, session.answer_bytes, session.cancels_sent),
+            (0, 0, 0, 0)
+        );
+        let flags = [
+            session.has_changed_catalog,
+            session.makes_functions,
+            session.is_told_along,
+            session.was_hasty,
+            session.tells_lock,
+            session.is_verified,
+            session.has_taken_leave,
+        ];
+        assert_eq!(flags, [false; 7]);
+    }
+
+    #[derive(Default)]
+    struct Sent(Vec<u8>);
+
+    impl ToServer for Sent {
+        fn part(&mut self, _: std::ops::Range<usize>) {}
+
+        fn send(&mut self, bytes: Bytes) {
+            if let Bytes::Own(bytes) = bytes {
+                self.0.extend(bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_forgets_numbers_is_asked_so_and_knows_those_of_its_client_only() {
+        let (mut session, mut sent) = (session(), Sent::default());
+        session.exchange.asked(frontend::QUERY);
+        session.again.keep(b"Q");
+        session.sequence_owner = SequenceOwner::Several;
+        session.forget_numbers(key(7), &mut sent);
+        let mut query = Vec::new();
+        write::query(&mut query, "DISCARD SEQUENCES");
+        assert_eq!(sent.0, query);
+        assert_eq!(session.sequence_owner, SequenceOwner::One(key(7)));
+        assert!(!session.again.is_sent(), "what stands behind our query is not what was kept");
+        assert_eq!(session.exchange.count_ready(), 2);
+    }
+}

@@ -162,6 +162,8 @@ impl Traces {
     /// A statement was bound whose effect would be certain, and something else came before it was executed.
     fn never_executed(&mut self) {
         if let Some((_, class)) = self.bound.take() {
+            // It may come about all the same: the settings that it names are asked for.
+            self.note(&class);
             self.touch(&class);
         }
     }

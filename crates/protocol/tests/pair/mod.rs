@@ -4,21 +4,22 @@
 //! it: the client's held request is sent when the server has been told what the client has set.
 
 pub(crate) mod notation;
+mod session_state;
+mod sink;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::rc::Rc;
 
 use base::{Key, Time};
 use notation::{Side, bytes, words};
 use protocol::fault::Fault;
 use protocol::loan::{
-    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Probed, Requests, ServerSession, Terms, Texts,
-    Then, ToClient, ToServer, apply_effects, begin, conclude, doubt_what_was_read,
+    Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
 };
-use protocol::prepared::{Bytes, Library};
-use protocol::state::{Kind, Learned, PinRules, Policy, Unseen};
+use protocol::prepared::{Library, Tally};
+use protocol::state::{Kind, Learned, PinRules, Policy, Preparation, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
+use sink::Sink;
 
 /// The sessions of a story, and what has been said since the last line of dashes.
 pub(crate) struct Stage {
@@ -29,6 +30,12 @@ pub(crate) struct Stage {
     learned: Learned,
     scopes: u32,
     rules: Rc<PinRules>,
+    /// The time, in seconds.
+    now: Time,
+    verifies: bool,
+    tally: Tally,
+    /// How many requests have begun when nothing was owed to their clients.
+    begun: u32,
     follows: bool,
     statements_max: usize,
     reuses_unnamed: bool,
@@ -50,36 +57,8 @@ pub(crate) struct Stage {
     sent: BTreeMap<String, Vec<u8>>,
     /// Into how many bytes everything is cut that is said; 0 for all at once.
     cut: usize,
-}
-
-/// Collects what goes to one side.
-#[derive(Default)]
-struct Sink<'a> {
-    of: &'a [u8],
-    out: Vec<u8>,
-}
-
-impl ToServer for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Bytes) {
-        match bytes {
-            Bytes::Own(bytes) => self.out.extend_from_slice(&bytes),
-            Bytes::Shared(bytes) => self.out.extend_from_slice(&bytes),
-        }
-    }
-}
-
-impl ToClient for Sink<'_> {
-    fn part(&mut self, range: Range<usize>) {
-        self.out.extend_from_slice(&self.of[range]);
-    }
-
-    fn send(&mut self, bytes: Box<[u8]>) {
-        self.out.extend_from_slice(&bytes);
-    }
+    /// The same as the story wants it.
+    parts: usize,
 }
 
 impl Stage {
@@ -92,7 +71,11 @@ impl Stage {
             texts: Texts::default(),
             learned: Learned::new(1),
             scopes: 1,
-            rules: Rc::new(rules(None)),
+            rules: Rc::new(rules()),
+            now: Time(0),
+            verifies: false,
+            tally: Tally::default(),
+            begun: 0,
             follows: false,
             statements_max: 0,
             reuses_unnamed: false,
@@ -109,6 +92,7 @@ impl Stage {
             lines: Vec::new(),
             sent: BTreeMap::new(),
             cut,
+            parts: 0,
         }
     }
 
@@ -122,6 +106,11 @@ impl Stage {
         &self.sent
     }
 
+    /// What comes in parts does not begin where a message does.
+    fn is_in_words(&self) -> bool {
+        self.cut == 0 && self.parts == 0
+    }
+
     /// Plays one line.
     pub(crate) fn play(&mut self, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -133,6 +122,7 @@ impl Stage {
             }
             ("end", client) => self.end(client),
             ("leave", client) => self.leave(client),
+            ("show", name) => self.show(name),
             (name, said) if name.ends_with(':') => self.say(name.trim_end_matches(':'), said),
             _ => panic!("no line of a story: {line:?}"),
         }
@@ -149,14 +139,43 @@ impl Stage {
             ["statement_mode"] => self.is_statement_mode = true,
             ["withholds"] => self.withholds = true,
             ["listener"] => self.is_listener = true,
-            // Another server listens for this client.
+            // Another server listens for this client, to channels of these names.
             ["listened_for", name] => {
-                client(&mut self.clients, &mut self.known, &self.tracked, name).subscriptions(0);
+                let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+                client.subscriptions(0).comes_with(["a", "b", "c"].map(Box::from).into_iter());
             }
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
             ["asks_for_numbers"] => self.learned.note_asker(0),
-            ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, Time(0), 1)),
-            ["rejects", kind] => self.rules = Rc::new(rules(Some(kind))),
+            ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, self.now, 1)),
+            // Nobody knows what a function of this name does.
+            ["suspects", name] => drop(self.learned.learn(route::Knowledge::new([*name], false), 0, self.now, 1)),
+            ["rejects", kind] => self.policy(kind, Policy::Reject),
+            ["pins", kind] => self.policy(kind, Policy::Pin),
+            ["unseen", what] => {
+                let unseen = match *what {
+                    "pin" => Unseen::Pin,
+                    "ignore" => Unseen::Ignore,
+                    _ => Unseen::Verify,
+                };
+                Rc::make_mut(&mut self.rules).unseen = unseen;
+            }
+            // So many bytes may be kept for a client.
+            ["room", bytes] => self.library.limit_clients(bytes.parse().expect("a number")),
+            ["verifies"] => self.verifies = true,
+            ["time", secs] => self.now = Time::from_secs(secs.parse().expect("a number")),
+            // What the client has set when it logged in.
+            ["given", name, setting @ ..] => self.given(name, setting),
+            ["user", name, user] => {
+                let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+                client.user = user.parse().expect("a number");
+            }
+            // Other clients of the user have named more settings with a dot than are known.
+            ["misses_settings"] => self.learned.custom.miss_some(0, self.now),
+            // Everything comes in parts of so many bytes, where it is not cut anyway.
+            ["parts", bytes] if self.cut == 0 => self.parts = bytes.parse().expect("a number"),
+            ["parts", _] => {}
+            // The client comes from a time in which nobody read what it said.
+            ["unread", name] => client(&mut self.clients, &mut self.known, &self.tracked, name).begin_unread(),
             ["parameter", name, value] => self.parameter(name, value),
             other => panic!("nothing to set: {other:?}"),
         }
@@ -201,7 +220,7 @@ impl Stage {
         let held = self.held.get(client_name).map(Vec::as_slice);
         let differences = Differences::of(server, client, &self.tracked, &self.learned);
         if differences.are_of_settings_only()
-            && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.learned, Time(0))
+            && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.learned, self.now)
         {
             server.life.becomes(Life::Unapplied);
             self.lines.push("needs nothing".to_owned());
@@ -215,7 +234,7 @@ impl Stage {
             self.forward_held(client_name);
             return;
         }
-        server.life.becomes(if told.is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(Time(0)) });
+        server.life.becomes(if told.is_along { Life::ApplyingAlong } else { Life::ApplyingBefore(self.now) });
         self.to(&server_name, Side::Client, &told.out);
         if told.is_along {
             self.forward_held(client_name);
@@ -232,8 +251,9 @@ impl Stage {
         let server_name = self.loans.remove(client_name).expect("a loan");
         let server = self.servers.get_mut(&server_name).expect("a server");
         let client = self.clients.get_mut(client_name).expect("a client");
-        let is_whole = !client.is_torn() && !client.is_collecting();
-        if server.exchange.may_end() && server.exchange.may_be_lent() && is_whole {
+        let is_whole = !client.is_torn() && !client.is_collecting() && !server.is_in_message();
+        let is_marked = client.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        if server.exchange.may_end() && server.exchange.may_be_lent() && is_whole && !is_marked {
             server.life.becomes(Life::Free);
             self.lines.push(format!("{server_name} is free"));
         } else {
@@ -264,8 +284,8 @@ impl Stage {
     fn say(&mut self, name: &str, said: &str) {
         let is_server = name.starts_with('s');
         let said = bytes(if is_server { Side::Server } else { Side::Client }, said);
-        let size = if self.cut == 0 { said.len() } else { self.cut };
-        for part in said.chunks(size.max(1)) {
+        let size = [self.cut, self.parts, said.len()].into_iter().find(|bytes| *bytes > 0).unwrap_or(1);
+        for part in said.chunks(size) {
             if self.gone.contains(name) {
                 return;
             }
@@ -296,7 +316,7 @@ impl Stage {
             let server = self.servers.get_mut(&server_name).expect("a server");
             let is_refusing = self.follows && self.rules.has_refusals();
             let mut requests = Requests {
-                now: Time(0),
+                now: self.now,
                 client: key(name),
                 length_max: 1 << 30,
                 statements_max: self.statements_max,
@@ -314,9 +334,14 @@ impl Stage {
                 learned: &mut self.learned,
                 scopes: &mut self.scopes,
             };
-            let mut to_server = Sink { of: &said, out: Vec::new() };
-            let Forwarded { unsent, then, waits, begun, .. } = requests.hear(client, server, &said, &mut to_server);
-            let mut out = to_server.out;
+            let mut out = Vec::new();
+            let mut to_server = Sink { of: &said, out: &mut out };
+            let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
+                requests.hear(client, server, &said, &mut to_server);
+            self.begun += begun;
+            self.tally.client_parses += tally.client_parses;
+            self.tally.server_parses += tally.server_parses;
+            self.tally.binds += tally.binds;
             out.extend_from_slice(&said[unsent]);
             let due = if server.exchange.has_due() { server.take_due() } else { Box::default() };
             self.to(&server_name, Side::Client, &out);
@@ -324,11 +349,15 @@ impl Stage {
             if begun > 1 {
                 self.lines.push(format!("{name} begins {begun} requests"));
             }
+            if makes_functions {
+                self.lines.push(format!("{name} may make functions"));
+            }
             match then {
+                Then::Go if is_alone => self.ask_in_advance(&server_name, name, &said),
                 Then::Go => {}
                 Then::Hold(at) => {
                     assert!(waits, "what is held waits");
-                    let words = if self.cut == 0 { words(Side::Client, &said[at..]) } else { String::new() };
+                    let words = if self.is_in_words() { words(Side::Client, &said[at..]) } else { String::new() };
                     self.lines.push(format!("{name} waits with {words}"));
                     self.held.insert(name.to_owned(), said[at..].to_vec());
                 }
@@ -350,6 +379,7 @@ impl Stage {
 
     fn hear_server(&mut self, name: &str, said: &[u8]) {
         let mut place = Place { start: 0, at: 0 };
+        let has_said_all = self.servers.get(name).is_some_and(ServerSession::has_said_all);
         while place.at < said.len() {
             let client_name = self.loans.iter().find(|(_, server)| *server == name).map(|(client, _)| client.clone());
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
@@ -362,9 +392,9 @@ impl Stage {
                 is_statement_mode: self.is_statement_mode,
                 withholds: self.withholds,
             };
-            let mut to_client = Sink { of: said, out: Vec::new() };
+            let mut out = Vec::new();
+            let mut to_client = Sink { of: said, out: &mut out };
             let heard = answers.hear(client, server, said, &mut place, &mut to_client);
-            let mut out = to_client.out;
             out.extend_from_slice(&said[place.start..place.at]);
             place.start = place.at;
             if let Some(client) = &client_name {
@@ -375,6 +405,9 @@ impl Stage {
             if self.heed(name, client_name.as_deref(), heard) {
                 return;
             }
+        }
+        if !has_said_all && self.servers.get(name).is_some_and(ServerSession::has_said_all) {
+            self.lines.push(format!("{name} has said why it ends"));
         }
     }
 
@@ -391,7 +424,8 @@ impl Stage {
                 return false;
             }
             Heard::Surprise { kind, what } => format!("{what}, message kind '{}'", kind.escape_ascii()),
-            Heard::Farewell(_) => "takes leave".to_owned(),
+            Heard::Farewell(Some(body)) => format!("takes leave with {}", error(body)),
+            Heard::Farewell(None) => "takes leave".to_owned(),
             Heard::Withheld => "is withheld what it ends with".to_owned(),
             Heard::Lost => "cannot be followed any more".to_owned(),
             Heard::Endless => "answers without end".to_owned(),
@@ -399,8 +433,15 @@ impl Stage {
             Heard::Error(body) => {
                 let server = self.servers.get_mut(name).expect("a server");
                 let is_applying = matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong);
+                let place = server.preparing.len().checked_sub(server.exchange.ours());
+                let preparation = place.and_then(|place| server.preparing.get(place)).cloned();
                 if let Some(probe) = server.life.probe_mut() {
                     probe.break_off();
+                } else if let (Some(Preparation::Prepare(statement)), true) = (&preparation, is_applying) {
+                    let overrides = Rc::make_mut(server.overrides.get_or_insert_default());
+                    overrides.statements_mut().remove(statement);
+                } else if preparation == Some(Preparation::Drop) {
+                    // It was not there.
                 } else if let Some(client) = client.filter(|_| is_applying) {
                     // Its client is told why, and somebody else makes the server clean.
                     self.loans.remove(client);
@@ -421,12 +462,17 @@ impl Stage {
             }
             Heard::InTransaction => "is in a transaction that may not be".to_owned(),
         };
-        let ends = matches!(told.as_str(), "takes leave" | "cannot be followed any more" | "answers without end")
-            || told.contains("message kind");
+        let ends = matches!(told.as_str(), "cannot be followed any more" | "answers without end")
+            || told.contains("message kind")
+            || told.starts_with("takes leave");
         if ends {
             self.gone.insert(name.to_owned());
         }
-        self.lines.push(format!("{name} {told}"));
+        let line = format!("{name} {told}");
+        // Each row tells that there is more to be read.
+        if told != "tells functions" || self.lines.last() != Some(&line) {
+            self.lines.push(line);
+        }
         ends
     }
 
@@ -434,7 +480,7 @@ impl Stage {
     fn say_again(&mut self, name: &str, client: &str) {
         let server = self.servers.get_mut(name).expect("a server");
         self.held.insert(client.to_owned(), server.again.begins_anew());
-        server.life.becomes(Life::Replanning(Time(0)));
+        server.life.becomes(Life::Replanning(self.now));
         server.exchange.asks_ours();
         self.to(name, Side::Client, &bytes(Side::Client, "Q \"deallocate all\""));
     }
@@ -450,74 +496,14 @@ impl Stage {
         }
     }
 
-    fn ready(&mut self, name: &str, client_name: Option<&str>, was_ours: bool) {
-        let server = self.servers.get_mut(name).expect("a server");
-        let status = server.exchange.status();
-        match server.life {
-            Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Replanning(_) => {
-                return self.caught_up(name, client_name);
-            }
-            Life::Unapplied => drop(server.life.becomes(Life::Running)),
-            Life::Probing(_) => return self.probed(name, client_name),
-            Life::Free | Life::Running | Life::Foreseeing(_) => {}
-        }
-        let server = self.servers.get_mut(name).expect("a server");
-        let whose = if was_ours { "with what it was asked" } else { "with a request" };
-        let state = if server.exchange.may_end() { "at rest".to_owned() } else { format!("{status:?}").to_lowercase() };
-        self.lines.push(format!("{name} is done {whose}, {state}"));
-        let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
-        if !self.follows || !server.exchange.may_end() {
-            return;
-        }
-        doubt_what_was_read(server, client);
-        client.counting.ends();
-        if !client.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
-            return;
-        }
-        let terms = terms(&self.tracked, &self.rules);
-        if let Some(reset) = apply_effects(server, client, terms) {
-            self.lines.push(format!("{} is known to have {}", client_name.unwrap_or(""), settings(client)));
-            self.goes_back(client_name.unwrap_or(""), reset);
-        } else if let Some(probe) = client.question(Time(0), terms, &self.learned) {
-            server.exchange.asks_ours();
-            server.life.becomes(Life::Probing(Box::new(probe)));
-            self.lines.push(format!("{name} is asked"));
-        }
-    }
-
-    fn probed(&mut self, name: &str, client_name: Option<&str>) {
-        let server = self.servers.get_mut(name).expect("a server");
-        let Some(probe) = server.life.take_probe() else { return };
-        let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) else { return };
-        let mut reset = None;
-        let told = match conclude(server, client, *probe, terms(&self.tracked, &self.rules)) {
-            Probed::Functions(_) => "tells first what functions set".to_owned(),
-            Probed::State(state) => {
-                reset = state.reset;
-                format!("tells that it has {}", settings(client))
-            }
-            Probed::Nothing => "tells nothing that can be relied upon".to_owned(),
-        };
-        let pins: Vec<_> = client.traces.iter().flat_map(|traces| traces.pins().kinds()).map(Kind::short).collect();
-        let keeps = if pins.is_empty() { String::new() } else { format!(", and keeps {}", pins.join(", ")) };
-        self.lines.push(format!("{name} {told}{keeps}"));
-        self.goes_back(client_name.unwrap_or(""), reset);
-    }
-
-    /// The client has reset parameters, and is told what they are now.
-    fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
-        let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
-        let told = client.goes_back(vars, &self.tracked, &mut self.known);
-        self.to(name, Side::Server, &told);
-    }
-
     /// Somebody is sent bytes of the other `side`.
     fn to(&mut self, name: &str, side: Side, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.sent.entry(name.to_owned()).or_default().extend_from_slice(bytes);
             // What comes in parts does not begin where a message does.
-            let words = if self.cut == 0 { words(side, bytes) } else { String::new() };
-            self.lines.push(format!("{name} < {words}"));
+            if self.is_in_words() {
+                self.lines.push(format!("{name} < {}", words(side, bytes)));
+            }
         }
     }
 }
@@ -544,24 +530,12 @@ fn key(name: &str) -> Key {
     Key { index: u32::from(name.as_bytes()[0]), generation: 1 }
 }
 
-fn rules(rejected: Option<&str>) -> PinRules {
+fn rules() -> PinRules {
     let policy = |kind: Kind| match kind {
-        kind if rejected == Some(kind.short()) => Policy::Reject,
         Kind::Channel | Kind::Statement => Policy::Virtualize,
         _ => Policy::Pin,
     };
     PinRules { policies: Kind::ALL.map(policy), servers_max: None, age_max: None, unseen: Unseen::Verify }
-}
-
-fn terms<'a>(tracked: &'a Tracked, rules: &'a PinRules) -> Terms<'a> {
-    Terms { now: Time(0), tracked, login: "u", server_user: 0, rules, verifies: false }
-}
-
-fn settings(client: &ClientSession) -> String {
-    let Some(overrides) = &client.overrides else { return "nothing".to_owned() };
-    let settings = overrides.iter().map(|(name, value)| format!("{name}={value}"));
-    let statements = overrides.statements().iter().map(|(name, _)| format!("statement {name}"));
-    settings.chain(statements).collect::<Vec<_>>().join(" ")
 }
 
 fn error(body: &[u8]) -> String {

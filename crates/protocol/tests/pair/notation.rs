@@ -1,6 +1,7 @@
 //! Messages as people write them: `Q "begin"`, `P s1 "select 1"`, `Z T`, with a comma between them.
 //!
-//! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter.
+//! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter, and
+//! for `{{Q a,*1000}}`, which stands for something that is repeated.
 
 use wire::backend::TxStatus;
 use wire::write::{self, Says};
@@ -14,8 +15,14 @@ pub(crate) enum Side {
 
 /// The bytes of messages.
 pub(crate) fn bytes(side: Side, text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    for message in split(text, ',') {
+    let (mut out, mut text) = (Vec::new(), text.to_owned());
+    while let Some((before, rest)) = text.split_once("{{")
+        && let Some((repeated, behind)) = rest.split_once("}}")
+    {
+        let (repeated, times) = repeated.rsplit_once('*').expect("{{TEXT*TIMES}}");
+        text = format!("{before}{}{behind}", repeated.repeat(times.parse().expect("a number of times")));
+    }
+    for message in split(&text, ',') {
         let words: Vec<String> = split(message.trim(), ' ').iter().map(|word| unquoted(word)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match side {
@@ -29,7 +36,11 @@ pub(crate) fn bytes(side: Side, text: &str) -> Vec<u8> {
 fn of_client(out: &mut Vec<u8>, words: &[&str]) {
     match words {
         ["Q", text] => write::query(out, text),
-        ["P", name, text] => write::parse(out, name.as_bytes(), text, std::iter::empty()),
+        // With the numbers of the types of its parameters.
+        ["P", name, text, types @ ..] => {
+            let types = types.iter().map(|number| number.parse::<u32>().expect("the number of a type"));
+            write::parse(out, name.as_bytes(), text, types);
+        }
         ["B", portal, statement, values @ ..] => write::message(out, b'B', |out| {
             write::c_string(out, portal);
             write::c_string(out, statement);
@@ -45,9 +56,10 @@ fn of_client(out: &mut Vec<u8>, words: &[&str]) {
             out.extend_from_slice(what.as_bytes());
             write::c_string(out, name);
         }),
-        ["E", portal] => write::message(out, b'E', |out| {
+        ["E", portal, rows @ ..] => write::message(out, b'E', |out| {
             write::c_string(out, portal);
-            out.extend_from_slice(&[0; 4]);
+            let rows = rows.first().map_or(0, |rows| rows.parse::<u32>().expect("a number of rows"));
+            out.extend_from_slice(&rows.to_be_bytes());
         }),
         ["F", oid] => write::message(out, b'F', |out| {
             out.extend_from_slice(&oid.parse::<u32>().expect("an OID").to_be_bytes());
@@ -135,7 +147,7 @@ fn message_in_words(side: Side, kind: u8, body: &[u8]) -> String {
             let types = if types > 0 { format!(" +{types} types") } else { String::new() };
             format!("P {} {}{types}", string(0), string(1))
         }
-        (Side::Client, b'B') => {
+        (Side::Client, b'B') if body.iter().filter(|byte| **byte == 0).count() >= 2 => {
             let at = body.iter().position(|byte| *byte == 0).unwrap_or(0) + 1;
             let statement = body[at..].iter().position(|byte| *byte == 0).unwrap_or(0);
             let values = &body[at + statement + 1..];
@@ -188,6 +200,9 @@ fn quoted(text: &str) -> String {
     let first = text.chars().next();
     if text.len() > 40 && text.chars().all(|letter| Some(letter) == first) {
         return format!("\"{}\"*{}", &text[..1], text.len());
+    }
+    if text.len() > 1000 {
+        return format!("{:?}... {} bytes", &text[..40], text.len());
     }
     let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_word { text.to_owned() } else { format!("{text:?}").replace("\\'", "'") }

@@ -1,0 +1,316 @@
+//! What the worker does at the end of a transaction where the state of sessions follows clients: what is known is noted, and else the server is
+//! asked.
+//!
+//! Always true: a question is told by what it asks for, in the order in which it asks; its text is PostgreSQL's matter.
+
+use std::rc::Rc;
+
+use base::Time;
+use protocol::loan::{
+    ClientSession, Life, Phase, Probed, ProbedState, ServerSession, Terms, apply_effects, conclude, conclude_alone,
+    doubt_what_was_read, shared,
+};
+use protocol::request::is_of_one_statement;
+use protocol::state::{Counted, Kind, Overrides, PinRules, Policy, Probe};
+use protocol::vars::{Tracked, Vars};
+use wire::backend::TxStatus;
+
+use super::notation::Side;
+use super::{Stage, client, server};
+
+impl Stage {
+    /// What is done about this kind.
+    pub(super) fn policy(&mut self, kind: &str, policy: Policy) {
+        let place = Kind::ALL.iter().position(|known| known.short() == kind).expect("a kind");
+        Rc::make_mut(&mut self.rules).policies[place] = policy;
+    }
+
+    /// A client has said at its login what it wants to be set.
+    pub(super) fn given(&mut self, name: &str, setting: &[&str]) {
+        let setting = setting.join(" ");
+        let (setting, value) = setting.split_once('=').expect("NAME=VALUE");
+        let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+        let mut given = client.given.as_deref().cloned().unwrap_or_default();
+        given.set(setting, value);
+        client.given = shared(given);
+        client.overrides.clone_from(&client.given);
+    }
+
+    /// A request that was sent alone: what the session keeps is asked in the same packet, where its text tells that it will be asked.
+    pub(super) fn ask_in_advance(&mut self, server_name: &str, client_name: &str, said: &[u8]) {
+        let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
+        let probe = self.clients[client_name].question(Time(0), terms, &self.learned);
+        let client = self.clients.get_mut(client_name).expect("a client");
+        let server = self.servers.get_mut(server_name).expect("a server");
+        let is_alone = client.subscriptions.is_none()
+            && !self.held.contains_key(client_name)
+            && !client.is_torn()
+            && !client.is_collecting();
+        let is_plain = server.exchange.is_proven() && !server.again.is_sent() && server.life.is_running();
+        let Some(traces) = client.traces.as_mut().filter(|traces| traces.is_asked_for_by_one()) else { return };
+        if !is_alone || !is_plain || !is_of_one_statement(said) {
+            return;
+        }
+        if traces.awaits_lock_row() {
+            server.tells_lock = true;
+            self.lines.push(format!("{server_name} will tell of a lock"));
+        } else if let Some(probe) = probe {
+            server.exchange.asks_ours();
+            server.makings_asked = self.learned.makings();
+            self.lines.push(format!("{server_name} is asked in advance {}", asked(&probe)));
+            server.life.becomes(Life::Foreseeing(Box::new(probe)));
+        }
+    }
+
+    /// A server is ready.
+    pub(super) fn ready(&mut self, name: &str, client_name: Option<&str>, was_ours: bool) {
+        let server = self.servers.get_mut(name).expect("a server");
+        if let Some(client) = client_name.and_then(|client| self.clients.get_mut(client))
+            && !was_ours
+            && let Some(traces) = &mut client.traces
+        {
+            let is_outside = server.exchange.status() == TxStatus::Idle;
+            traces.unlistens.is_ready(is_outside, server.exchange.owes_client_nothing());
+        }
+        let is_next = was_ours || client_name.is_some() && server.exchange.is_ours();
+        if is_next && server.life.comes_to_probe(was_ours).is_some() {
+            self.lines.push(format!("{name} is done with a request, and answers what it was asked"));
+            if let Some(client) = client_name.and_then(|client| self.clients.get_mut(client)) {
+                doubt_what_was_read(server, client);
+            }
+            return;
+        }
+        match server.life.phase() {
+            Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Replanning => {
+                return self.caught_up(name, client_name);
+            }
+            Phase::Unapplied => drop(server.life.becomes(Life::Running)),
+            Phase::Probing => return self.probed(name, client_name),
+            Phase::Free | Phase::Running | Phase::Foreseeing => {}
+        }
+        let server = self.servers.get_mut(name).expect("a server");
+        let whose = if was_ours { "with what it was asked" } else { "with a request" };
+        let status = server.exchange.status();
+        let state = if server.exchange.may_end() { "at rest".to_owned() } else { format!("{status:?}").to_lowercase() };
+        self.lines.push(format!("{name} is done {whose}, {state}"));
+        let Some(client_name) = client_name else { return };
+        if self.follows && server.exchange.may_end() {
+            self.end_of_transaction(name, client_name);
+        }
+    }
+
+    /// A transaction of a client has ended: what is known of its session is noted, and else its server is asked.
+    fn end_of_transaction(&mut self, name: &str, client_name: &str) {
+        let (Some(server), Some(client)) = (self.servers.get_mut(name), self.clients.get_mut(client_name)) else {
+            return;
+        };
+        doubt_what_was_read(server, client);
+        match client.counting.ends() {
+            Counted::Drew => self.lines.push(format!("{client_name} may have drawn numbers")),
+            Counted::Asked => self.lines.push(format!("{client_name} has asked for numbers")),
+            Counted::Neither => {}
+        }
+        if !client.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+            if !self.verifies || server.is_verified {
+                return;
+            }
+            let known = server.overrides.as_deref().cloned().unwrap_or_default();
+            client.traces.get_or_insert_default().verify(known);
+        }
+        if let Some(traces) = client.traces.as_mut().filter(|traces| traces.is_asked_for())
+            && traces.settle_lock(self.now)
+        {
+            let keeps = pins(client);
+            let keeps = if keeps.is_empty() { keeps } else { format!(", and keeps {keeps}") };
+            self.lines.push(format!("{client_name} is known to have {}{keeps}", settings(client)));
+            return;
+        }
+        let (terms, client, server) = self.parties(client_name, name);
+        if let Some(reset) = apply_effects(server, client, terms) {
+            let line = format!("{client_name} is known to have {}", settings(client));
+            self.lines.push(line);
+            self.goes_back(client_name, reset);
+            return;
+        }
+        self.ask(name, client_name);
+    }
+
+    /// The server is asked what its session has, if that is not known.
+    fn ask(&mut self, name: &str, client_name: &str) {
+        let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
+        let Some(probe) = self.clients[client_name].question(Time(0), terms, &self.learned) else { return };
+        self.lines.push(format!("{name} is asked {}", asked(&probe)));
+        let server = self.servers.get_mut(name).expect("a server");
+        server.exchange.asks_ours();
+        server.makings_asked = self.learned.makings();
+        server.life.becomes(Life::Probing(Box::new(probe)));
+    }
+
+    /// A server has answered what its session has.
+    fn probed(&mut self, name: &str, client_name: Option<&str>) {
+        let server = self.servers.get_mut(name).expect("a server");
+        let Some(probe) = server.life.take_probe() else { return };
+        let Some(client_name) = client_name.filter(|client| self.clients.contains_key(*client)) else {
+            return self.probed_behind(name, *probe);
+        };
+        let (terms, client, server) = self.parties(client_name, name);
+        let concluded = conclude(server, client, *probe, terms);
+        let has = settings(client);
+        let told = match concluded {
+            Probed::Functions(knowledge) => {
+                self.lines.push(format!("{name} tells first what functions set"));
+                self.learn(name, knowledge);
+                return self.end_of_transaction(name, client_name);
+            }
+            Probed::State(ProbedState { knowledge, verdict, reset, has_asked_channels, has_left_channels }) => {
+                self.learn(name, knowledge);
+                self.goes_back(client_name, reset);
+                assert!(!has_left_channels, "no story has a server leave channels");
+                let channels = if has_asked_channels { ", all channels among that" } else { "" };
+                let verdict = match verdict {
+                    None => String::new(),
+                    Some(Ok(())) => ", as was known".to_owned(),
+                    Some(Err(what)) => format!(", other than was known: {what}"),
+                };
+                format!("tells that it has {has}{channels}{verdict}")
+            }
+            Probed::Nothing => "tells nothing that can be relied upon".to_owned(),
+        };
+        let keeps = pins(&self.clients[client_name]);
+        let keeps = if keeps.is_empty() { keeps } else { format!(", and keeps {keeps}") };
+        self.lines.push(format!("{name} {told}{keeps}"));
+        if !keeps.is_empty() {
+            self.apply(client_name);
+        } else {
+            self.end_of_transaction(name, client_name);
+        }
+    }
+
+    /// The same of a server whose client has left meanwhile.
+    fn probed_behind(&mut self, name: &str, probe: Probe) {
+        let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
+        let server = self.servers.get_mut(name).expect("a server");
+        let (is_clean, knowledge) = conclude_alone(server, Some(probe), terms);
+        if is_clean {
+            server.life.becomes(Life::Free);
+        }
+        let whether = if is_clean { "is clean" } else { "is not clean" };
+        let has = overrides(server.overrides.as_deref());
+        self.lines.push(format!("{name}, whose client has left, {whether} and has {has}"));
+        self.learn(name, knowledge);
+    }
+
+    fn learn(&mut self, name: &str, knowledge: Option<route::Knowledge>) {
+        if let Some(knowledge) = knowledge {
+            self.scopes += 1;
+            self.learned.learn(knowledge, self.servers[name].makings_asked, self.now, self.scopes);
+            self.lines.push(format!("{name} tells functions, which are {} now", self.learned.word(self.now)));
+        }
+    }
+
+    fn parties(&mut self, client: &str, server: &str) -> (Terms<'_>, &mut ClientSession, &mut ServerSession) {
+        let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
+        let client = self.clients.get_mut(client).expect("a client");
+        (terms, client, self.servers.get_mut(server).expect("a server"))
+    }
+
+    /// The client has reset parameters, and is told what they are now.
+    fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
+        let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
+        let told = client.goes_back(vars, &self.tracked, &mut self.known);
+        self.to(name, Side::Server, &told);
+    }
+
+    /// Tells what is known of a session, or what has been counted of statements.
+    pub(super) fn show(&mut self, name: &str) {
+        if name == "counts" {
+            let (parses, servers, binds) = (self.tally.client_parses, self.tally.server_parses, self.tally.binds);
+            let begun = self.begun;
+            self.lines.push(format!(
+                "counted: {begun} requests that began, {parses} Parse of clients, {servers} to servers, {binds} Bind"
+            ));
+        } else if name.starts_with('s') {
+            let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
+            let mentions = if server.placeholders == 0 { "" } else { ", and settings with a dot were named to it" };
+            self.lines.push(format!("{name} has {}{mentions}", overrides(server.overrides.as_deref())));
+        } else {
+            let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
+            let mut line = format!("{name} has {}", settings(client));
+            let keeps = pins(client);
+            if !keeps.is_empty() {
+                line += &format!("; it keeps {keeps}");
+            }
+            if client.placeholders != 0 {
+                line += "; it has named settings with a dot";
+            }
+            if client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.awaits_own_news()) {
+                line += "; it may have notified";
+            }
+            if let Some(traces) = &mut client.traces {
+                let left = traces.unlistens.take();
+                let left = ["a", "b", "c"].into_iter().filter(|channel| left.has(channel)).collect::<Vec<_>>();
+                if !left.is_empty() {
+                    line += &format!("; it has left {}", left.join(" "));
+                }
+            }
+            self.lines.push(line);
+        }
+    }
+}
+
+fn terms<'a>(now: Time, tracked: &'a Tracked, rules: &'a PinRules, verifies: bool) -> Terms<'a> {
+    Terms { now, tracked, login: "u", server_user: 0, rules, verifies }
+}
+
+/// What a client has that follows it.
+fn settings(client: &ClientSession) -> String {
+    overrides(client.overrides.as_deref())
+}
+
+fn overrides(overrides: Option<&Overrides>) -> String {
+    let Some(overrides) = overrides else { return "nothing".to_owned() };
+    let settings = overrides.iter().map(|(name, value)| match value.len() {
+        0..=100 => format!("{name}={value}"),
+        length => format!("{name}={length} bytes"),
+    });
+    let statements = overrides.statements().iter().map(|(name, _)| format!("statement {name}"));
+    settings.chain(statements).collect::<Vec<_>>().join(" ")
+}
+
+/// What a client keeps its server for, and which statement is to blame.
+fn pins(client: &ClientSession) -> String {
+    let pin = |pin: &protocol::state::Pin| match &*pin.statement {
+        "" => pin.hold.words().into(),
+        statement => format!("{} by {statement:?}", pin.hold.words()),
+    };
+    client.traces.iter().flat_map(|traces| traces.pins().iter()).map(pin).collect::<Vec<_>>().join(", ")
+}
+
+/// What a question asks for.
+fn asked(probe: &Probe) -> String {
+    let question = probe.question();
+    let mut parts = Vec::new();
+    for part in question.split("SELECT ").flat_map(|part| part.split(';')) {
+        let letter = part.trim_start_matches("DISTINCT ").as_bytes().get(..3);
+        let names =
+            || part.split_once("ARRAY[").and_then(|(_, rest)| Some(rest.split_once(']')?.0)).unwrap_or_default();
+        let what = match letter {
+            Some(b"'s'") if part.contains("ARRAY[") => format!("settings {}", names()),
+            Some(b"'d'") => format!("settings one by one {}", names()),
+            Some(b"'s'") => "settings".to_owned(),
+            Some(b"'i'") if part.contains("'role'") => "without its role".to_owned(),
+            Some(b"'i'") => "as who logs in".to_owned(),
+            Some(b"'v'") => format!("how it spells {}", part.split(',').nth(1).unwrap_or_default()),
+            Some(b"'l'") => "locks".to_owned(),
+            Some(b"'n'") => "channels".to_owned(),
+            Some(b"'t'") if part.contains("relname") => "temporary".to_owned(),
+            Some(b"'h'") => "cursors".to_owned(),
+            Some(b"'p'") => "statements".to_owned(),
+            Some(b"'r'") => "slots".to_owned(),
+            Some(b"'g'") => "functions".to_owned(),
+            _ => continue,
+        };
+        parts.push(what);
+    }
+    format!("for {}", parts.join(", "))
+}

@@ -1,0 +1,169 @@
+//! What one statement does.
+//!
+//! Always true: what an act may touch is told by the act alone; names and values in it are whole.
+//! Not here: how it is read from the text (`classify`).
+
+use crate::lock::LockCall;
+use crate::setting::Change;
+use crate::touch::Touches;
+
+/// What one statement does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// It begins, ends, or divides a transaction.
+    Transaction(Control),
+    /// It changes these settings for the rest of the session.
+    Set(Box<[Change]>),
+    /// `RESET ALL`.
+    ResetAll,
+    /// `DISCARD ALL`.
+    DiscardAll,
+    /// `PREPARE name AS ...`, and what its statement touches when it is executed.
+    Prepare {
+        /// Its name.
+        name: Box<str>,
+        /// What the statement touches.
+        touches: Touches,
+        /// The statement by which any server has it, too, if it is the only one of its text and can be had elsewhere
+        /// ([`crate::prepared`]).
+        sql: Option<Box<str>>,
+    },
+    /// `DEALLOCATE name`, or of all.
+    Deallocate {
+        /// Which; `None` for all.
+        name: Option<Box<str>>,
+    },
+    /// `EXECUTE name`.
+    Execute {
+        /// Whose.
+        name: Box<str>,
+    },
+    /// `UNLISTEN name`, or of all.
+    Unlisten {
+        /// Of which channel; `None` for all.
+        channel: Option<Box<str>>,
+    },
+    /// `SELECT pg_advisory_lock(1)` and the like, alone.
+    Lock(LockCall),
+    /// Anything else.
+    Other {
+        /// What it may touch.
+        touches: Touches,
+        /// What it may only let go of, and has no effect on who holds nothing of the kind.
+        releases: Touches,
+        /// The settings that it may change, where it touches `SETTINGS`.
+        names: Box<[Box<str>]>,
+    },
+}
+
+/// A word on transactions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// `BEGIN`, `START TRANSACTION`.
+    Begin,
+    /// `COMMIT`, `END`, `PREPARE TRANSACTION`; with `AND CHAIN` another one begins at once.
+    Commit {
+        /// Whether another one begins at once.
+        chain: bool,
+    },
+    /// `ROLLBACK`, `ABORT`.
+    Rollback {
+        /// Whether another one begins at once.
+        chain: bool,
+    },
+    /// `SAVEPOINT name`.
+    Savepoint(Box<str>),
+    /// `RELEASE name`.
+    Release(Box<str>),
+    /// `ROLLBACK TO name`.
+    RollbackTo(Box<str>),
+}
+
+impl Act {
+    /// What it may touch.
+    #[must_use]
+    pub fn touches(&self) -> Touches {
+        match self {
+            Self::Transaction(_) => Touches::NOTHING,
+            Self::Set(_) => Touches::SETTINGS,
+            Self::ResetAll => Touches::ANY_SETTING,
+            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
+            Self::Prepare { .. } => Touches::STATEMENTS,
+            // What the statement does is known to who has seen it prepared.
+            Self::Execute { .. } | Self::Deallocate { .. } => Touches::STATEMENTS,
+            Self::Unlisten { .. } => Touches::CHANNELS,
+            Self::Lock(_) => Touches::LOCKS,
+            Self::Other { touches, releases, .. } => *touches | *releases,
+        }
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        let more = match self {
+            Self::Set(changes) => changes.iter().map(Change::bytes).sum(),
+            Self::Prepare { name, sql, .. } => name.len() + sql.as_ref().map_or(0, |sql| sql.len()),
+            Self::Execute { name } | Self::Deallocate { name: Some(name) } | Self::Unlisten { channel: Some(name) } => {
+                name.len()
+            }
+            Self::Transaction(Control::Savepoint(name) | Control::Release(name) | Control::RollbackTo(name)) => {
+                name.len()
+            }
+            Self::Other { names, .. } => names_bytes(names),
+            Self::Transaction(_) | Self::ResetAll | Self::DiscardAll | Self::Lock(_) => 0,
+            Self::Deallocate { name: None } | Self::Unlisten { channel: None } => 0,
+        };
+        size_of::<Self>() + more
+    }
+
+    /// Nobody has read all names of settings that it may change.
+    pub(crate) fn untell(&mut self) {
+        if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
+            && touches.has(Touches::ANY_SETTING)
+        {
+            *touches |= Touches::UNTOLD;
+        }
+    }
+
+    /// Whether it is of any interest to what a session has, when its effect is certain.
+    #[must_use]
+    pub fn has_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::Set(_) | Self::ResetAll | Self::DiscardAll | Self::Prepare { .. } | Self::Deallocate { .. }
+        )
+    }
+
+    pub(crate) fn nothing() -> Self {
+        Self::other(Touches::NOTHING)
+    }
+
+    pub(crate) fn other(touches: Touches) -> Self {
+        Self::Other { touches, releases: Touches::NOTHING, names: Box::default() }
+    }
+
+    pub(crate) fn releasing(releases: Touches) -> Self {
+        Self::Other { touches: Touches::NOTHING, releases, names: Box::default() }
+    }
+
+    /// The same, and more of it.
+    pub(crate) fn with(self, more: Touches, let_go: Touches) -> Self {
+        match self {
+            Self::Other { touches, releases, names } => {
+                Self::Other { touches: touches | more, releases: releases | let_go, names }
+            }
+            act => act,
+        }
+    }
+}
+
+/// All that statements touch.
+pub(crate) fn all_touched(acts: &[Act]) -> Touches {
+    acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches())
+}
+
+pub(crate) fn names_bytes(names: &[Box<str>]) -> usize {
+    names.iter().map(|name| size_of_val(name) + name.len()).sum()
+}
+
+/// So many settings of one statement are kept by their names.
+pub(crate) const NAMES_MAX: usize = 256;

@@ -47,10 +47,11 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 /// A path from the root, and what writes the page.
 type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     ("docs/reference/settings.md", settings),
     ("docs/reference/errors.md", errors),
     ("docs/reference/console.md", console),
+    ("docs/reference/metrics.md", metrics),
     ("docs/operating/habits.md", habits),
 ];
 
@@ -67,9 +68,24 @@ fn console(_: &Path) -> Result<String, String> {
     Ok(format!("{CONSOLE_HEAD}{}", control::reference()))
 }
 
+fn metrics(_: &Path) -> Result<String, String> {
+    Ok(format!("{METRICS_HEAD}{}", control::metrics_reference()))
+}
+
 fn habits(root: &Path) -> Result<String, String> {
     Ok(format!("{HABITS_HEAD}{}", habits::page(&crate::habits::read(root)?)))
 }
+
+const METRICS_HEAD: &str = "\
+# Metrics
+
+<!-- Written by `cargo xtask gen` from the catalog in crates/control. Not edited by hand. -->
+
+What `/metrics` tells, where `http_port` is set: see [watching](../operating/watching.md). The text is OpenMetrics where the
+reader asks for that, otherwise the older text format of Prometheus. Names stay what they are between releases. Labels are
+names of databases, users, applications and words of ours; no value of a statement appears.
+
+";
 
 const ERRORS_HEAD: &str = "\
 # Errors

@@ -139,6 +139,10 @@ fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
+fn has_exporter() -> bool {
+    Path::new("/usr/lib/python3/dist-packages/prometheus_pgbouncer_exporter/__init__.py").is_file()
+}
+
 /// What runs PostgreSQL's regression tests, and the headers for their library, which come in another package.
 fn has_pg_regress() -> bool {
     let has_headers = |version: &OsStr| Path::new("/usr/include/postgresql").join(version).join("server/c.h").is_file();
@@ -154,7 +158,7 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 8] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
@@ -186,6 +190,12 @@ const NEEDS: [Need; 7] = [
         package: "python3-psycopg2",
         purposes: &[Purpose::Test],
         is_there: has_psycopg,
+    },
+    Need {
+        what: "the exporter of PgBouncer's metrics",
+        package: "prometheus-pgbouncer-exporter",
+        purposes: &[Purpose::Test],
+        is_there: has_exporter,
     },
 ];
 

@@ -90,6 +90,13 @@ fn averages(old: &Counts, new: &Counts, over: Duration) -> Counts {
     Counts(std::array::from_fn(average))
 }
 
+impl Counts {
+    /// How many queries.
+    pub(crate) fn queries(&self) -> u64 {
+        self.0[QUERIES]
+    }
+}
+
 impl From<&Totals> for Counts {
     fn from(totals: &Totals) -> Self {
         Self([

@@ -43,6 +43,7 @@ pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
 pub use http::{HttpAnswer, HttpQuestion};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use links::{LinkNews, LinkOrder};
+pub use metrics::metrics_reference;
 pub use names::LOOKUPS_MAX;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;

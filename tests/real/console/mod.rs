@@ -1,6 +1,7 @@
 //! The console: what it tells, and what an admin orders there.
 
 pub(crate) mod drivers;
+pub(crate) mod exporter;
 pub(crate) mod http;
 pub(crate) mod orders;
 pub(crate) mod tables;

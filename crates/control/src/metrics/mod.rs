@@ -83,6 +83,24 @@ impl Sample {
     }
 }
 
+/// Every metric, in Markdown.
+#[must_use]
+pub fn metrics_reference() -> String {
+    let row = |metric: &Metric| {
+        let (kind, suffix) = match metric.kind {
+            Kind::Counter => ("counter", "_total"),
+            Kind::Gauge => ("gauge", ""),
+            Kind::Histogram => ("histogram", ""),
+        };
+        let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        format!("| `{}{suffix}` | {kind} | {labels} | {} |\n", metric.name, metric.help)
+    };
+    let head = "| name | type | labels | what it tells |\n|---|---|---|---|\n";
+    let (ours, theirs): (String, String) =
+        (CATALOG.iter().map(row).collect(), pgbouncer::CATALOG.iter().map(row).collect());
+    format!("{head}{ours}\n## Under the names of the exporter for PgBouncer\n\n{head}{theirs}")
+}
+
 /// Which parts of the workers all metrics need.
 pub(crate) const PARTS: Parts =
     Parts { pools: true, stats: true, memory: true, pins: true, measures: Detail::Sums, applications: true, ..NOTHING };

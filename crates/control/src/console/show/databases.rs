@@ -10,7 +10,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DATABASES: Subject = Subject {
     name: "DATABASES",
-    doc: "The databases of the configuration, those in use that come from `*`, and the console.",
+    doc: "The databases of the configuration, those in use that come from `*`, and the console. `reserve_pool` is `reserve_pool_size` under the name that it had before PgBouncer 1.24, which exporters still ask for.",
     parts: POOLS_PART,
     columns: &[
         Column::text("name"),
@@ -31,6 +31,7 @@ pub(super) const DATABASES: Subject = Subject {
         Column::int("paused"),
         Column::int("disabled"),
         Column::text("functions"),
+        Column::int("reserve_pool"),
     ],
     rows,
 };
@@ -93,6 +94,7 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(u8::from(view.standing.paused.contains(&entry.name))),
         number(u8::from(view.standing.disabled.contains(&entry.name))),
         text(held.functions),
+        number(entry.reserve_pool_size.unwrap_or(settings.reserve_pool_size)),
     ]
 }
 
@@ -120,6 +122,7 @@ fn console(view: &View<'_>) -> Vec<Cell> {
         number(0),
         number(0),
         text(""),
+        number(0),
     ]
 }
 
@@ -138,7 +141,7 @@ mod tests {
             heads("DATABASES"),
             "name s, host s, port i, database s, force_user s, pool_size i, min_pool_size i, reserve_pool_size i, \
              server_lifetime i, pool_mode s, load_balance_hosts s, max_connections i, current_connections i, \
-             max_client_connections i, current_client_connections i, paused i, disabled i, functions s"
+             max_client_connections i, current_client_connections i, paused i, disabled i, functions s, reserve_pool i"
         );
     }
 

@@ -14,7 +14,7 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
-    doc: "What each database has done since the start, and per second in the last period; times are in microseconds. `slow_turn_count` says how often a worker was kept from everybody else for 5 ms or more by one of this database, `turn_time_max` the longest; what cannot be laid to a database counts for the console.",
+    doc: "What each database has done since the start, and per second in the last period; times are in microseconds. `slow_turn_count` says how often a worker was kept from everybody else for 5 ms or more by one of this database, `turn_time_max` the longest; what cannot be laid to a database counts for the console. `total_requests` is `total_query_count` under the name that it had before PgBouncer 1.8, which exporters still ask for.",
     parts: PARTS,
     columns: &[
         Column::text("database"),
@@ -44,6 +44,7 @@ pub(super) const STATS: Subject = Subject {
         Column::numeric("avg_client_login_count"),
         Column::numeric("slow_turn_count"),
         Column::numeric("turn_time_max"),
+        Column::numeric("total_requests"),
     ],
     rows: stats,
 };
@@ -105,8 +106,9 @@ const PARTS: Parts = Parts { stats: true, ..NOTHING };
 fn stats(view: &View<'_>) -> Vec<Vec<Cell>> {
     let slow = slow_turns(view.snapshots);
     let mut rows = by_database(view, |totals, averages| totals.0.into_iter().chain(averages.0).collect());
-    for (row, name) in rows.iter_mut().zip(gather(view.snapshots).keys()) {
+    for (row, (name, counts)) in rows.iter_mut().zip(&gather(view.snapshots)) {
         row.extend(slow.get(name).copied().unwrap_or_default().map(number));
+        row.push(number(counts.queries()));
     }
     rows
 }
@@ -198,7 +200,7 @@ mod tests {
              total_server_parse_count N, total_bind_count N, total_client_login_count N, \
              avg_server_assignment_count N, avg_xact_count N, avg_query_count N, avg_recv N, avg_sent N, \
              avg_xact_time N, avg_query_time N, avg_wait_time N, avg_client_parse_count N, avg_server_parse_count N, \
-             avg_bind_count N, avg_client_login_count N, slow_turn_count N, turn_time_max N"
+             avg_bind_count N, avg_client_login_count N, slow_turn_count N, turn_time_max N, total_requests N"
         );
         assert_eq!(
             heads("STATS_TOTALS"),
@@ -223,7 +225,7 @@ mod tests {
         let zeros = |count| vec!["0"; count].join("|");
         let rows = |row: &str, zeros: String| [format!("a|{row}"), format!("pgbouncer|{zeros}"), format!("z|{row}")];
         let shown = |name| lines(&table_of(name, &settings, "", &snapshots()));
-        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}|2|6000"), zeros(26)));
+        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}|2|6000|30"), zeros(27)));
         assert_eq!(shown("STATS_TOTALS"), rows(totals, zeros(12)));
         assert_eq!(shown("STATS_AVERAGES"), rows(averages, zeros(12)));
     }

@@ -105,7 +105,7 @@ impl WaitMeter {
 impl Pool {
     /// What those who wait here wait for; nothing if nobody does.
     pub(crate) fn waits_for(&self, tables: &Tables) -> Option<WaitReason> {
-        if self.waiting.is_empty() && self.private.is_empty() {
+        if self.waiting.is_empty() && self.private.is_empty() && self.greeting.is_empty() {
             return None;
         }
         let is_dialing = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged) > 0;

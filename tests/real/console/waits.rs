@@ -6,7 +6,7 @@ use std::time::Duration;
 use tests::client::{Answer, Client};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
-use tests::wait::{LIMIT, wait_for, wait_until};
+use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
@@ -111,14 +111,11 @@ pub(crate) fn a_host_that_refuses_is_named_with_its_words(house: &House) {
     // Nobody is greeted before a server has told what with: it waits.
     let mut waiter = pooler.knock();
     waiter.send(&tests::message::startup(0, &[("user", "u"), ("database", "waits_host")]));
-    wait_until("the host to refuse", LIMIT, || {
-        pooler.log().contains("Connection refused") || pooler.log().contains("connect failed")
-    });
-    let row = wait_for("the pool", LIMIT, || {
-        let pools = pooler.console("SHOW POOLS");
-        (0..pools.rows.len()).map(|row| pools.named(row)).find(|row| row["database"] == "waits_host")
-    });
-    assert_eq!(row["cl_waiting"], "1");
+    let answer = await_sentence(&pooler, "its host cannot be reached or refuses us");
+    assert!(answer.named(0)["doing"].contains("connect failed"), "{answer:?}");
+    let row = named(&answer, "waiter", "");
+    assert_eq!((row["database"].as_str(), row["ends_by"].as_str()), ("waits_host", "client_login_timeout"));
+    assert!(row["last_error"].contains("connect failed"), "{row:?}");
 }
 
 pub(crate) fn a_pool_that_is_too_small_is_named(house: &House) {

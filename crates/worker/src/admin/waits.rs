@@ -26,7 +26,8 @@ impl<I: Io> Worker<I> {
             self.clients.iter().filter_map(of).take(WAIT_ROWS_MAX)
         };
         let waits = |link: &Link| matches!(link, Link::Waiting(_) | Link::Delayed(_));
-        rows(waits).chain(rows(|link| matches!(link, Link::Loan(_)))).collect()
+        let logins = self.clients.iter().filter_map(|(_, client)| self.login_row(client)).take(WAIT_ROWS_MAX);
+        logins.chain(rows(waits)).chain(rows(|link| matches!(link, Link::Loan(_)))).collect()
     }
 
     fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
@@ -48,10 +49,7 @@ impl<I: Io> Worker<I> {
                 (None, _) => (Doing::Session, server.map_or(client.answered, |server| server.answered)),
             },
         };
-        let (addr, port) = match client.peer {
-            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
-            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
-        };
+        let (addr, port) = self.address_of_peer(client);
         let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
         let said = ready.meter.said.text(ready);
@@ -72,6 +70,39 @@ impl<I: Io> Worker<I> {
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),
         })
+    }
+
+    /// A client that waits for the first server of its pool, which it is greeted with.
+    fn login_row(&self, client: &Client) -> Option<WaitRow> {
+        let Stage::Login(login) = &client.stage else { return None };
+        let (pool, since) = login.waits_since().filter(|_| !client.is_own)?;
+        let place = self.places.pool(pool)?;
+        let (addr, port) = self.address_of_peer(client);
+        let limit = self.force.settings.client_login_timeout;
+        Some(WaitRow {
+            database: place.database_name.clone(),
+            user: place.user_name.clone(),
+            application_name: "".into(),
+            addr,
+            port,
+            client: client.id,
+            server: None,
+            doing: Doing::Waits(self.pools.waits_for(pool)?),
+            since: self.wall_of(since),
+            doing_for: self.now.since(since),
+            transaction: self.now.since(since),
+            statement: "".into(),
+            may_wait_for_lock: false,
+            pins: "".into(),
+            ends: limit.map(|limit| ((client.since + limit).since(self.now), "client_login_timeout".into())),
+        })
+    }
+
+    fn address_of_peer(&self, client: &Client) -> (String, u16) {
+        match client.peer {
+            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
+            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
+        }
     }
 
     /// What ends a wait or a loan by itself, and when.

@@ -18,9 +18,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
-use crate::control::{Control, Event, Moment, Signal};
+use crate::control::Control;
 use crate::courier::News;
+use crate::event::{Event, Signal};
 use crate::links::{LinkNews, LinkOrder};
+use crate::present::Moment;
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;

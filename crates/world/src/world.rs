@@ -24,11 +24,11 @@ use crate::checks::phases::Phase;
 use crate::checks::secrets::Archive;
 use crate::checks::witness::{Charge, Witness};
 use crate::checks::{AT_REST, Checkers, OF_THE_WORLD};
-use crate::faults::What;
 use crate::faults::evict::Evicted;
 use crate::faults::operator::{Operator, secrets};
 use crate::faults::peers::Peers;
 use crate::plan::Plan;
+use crate::plan::fault::What;
 use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
@@ -106,7 +106,8 @@ impl World {
         let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);
         let postgres = Postgres::of(&plan, witness.board.clone());
-        let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
+        let apps =
+            plan.people.iter().map(|(number, person, habits)| App::new(&plan, *number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.

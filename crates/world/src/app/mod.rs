@@ -30,7 +30,7 @@ use wire::{frontend, write};
 
 use crate::checks::witness::Witness;
 use crate::plan::auth_plan::Door;
-use crate::plan::{Habits, Person};
+use crate::plan::{Habits, Person, Plan};
 use crate::postgres::sql::{Nonce, Verb};
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
@@ -160,14 +160,18 @@ pub(crate) enum Ended {
 }
 
 impl App {
-    pub(crate) fn new(number: u32, person: Person, habits: Habits, secret: Arc<Secret>, dice: Dice) -> Self {
+    /// With what it has to prove itself by.
+    pub(crate) fn new(plan: &Plan, number: u32, mut person: Person, mut habits: Habits) -> Self {
+        let dice = Dice::new(plan.seed, 1000 + u64::from(number));
+        let usual = plan.passwords[&person.user].clone();
+        let (secret, door) = plan.door(number, &mut person, &mut habits).unwrap_or_else(|| (usual, Door::default()));
         Self {
             number,
             person,
             habits,
             dice,
             secret,
-            door: Door::default(),
+            door,
             end: None,
             stage: Stage::Away,
             input: Vec::new(),
@@ -217,11 +221,6 @@ impl App {
     /// Whether it wants a stream; for that there are other rules than for its database.
     pub(crate) fn replicates(&self) -> bool {
         self.habits.replicates
-    }
-
-    /// It comes by the system's own socket, where nobody needs TLS.
-    pub(crate) fn come_by_unix_socket(&mut self) {
-        self.habits.tls = 0;
     }
 
     fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {

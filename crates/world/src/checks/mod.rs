@@ -26,9 +26,10 @@ use crate::checks::counters::Counters;
 use crate::checks::phases::Phase;
 use crate::checks::secrets::Archive;
 use crate::checks::witness::{Charge, Witness};
-use crate::faults::What;
+use crate::plan::fault::What;
 use crate::plan::{Person, Plan};
-use crate::postgres::{Limits, Mood};
+use crate::postgres::Limits;
+use crate::postgres::manner::Mood;
 use crate::world::World;
 
 /// What the checkers remember.

@@ -270,7 +270,7 @@ impl World {
             is_proof_unsure: false,
             knows_any_database: false,
         };
-        let mut app = self.plan.app(number, person, habits);
+        let mut app = App::new(&self.plan, number, person, habits);
         self.renew_password(&mut app);
         app
     }

@@ -14,7 +14,7 @@ use worker::letters::{Inquirer, SecretQuestion, Told};
 
 use crate::app::App;
 use crate::checks::witness::Charge;
-use crate::faults::{Command, What};
+use crate::plan::fault::{Command, What};
 use crate::plan::{Plan, Proof};
 use crate::world::World;
 

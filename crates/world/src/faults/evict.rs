@@ -13,10 +13,7 @@ use worker::letters::{Parts, Row, Shutdown, Snapshot, ToWorker, Whose};
 use crate::app::{Ended, Stage};
 use crate::checks::OF_THE_WORLD;
 use crate::checks::witness::Charge;
-use crate::faults::{Command, Fault, What};
-use crate::plan::Plan;
 use crate::postgres::session::Session;
-use crate::sim::dice::Dice;
 use crate::sim::io::end_at;
 use crate::sim::net::Holder;
 use crate::world::World;
@@ -65,43 +62,6 @@ impl Default for Evicted {
             all_since: None,
             mended_by: None,
         }
-    }
-}
-
-impl Plan {
-    /// In some worlds operators are impatient.
-    pub(crate) fn draw_evictions(&mut self) {
-        // Its own stream, so that the stories of other seeds stay what they are.
-        let mut dice = Dice::new(self.seed, STREAM);
-        let waits = self.shutdowns.first().filter(|(_, way)| *way == Shutdown::WaitForClients);
-        if waits.is_some() && dice.chance(600) {
-            self.shape.set("shutdown_timeout", dice.among(0..=5).max(1));
-        }
-        if self.is_calm {
-            return;
-        }
-        let has_sessions = self.shape.databases.iter().any(|db| db.mode == "session");
-        if has_sessions && dice.chance(250) {
-            self.shape.set("server_fast_close", 1);
-            for _ in 0..dice.among(1..=4) {
-                let what = match dice.chance(700) {
-                    true => What::Order(Command::Reconnect(None)),
-                    false => What::Reload { dice: dice.any() },
-                };
-                self.add_fault(what, &mut dice);
-            }
-        }
-        if dice.chance(120) {
-            for _ in 0..dice.among(1..=6) {
-                let what = What::Order(Command::KillClient(dice.any()));
-                self.add_fault(what, &mut dice);
-            }
-        }
-    }
-
-    fn add_fault(&mut self, what: What, dice: &mut Dice) {
-        let number = self.faults.len() as u32;
-        self.faults.push((number, Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=100_000), what }));
     }
 }
 
@@ -260,8 +220,6 @@ fn end_of(row: &Row) -> Option<u32> {
     end_at(row.addr.parse().ok()?)
 }
 
-/// The stream of chance for who is sent away.
-const STREAM: u64 = u64::MAX - 42;
 /// The first question of an operator who looks whom to kill.
 const SEEKING: u64 = OF_THE_WORLD + 10;
 /// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.

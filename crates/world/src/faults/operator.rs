@@ -14,8 +14,8 @@ use wire::{Request, backend};
 use worker::letters::{Force, Order, Right, Standing, ToControl, ToWorker, Whose};
 
 use crate::checks::witness::Charge;
-use crate::faults::{Command, What};
 use crate::plan::Plan;
+use crate::plan::fault::{Command, What};
 use crate::postgres::session::{Life, Session};
 use crate::sim::dice::Dice;
 use crate::sim::io::SimSocket;

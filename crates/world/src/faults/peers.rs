@@ -16,10 +16,10 @@ use worker::letters::PeerRow;
 use crate::checks::Checkers;
 use crate::checks::phases::Phase;
 use crate::checks::witness::{Charge, Witness};
-use crate::faults::{Command, Fault, What};
 use crate::plan::Plan;
-use crate::plan::group::{Ask, Fate, Whose};
-use crate::sim::agenda::Event;
+use crate::plan::fault::{Command, Fault, What};
+use crate::plan::group::{Ask, Fate, HOPS, Whose, count_hops};
+use crate::sim::agenda::{Alarm, Event};
 use crate::sim::dice::Dice;
 use crate::sim::net::{Holder, Net};
 use crate::world::{START, World};
@@ -36,17 +36,6 @@ pub(crate) struct Peers {
     nameless: BTreeMap<Arc<str>, Time>,
     /// Who waited and could have had a connection when they were looked at last: it may have been under way.
     suspects: BTreeSet<usize>,
-}
-
-/// What happens to them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Alarm {
-    /// Somebody asks.
-    Asks(u32),
-    /// Somebody who has asked waits no longer.
-    Leaves(u32),
-    /// A peer is done with a call.
-    Done(u32),
 }
 
 /// A connection to a peer.
@@ -477,13 +466,6 @@ impl World {
     }
 }
 
-/// So many hops of a key are used up.
-pub(crate) fn count_hops(key: &mut [u8], hops: u8) {
-    if let Some(last) = key.get_mut(7) {
-        *last -= (*last & HOPS).min(hops);
-    }
-}
-
 /// Whether a fault may end a request, or keep it from going on.
 fn may_touch_requests(what: &What) -> bool {
     !matches!(
@@ -527,8 +509,6 @@ const STREAM: u64 = u64::MAX - 41;
 const REQUESTS_BYTES: [usize; 2] = [16, 44];
 const KEY_BYTES: usize = 8;
 const LONG_KEY_BYTES: usize = 36;
-/// The bits of a key's eighth byte that say how often it may still be passed on.
-const HOPS: u8 = 0b11;
 /// A peer that is well is done with a request in this time.
 const WELL_MICROS: u64 = 50_000;
 /// Letters and whatever waited for them have arrived in this time after a fault.

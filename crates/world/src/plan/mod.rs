@@ -5,6 +5,8 @@
 
 pub(crate) mod auth_plan;
 mod console;
+pub(crate) mod fault;
+mod faults;
 pub(crate) mod group;
 pub(crate) mod healed;
 pub(crate) mod lengths;
@@ -22,12 +24,12 @@ use protocol::client::login::Method;
 use worker::letters::{Right, Shutdown};
 
 use crate::checks::board::Word;
-use crate::faults::{Fault, What};
 use crate::plan::auth_plan::AuthPlan;
+use crate::plan::fault::{Fault, What};
 use crate::plan::group::{Group, Line};
 use crate::plan::lengths::Lengths;
-use crate::postgres::HostTls;
-use crate::postgres::session::Manner;
+use crate::postgres::manner::HostTls;
+use crate::postgres::manner::Manner;
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{CERTIFICATE, FakeTls, KEY};
 use crate::sim::net::Pace;

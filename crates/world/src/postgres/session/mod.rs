@@ -15,7 +15,7 @@ mod secrets;
 mod told;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,7 @@ use wire::{backend, frontend, write};
 
 use crate::checks::board::Board;
 use crate::checks::witness::{Charge, Witness};
+use crate::postgres::manner::Manner;
 use crate::postgres::sql::{Nonce, Statement, Verb};
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::CHANNEL;
@@ -37,7 +38,6 @@ use body::{first_value, nonce_of, string};
 use copy::{Copy, Stream};
 pub(crate) use named::OUTDATED;
 use secrets::About;
-pub(crate) use secrets::Answers;
 
 /// A session.
 #[derive(Debug)]
@@ -156,21 +156,6 @@ pub(crate) enum Wish {
     Work(Duration),
     /// To be closed.
     Close,
-}
-
-/// How a host lets sessions in, and how fast it works.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Manner {
-    pub(crate) method: Option<Method>,
-    /// Microseconds that a statement takes.
-    pub(crate) work: (u64, u64),
-    /// How many of a thousand statements are joined by a notification.
-    pub(crate) notifies: u32,
-    /// How many of a thousand cancel requests are signalled late.
-    pub(crate) signals_late: u32,
-    /// Users' secrets, where they are others than everywhere.
-    pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
-    pub(crate) answers: Answers,
 }
 
 impl Session {

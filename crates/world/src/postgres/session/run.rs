@@ -7,9 +7,10 @@ use wire::{frontend, write};
 
 use super::body::nonce_of;
 use super::channels::{Act, notify};
-use super::{Life, Manner, Portal, Session, Stream, prepared};
+use super::{Life, Portal, Session, Stream, prepared};
 use crate::checks::board::Note;
 use crate::checks::witness::{Charge, Witness};
+use crate::postgres::manner::Manner;
 use crate::postgres::sql::{Nonce, Statement, Verb, drop_tag, row_text, zone_and_mark};
 use crate::sim::dice::Dice;
 

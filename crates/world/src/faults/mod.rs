@@ -3,6 +3,8 @@
 //! Always true: a fault ends by itself, and all have ended when the world heals.
 //! Not here: which ones a seed draws (`plan`).
 
+mod askers;
+mod command;
 pub(crate) mod evict;
 pub(crate) mod operator;
 pub(crate) mod peers;
@@ -11,11 +13,11 @@ pub(crate) mod troubles;
 use reactor::BUFFER_BYTES;
 use worker::letters::{ToWorker, Whose};
 
-use crate::checks::{EVERYTHING, LOOKS};
+use crate::checks::checkers::{EVERYTHING, LOOKS};
 use crate::plan::fault::{Command, What};
 use crate::postgres::manner::Mood;
 use crate::sim::dice::Dice;
-use crate::world::World;
+use crate::state::World;
 
 impl World {
     /// A fault begins.

@@ -5,7 +5,7 @@
 
 use crate::plan::fault::Trouble;
 use crate::postgres::manner::Answers;
-use crate::world::World;
+use crate::state::World;
 
 impl World {
     /// It begins.

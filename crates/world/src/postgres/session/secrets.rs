@@ -9,17 +9,9 @@ use std::fmt::Write as _;
 use wire::backend::{self, TxStatus};
 use wire::write;
 
-use super::{Life, Session};
+use super::state::{About, Life, Session};
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::manner::{Answers, Manner};
-
-/// A question that has been read.
-#[derive(Clone, Debug)]
-pub(super) struct About {
-    /// What is to be answered.
-    word: String,
-    user: String,
-}
 
 impl Session {
     /// Reads such a question; whether it is one.

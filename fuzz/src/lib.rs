@@ -15,6 +15,8 @@ pub mod targets;
 mod draw;
 mod model;
 
+pub use targets::{TARGETS, target};
+
 /// One thing to be fuzzed.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -26,30 +28,4 @@ pub struct Target {
     pub words: &'static [&'static [u8]],
     /// Longer inputs find nothing that shorter ones do not.
     pub bytes_max: usize,
-}
-
-/// All of them.
-pub const TARGETS: &[Target] = &[
-    targets::framing::TARGET,
-    targets::startup::TARGET,
-    targets::client::TARGET,
-    targets::server::TARGET,
-    targets::loan::TARGET,
-    targets::vars::TARGET,
-    targets::config::TARGET,
-    targets::connstr::TARGET,
-    targets::console::TARGET,
-    targets::scram::TARGET,
-    targets::users::TARGET,
-    targets::hba::TARGET,
-    targets::ldap::TARGET,
-    targets::request::TARGET,
-    targets::sql::TARGET,
-    targets::nested::TARGET,
-];
-
-/// The target of this name.
-#[must_use]
-pub fn target(name: &str) -> Option<&'static Target> {
-    TARGETS.iter().find(|target| target.name == name)
 }

@@ -4,6 +4,7 @@
 //! texts in memory, so that each of them is tested on a small made-up tree.
 //! Not here: formatting and lints (`cargo fmt`, `cargo clippy`), and whether generated pages are fresh (`generate`).
 
+mod circles;
 mod imports;
 mod pages;
 mod sizes;
@@ -31,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     imports::check(tree, &mut findings);
+    circles::check(tree, &mut findings);
     words::check(tree, &mut findings);
     sizes::check(tree, &mut findings);
     pages::check(tree, &mut findings);

@@ -4,189 +4,78 @@
 //! ends, and so does every asker of a name.
 //! Not here: waiting for things to happen (`run`), what console commands mean (`console`).
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::time::Duration;
 
-use base::{Time, Wall, WorkerId};
+use base::{Time, WorkerId};
 use config::{NameServers, Warning};
 use pool::ClientKey;
-use reactor::{Level, LogTarget};
+use reactor::Level;
 use wire::Request;
 use worker::letters::{
-    Force, Found, HashAsker, Hashed, Ids, Judge, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot, SystemUser,
-    ToControl, ToWorker, Verdict,
+    Force, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot,
+    ToControl, ToWorker,
 };
 
 use crate::console::show::{Subject, View};
-use crate::console::{self, Answer, Command, Next, Refusal, Sessions};
-use crate::courier::{Courier, News};
-use crate::ending::Ending;
-use crate::handover::Handover;
+use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
+use crate::courier::Courier;
+use crate::ending::{Ending, Expired};
+use crate::event::Event;
+use crate::handover::Handovers;
 use crate::hashings::Hashings;
 use crate::history::{self, History};
-use crate::http::{Desk, HttpQuestion, Round};
-use crate::judges;
-use crate::links::{LinkNews, Links};
-use crate::listeners;
+use crate::http::{Desk, Round};
+use crate::links::{self, LinkNews, LinkOrder, Links, Outcome};
+use crate::listeners::{self, Around};
 use crate::loads::Loads;
 use crate::names::Names;
-use crate::orders::Waiter;
-use crate::secrets::Questions;
+use crate::present::{Moment, Present};
+use crate::reload::{Configuration, Fresh, Speaker};
 use crate::service::Service;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
 use crate::waits::Waits;
-use crate::zones::{Serial, Zones};
-
-/// The present, on both clocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Moment {
-    /// On a clock that only goes forward, which did not begin to go just now.
-    pub time: Time,
-    /// On the calendar.
-    pub wall: Wall,
-}
-
-/// A signal of the system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Signal {
-    Hangup,
-    Terminate,
-    Interrupt,
-    Quit,
-    User1,
-    User2,
-}
-
-/// Something has happened.
-#[derive(Debug)]
-pub enum Event {
-    /// A letter has come.
-    Letter(ToControl),
-    /// A signal has come.
-    Signal(Signal),
-    /// A lookup is over.
-    Found {
-        /// Of which name.
-        name: Arc<str>,
-        /// What came of it.
-        found: Found,
-    },
-    /// Name servers have been asked about a zone.
-    Serial {
-        /// Which zone.
-        zone: Arc<str>,
-        /// What they say.
-        serial: Serial,
-    },
-    /// Something has come of a connection to our own workers.
-    Link {
-        /// Which.
-        link: u64,
-        /// What.
-        news: LinkNews,
-    },
-    /// It is known who a user of the system is, or that nobody knows.
-    SystemUser {
-        /// Who asked.
-        from: WorkerId,
-        /// For which client.
-        client: ClientKey,
-        /// The answer.
-        found: SystemUser,
-    },
-    /// Somebody has judged a password.
-    Judged {
-        /// Who asked.
-        from: WorkerId,
-        /// For which client.
-        client: ClientKey,
-        /// Who has judged.
-        judge: Judge,
-        /// The answer.
-        verdict: Verdict,
-    },
-    /// A password has been hashed, or not.
-    Hashed {
-        /// Who asked.
-        from: WorkerId,
-        /// For whom.
-        asker: HashAsker,
-        /// What came of it.
-        hashed: Hashed,
-    },
-    /// The courier of an online restart reports.
-    News {
-        /// Of which one.
-        handover: u64,
-        /// What.
-        news: News,
-    },
-    /// Somebody asks something by HTTP.
-    Http {
-        /// The number of the question.
-        number: u64,
-        /// What.
-        question: HttpQuestion,
-    },
-    /// A deadline has passed.
-    Tick,
-}
-
-/// Where the last words of a panic go: the log in force.
-pub type Speaker = Arc<RwLock<Arc<LogTarget>>>;
+use crate::zones::Zones;
+use crate::{judges, secrets};
 
 /// The control thread without its clocks and queues. `S` is a connection between workers.
 pub struct Control<S> {
-    pub(crate) source: Source,
-    pub(crate) force: Arc<Force>,
-    pub(crate) speaker: Speaker,
-    /// The warnings about the settings in force.
-    pub(crate) told: Vec<Warning>,
-    workers: Vec<Post<ToWorker<S>>>,
-    pub(crate) now: Moment,
-    pub(crate) names: Names,
-    pub(crate) zones: Zones,
+    pub(crate) present: Present<S>,
+    pub(crate) configuration: Configuration,
+    names: Names,
+    zones: Zones,
     /// What `resolv_conf` says, as read last.
     pub(crate) name_servers: Option<Arc<NameServers>>,
-    pub(crate) questions: Questions,
+    secrets: secrets::Questions,
     judged: judges::Questions,
-    pub(crate) hashings: Hashings,
+    hashings: Hashings,
+    system_users: SystemUsers,
+    links: Links,
     /// The sessions that listen for all.
-    pub(crate) listening: listeners::Sessions,
-    pub(crate) links: Links,
+    listening: listeners::Sessions,
+    sweeper: Sweeper,
     /// The clients of the console that have said something.
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
     pub(crate) http: Desk,
     loads: Loads,
+    pub(crate) waits: Waits<Waiter>,
     history: History,
     /// When the present period of statistics ends.
-    pub(crate) period_ends: Time,
-    pub(crate) waits: Waits<Waiter>,
-    pub(crate) shutdown: Option<Shutdown>,
-    pub(crate) ending: Ending,
-    pub(crate) system_users: SystemUsers,
+    period_ends: Time,
     /// SUSPEND: everything stands still, or is about to.
     pub(crate) is_suspended: bool,
+    pub(crate) ending: Ending,
     /// It ends with exit status 1.
-    has_failed: bool,
-    /// A new process takes over.
-    pub(crate) handover: Option<Handover>,
-    pub(crate) courier: Option<Courier<S>>,
-    /// How many online restarts have begun.
-    pub(crate) handovers: u64,
-    /// A new process has taken over.
-    pub(crate) has_handed_over: bool,
+    pub(crate) has_failed: bool,
+    /// New processes that take over.
+    pub(crate) handovers: Handovers<S>,
     pub(crate) ids: Ids,
     pub(crate) service: Service,
-    pub(crate) sweeper: Sweeper,
-    /// The workers that have nothing left that the shutdown waits for, as far as they have told.
-    pub(crate) drained: BTreeSet<WorkerId>,
 }
 
 /// A client of the console that waits for its answer.
@@ -213,6 +102,23 @@ pub(crate) enum Purpose {
     Http(Round),
 }
 
+/// Who waits for the workers to obey.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Waiter {
+    /// A client of the console, with its order.
+    Asker(Asker, Order),
+    /// The shutdown, before it ends the process.
+    Shutdown,
+    /// An online restart, before anything is handed over.
+    Handover,
+}
+
+impl Waiter {
+    pub(crate) fn is(&self, from: WorkerId, client: ClientKey) -> bool {
+        matches!(self, Self::Asker(asker, _) if *asker == Asker { at: from, client })
+    }
+}
+
 impl<S> Control<S> {
     /// Begins with `force`, which the workers have already, and with the warnings about it, which are logged already.
     #[must_use]
@@ -230,73 +136,87 @@ impl<S> Control<S> {
         sweeper.sweep_every(now.time, force.settings.lock_sweep_interval);
         Self {
             period_ends: now.time + force.settings.stats_period,
-            source,
-            force,
-            speaker,
-            told,
-            workers,
-            now,
+            present: Present::new(now, force, workers),
+            configuration: Configuration::new(source, speaker, told),
             names: Names::default(),
             zones,
             name_servers: None,
-            questions: Questions::default(),
-            listening: listeners::Sessions::default(),
-            links: Links::default(),
+            secrets: secrets::Questions::default(),
             judged: judges::Questions::default(),
             hashings: Hashings::default(),
+            system_users: SystemUsers::default(),
+            links: Links::default(),
+            listening: listeners::Sessions::default(),
+            sweeper,
             sessions: Sessions::default(),
             surveys: Surveys::default(),
             http: Desk::default(),
             loads: Loads::default(),
-            history: History::new(now.time),
             waits: Waits::default(),
-            shutdown: None,
-            ending: Ending::default(),
-            system_users: SystemUsers::default(),
+            history: History::new(now.time),
             is_suspended: false,
+            ending: Ending::default(),
             has_failed: false,
-            handover: None,
-            courier: None,
-            handovers: 0,
-            has_handed_over: false,
+            handovers: Handovers::default(),
             ids: Ids::default(),
             service: Service::default(),
-            sweeper,
-            drained: BTreeSet::new(),
         }
+    }
+
+    /// These name servers are asked for names, and not the system.
+    #[must_use]
+    pub fn with_name_servers(mut self, servers: Option<Arc<NameServers>>) -> Self {
+        self.name_servers = servers;
+        self
+    }
+
+    /// Whom to tell that we go down, and how things are.
+    #[must_use]
+    pub fn with_service(mut self, service: Service) -> Self {
+        self.service = service;
+        self
+    }
+
+    /// The numbers that clients and servers have.
+    #[must_use]
+    pub fn with_ids(mut self, ids: Ids) -> Self {
+        self.ids = ids;
+        self
     }
 
     /// Does what is to be done about an event.
     pub fn handle(&mut self, now: Moment, event: Event) {
-        self.now = now;
+        self.present.now = now;
         match event {
             Event::Letter(ToControl::Resolve { from, name }) => {
                 self.zones.know(from, &name);
                 self.names.ask(from, name);
             }
-            Event::Letter(ToControl::AskSecret(question)) => self.questions.ask(question),
-            Event::Letter(ToControl::SecretUnneeded { from, client }) => self.questions.forget(from, client),
+            Event::Letter(ToControl::AskSecret(question)) => self.secrets.ask(question),
+            Event::Letter(ToControl::SecretUnneeded { from, client }) => self.secrets.forget(from, client),
             Event::Letter(ToControl::AskJudge(question)) => {
                 if let Err(PasswordQuestion { from, client, judge, .. }) = self.judged.ask(question) {
-                    self.post(from, ToWorker::Judged { client, verdict: judges::full(&judge) });
+                    self.present.post(from, ToWorker::Judged { client, verdict: judges::full(&judge) });
                 }
             }
             Event::Letter(ToControl::JudgeUnneeded { from, client }) => self.judged.forget(from, client),
             Event::Judged { from, client, judge, verdict } => {
                 self.judged.answered(&judge, from, client);
-                self.post(from, ToWorker::Judged { client, verdict });
+                self.present.post(from, ToWorker::Judged { client, verdict });
             }
-            Event::Letter(ToControl::Hash(question)) => self.hash(question),
+            Event::Letter(ToControl::Hash(question)) => self.hashings.hash(question, &self.present),
             Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
-            Event::Hashed { from, asker, hashed } => self.hashed(from, asker, hashed),
+            Event::Hashed { from, asker, hashed } => self.hashings.hashed(from, asker, hashed, &self.present),
             Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on }) => {
-                self.listen(database, user, listeners::Order::Listen { channel, number, is_relied_on });
+                let order = listeners::Order::Listen { channel, number, is_relied_on };
+                let (listening, mut around) = self.listening();
+                listening.listen(&mut around, database, user, order);
             }
             Event::Letter(ToControl::Unlisten { database, channel }) => self.unlisten(database, Some(channel)),
             Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
             Event::Link { link, news } => self.hear_link(link, &news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
-                self.ask_system_user(system_users::Question { from, client, uid });
+                self.system_users.look_up(system_users::Question { from, client, uid }, &self.present);
             }
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Console { from, client, right, request }) => {
@@ -316,9 +236,9 @@ impl<S> Control<S> {
             Event::Letter(ToControl::ConsoleCancel { from, client }) => self.asker_cancels(from, client),
             Event::Letter(ToControl::Drained { from, is_drained }) => self.drained(from, is_drained),
             Event::Signal(signal) => self.signal(signal),
-            Event::SystemUser { from, client, found } => self.system_user(from, client, found),
+            Event::SystemUser { from, client, found } => self.system_users.found(from, client, found, &self.present),
             Event::Found { name, found } => self.found(&name, &found),
-            Event::Serial { zone, serial } => self.hear_serial(&zone, serial),
+            Event::Serial { zone, serial } => self.zones.hear(&zone, serial, &mut self.names, &self.present),
             Event::News { handover, news } => self.hear_courier(handover, news),
             Event::Http { number, question } => self.ask_http(number, question),
             Event::Tick => {}
@@ -338,14 +258,51 @@ impl<S> Control<S> {
         self.judged.start()
     }
 
+    /// The next password to be hashed; [`Event::Hashed`] must follow.
+    pub fn next_hashing(&mut self) -> Option<HashQuestion> {
+        self.hashings.start()
+    }
+
+    /// The next user of the system to be looked up; [`Event::SystemUser`] must follow.
+    pub fn next_system_user(&mut self) -> Option<system_users::Question> {
+        self.system_users.start()
+    }
+
+    /// The next zone whose serial is to be asked for; [`Event::Serial`] must follow.
+    pub fn next_zone(&mut self) -> Option<Arc<str>> {
+        self.zones.start()
+    }
+
+    /// Who is asked for names, if not the system.
+    #[must_use]
+    pub fn name_servers(&self) -> Option<&Arc<NameServers>> {
+        self.name_servers.as_ref()
+    }
+
+    /// The courier that is to set out; [`Event::News`] follows.
+    pub fn next_courier(&mut self) -> Option<Courier<S>> {
+        self.handovers.next_courier()
+    }
+
+    /// What is to be done next with a connection to our own workers; [`Event::Link`] tells what comes of it.
+    pub fn next_link_order(&mut self) -> Option<LinkOrder> {
+        self.links.next_order()
+    }
+
     /// Hands one end of a connection to ourselves to the worker on which a database lives.
     pub fn connect_own(&self, database: &str, socket: S) {
-        self.post(self.force.homes.home_of(database), ToWorker::Own(socket));
+        self.present.post_home(database, ToWorker::Own(socket));
     }
 
     /// The same for a session that listens for all.
     pub fn connect_listener(&self, database: &str, socket: S) {
-        self.post(self.force.homes.home_of(database), ToWorker::Listener(socket));
+        self.present.post_home(database, ToWorker::Listener(socket));
+    }
+
+    /// How long a question to somebody else may take: longer than the login that needs it.
+    #[must_use]
+    pub fn question_limit(&self) -> Duration {
+        links::question_limit(&self.present.force.settings)
     }
 
     /// When [`Event::Tick`] is due.
@@ -353,7 +310,7 @@ impl<S> Control<S> {
     pub fn next_deadline(&self) -> Time {
         let others = [
             self.surveys.next_deadline(),
-            self.ending_deadline(),
+            self.ending.next_deadline(self.present.force.settings.shutdown_timeout),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
             self.links.next_deadline(),
@@ -366,7 +323,7 @@ impl<S> Control<S> {
     /// Whether all is over: the workers have been told to go down at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shutdown == Some(Shutdown::Now)
+        self.ending.way() == Some(Shutdown::Now)
     }
 
     /// Whether it ends because of something that went wrong.
@@ -378,27 +335,35 @@ impl<S> Control<S> {
     /// Whether it ends because a new process has taken over.
     #[must_use]
     pub fn has_handed_over(&self) -> bool {
-        self.has_handed_over
+        self.handovers.is_done()
     }
 
     fn expire(&mut self) {
-        if self.period_ends <= self.now.time {
-            self.period_ends = self.now.time + self.force.settings.stats_period;
+        if self.period_ends <= self.present.now.time {
+            self.period_ends = self.present.now.time + self.present.force.settings.stats_period;
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_ending();
-        self.zones.tick(self.now.time, self.force.settings.dns_zone_check_period);
-        self.sweep();
-        self.expire_links();
-        self.expire_sessions();
-        while let Some((purpose, silent)) = self.surveys.give_up(self.now.time) {
+        let settings = &self.present.force.settings;
+        self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
+        let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
+        if is_due && self.ending.way().is_none() && !self.is_suspended {
+            self.ask_all(sweeper::parts(), Purpose::Sweep);
+        }
+        for link in self.links.late(self.present.now.time) {
+            let outcome = self.links.give_up(link);
+            self.conclude_talk(outcome);
+        }
+        let (listening, mut around) = self.listening();
+        listening.expire(&mut around);
+        while let Some((purpose, silent)) = self.surveys.give_up(self.present.now.time) {
             self.give_up(&purpose, &silent);
         }
     }
 
     fn found(&mut self, name: &Arc<str>, found: &Found) {
         for asker in self.names.answered(name) {
-            self.post(asker, ToWorker::Resolved { name: Arc::clone(name), found: found.clone() });
+            self.present.post(asker, ToWorker::Resolved { name: Arc::clone(name), found: found.clone() });
         }
     }
 
@@ -430,9 +395,9 @@ impl<S> Control<S> {
     /// What tables are made of.
     pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
         View {
-            settings: &self.force.settings,
-            users: &self.force.users,
-            standing: &self.force.standing,
+            settings: &self.present.force.settings,
+            users: &self.present.force.users,
+            standing: &self.present.force.standing,
             is_suspended: self.is_suspended,
             snapshots,
             history: &self.history,
@@ -440,27 +405,27 @@ impl<S> Control<S> {
             sweeper: &self.sweeper,
             hashings: &self.hashings,
             busy_before: self.loads.before(),
-            log_lines_lost: self.force.log.lost(),
-            rates: self.force.rates.snapshot(self.now.time, self.now.wall),
-            now: self.now.time,
-            wall: self.now.wall,
+            log_lines_lost: self.present.force.log.lost(),
+            rates: self.present.force.rates.snapshot(self.present.now.time, self.present.now.wall),
+            now: self.present.now.time,
+            wall: self.present.now.wall,
         }
     }
 
     /// All workers have answered.
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
-        self.loads.note(self.now.time, snapshots);
+        self.loads.note(self.present.now.time, snapshots);
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
-            Purpose::Sweep => self.sweep_begins(snapshots),
-            Purpose::Swept(swept) => self.sweep_ends(&swept.0, &swept.1, snapshots),
+            Purpose::Sweep => self.sweeper.ask(snapshots, &self.present.force.standing),
+            Purpose::Swept(swept) => self.sweeper.conclude(&swept.0, &swept.1, snapshots, &self.present),
             Purpose::Http(round) => self.answer_http(round, snapshots),
             Purpose::Period => {
-                let averages = self.history.close_period(self.now.time, history::gather(snapshots));
+                let averages = self.history.close_period(self.present.now.time, history::gather(snapshots));
                 self.service.status(&averages.to_string());
-                if self.force.settings.log_stats {
-                    self.log(Level::Log, format_args!("{averages}"));
+                if self.present.force.settings.log_stats {
+                    self.present.log(Level::Log, format_args!("{averages}"));
                 }
             }
         }
@@ -472,16 +437,16 @@ impl<S> Control<S> {
         let text = format!("no answer within {} seconds from {names}", PATIENCE.as_secs());
         match purpose {
             Purpose::Show(asker, _) | Purpose::Kill(asker) => self.refuse(*asker, Refusal::new(text)),
-            Purpose::Period => self.log(Level::Warning, format_args!("statistics: {text}")),
-            Purpose::Sweep | Purpose::Swept(_) => self.log(Level::Warning, format_args!("locks: {text}")),
+            Purpose::Period => self.present.log(Level::Warning, format_args!("statistics: {text}")),
+            Purpose::Sweep | Purpose::Swept(_) => self.present.log(Level::Warning, format_args!("locks: {text}")),
             Purpose::Http(round) => self.refuse_http(round, &text),
         }
     }
 
     pub(crate) fn refuse(&mut self, asker: Asker, refusal: Refusal) {
-        self.log(Level::Error, format_args!("{}", refusal.text));
-        if self.force.settings.log_pooler_errors {
-            self.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
+        self.present.log(Level::Error, format_args!("{}", refusal.text));
+        if self.present.force.settings.log_pooler_errors {
+            self.present.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
         }
         self.answer(asker, Answer::Refused(refusal));
     }
@@ -497,125 +462,139 @@ impl<S> Control<S> {
     }
 
     fn say(&self, asker: Asker, bytes: Vec<u8>) {
-        self.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        let is_going_down = self.shutdown.is_some();
-        match signal {
-            Signal::Hangup | Signal::User1 if self.handover.is_some() => {
-                self.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
-            }
-            Signal::User2 if self.handover.is_some() => self.call_off_handover("SIGUSR2"),
-            Signal::Hangup => {
-                self.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
-                // A service manager that was told that we go down is told nothing else any more.
-                if is_going_down {
-                    self.reload();
-                } else {
-                    self.service.reloading();
-                    self.reload();
-                    self.service.ready();
-                }
-            }
-            Signal::Terminate if is_going_down => {
-                self.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
-                self.go_down(Shutdown::Now);
-            }
-            Signal::Terminate => {
-                let text = "got SIGTERM, shutting down, waiting for all clients disconnect";
-                self.log(Level::Log, format_args!("{text}"));
-                self.go_down_by_signal(Shutdown::WaitForClients);
-            }
-            Signal::Interrupt if is_going_down => {
-                self.log(Level::Log, format_args!("got SIGINT while shutting down, fast exit"));
-                self.go_down(Shutdown::Now);
-            }
-            Signal::Interrupt => {
-                let text = "got SIGINT, shutting down, waiting for all servers connections to be released";
-                self.log(Level::Log, format_args!("{text}"));
-                self.go_down_by_signal(Shutdown::WaitForServers);
-            }
-            Signal::Quit => {
-                self.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
-                self.go_down(Shutdown::Now);
-            }
-            Signal::User1 if self.force.standing.is_paused || self.is_suspended => {
-                self.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
-            }
-            Signal::User1 => {
-                self.log(Level::Log, format_args!("got SIGUSR1, pausing all activity"));
-                self.pause_all();
-            }
-            Signal::User2 if is_going_down => {
-                self.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
-            }
-            Signal::User2 if self.is_suspended => {
-                self.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
-                self.wake_up("SIGUSR2");
-            }
-            Signal::User2 if self.force.standing.is_paused => {
-                self.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
-                self.unpause(&None);
-            }
-            Signal::User2 => self.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
-        }
-    }
-
-    /// As in PgBouncer, nobody is waited for who stands still.
-    fn go_down_by_signal(&mut self, way: Shutdown) {
-        if self.is_suspended || self.handover.is_some() {
-            let what = if self.handover.is_some() { "takeover" } else { "suspend" };
-            self.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
-            self.has_failed = true;
-            self.go_down(Shutdown::Now);
-        } else {
-            self.go_down(way);
-        }
+        self.present.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
     }
 
     pub(crate) fn go_down(&mut self, way: Shutdown) {
-        if self.shutdown.is_none() {
+        if self.ending.way().is_none() {
             self.service.stopping();
         }
         self.forget_handover();
-        self.shutdown = Some(way);
-        self.ending.begin(self.now.time);
-        self.drained.clear();
-        self.post_all(|| ToWorker::Shutdown(way));
+        self.ending.begin(self.present.now.time, way);
+        self.present.post_all(|| ToWorker::Shutdown(way));
     }
 
-    pub(crate) fn posts(&self) -> &[Post<ToWorker<S>>] {
-        &self.workers
-    }
-
-    pub(crate) fn workers(&self) -> usize {
-        self.workers.len()
-    }
-
-    pub(crate) fn ask_all(&mut self, what: Parts, purpose: Purpose) {
-        let question = self.surveys.open(self.now.time, self.workers.len(), purpose);
-        self.post_all(|| ToWorker::Show { question, what });
-    }
-
-    pub(crate) fn post(&self, to: WorkerId, letter: ToWorker<S>) {
-        if let Some(post) = self.workers.get(usize::from(to.0)) {
-            post(letter);
+    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
+    fn drained(&mut self, from: WorkerId, is_drained: bool) {
+        if self.ending.drained(from, is_drained, self.present.workers()) {
+            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
         }
     }
 
-    pub(crate) fn post_all(&self, letter: impl Fn() -> ToWorker<S>) {
-        self.workers.iter().for_each(|post| post(letter()));
+    /// So many workers have confirmed that they have nothing left.
+    pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
+        if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
+            self.present.log(Level::Log, format_args!("{what} connections dropped, exiting"));
+            self.go_down(Shutdown::Now);
+        }
     }
 
-    pub(crate) fn log(&self, level: Level, line: fmt::Arguments<'_>) {
-        self.force.log.write_one(self.now.wall, level, line);
+    /// Does what a shutdown does when its time has come.
+    fn expire_ending(&mut self) {
+        let limit = self.present.force.settings.shutdown_timeout;
+        match self.ending.expire(self.present.now.time, limit) {
+            None => {}
+            Some(Expired::All) => {
+                let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
+                self.present.log(Level::Warning, line);
+                self.go_down(Shutdown::Now);
+            }
+            Some(Expired::Clients { secs }) => {
+                self.present.log(
+                    Level::Warning,
+                    format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
+                );
+                self.present.post_all(|| ToWorker::EndClients { secs });
+            }
+        }
+    }
+
+    /// Reads everything again. Whether the new settings are in force.
+    pub(crate) fn reload(&mut self) -> bool {
+        let Some((fresh, name_servers)) = self.configuration.read_again(&self.present) else { return false };
+        self.name_servers = name_servers;
+        self.enforce(fresh);
+        true
+    }
+
+    /// Puts settings and secrets in force, and has each part heed them.
+    pub(crate) fn enforce(&mut self, fresh: Fresh) {
+        let old = Arc::clone(&self.present.force);
+        self.configuration.put_in_force(fresh, &mut self.present);
+        let (now, old, new) = (self.present.now.time, &old.settings, &self.present.force.settings);
+        if new.stats_period != old.stats_period {
+            self.period_ends = now + new.stats_period;
+        }
+        if new.lock_sweep_interval != old.lock_sweep_interval {
+            self.sweeper.sweep_every(now, new.lock_sweep_interval);
+        }
+        self.zones.heed_settings(now, old, new);
+        self.present.post_force();
+    }
+
+    /// The sessions that listen for all, and what they stand on.
+    fn listening(&mut self) -> (&mut listeners::Sessions, Around<'_, S>) {
+        (&mut self.listening, Around { links: &mut self.links, present: &self.present })
+    }
+
+    /// Nobody listens any more to a channel of a database, or to any.
+    fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
+        let (listening, mut around) = self.listening();
+        listening.unlisten(&mut around, database, channel);
+    }
+
+    /// Puts all questions that may be put now.
+    fn put_questions(&mut self) {
+        let ends_at = self.present.now.time + self.question_limit();
+        while let Some(question) = self.secrets.start() {
+            self.links.ask_secret(question, ends_at);
+        }
+        while let Some(question) = self.sweeper.next_question() {
+            self.links.ask_locks(question, ends_at);
+        }
+    }
+
+    /// Something has come of a connection to our own workers.
+    fn hear_link(&mut self, link: u64, news: &LinkNews) {
+        match news {
+            LinkNews::Heard(bytes) => {
+                self.links.hear(link, bytes);
+                while let Some(outcome) = self.links.next_outcome(link) {
+                    self.conclude_talk(Some(outcome));
+                }
+            }
+            LinkNews::Ended(why) => {
+                let outcome = self.links.ended(link, why);
+                self.conclude_talk(outcome);
+            }
+        }
+    }
+
+    fn conclude_talk(&mut self, outcome: Option<Outcome>) {
+        match outcome {
+            None => {}
+            Some(Outcome::Secret(question, told)) => self.secrets.told(question, told, &self.present),
+            Some(Outcome::Locks(question, answer)) => {
+                if let Some(swept) = Sweeper::swept(question, answer, &self.present) {
+                    self.ask_all(sweeper::parts(), Purpose::Swept(Box::new(swept)));
+                }
+            }
+            Some(Outcome::Listener(database, outcome)) => {
+                let (listening, mut around) = self.listening();
+                listening.told(&mut around, &database, outcome);
+            }
+        }
+    }
+
+    pub(crate) fn ask_all(&mut self, what: Parts, purpose: Purpose) {
+        let question = self.surveys.open(self.present.now.time, self.present.workers(), purpose);
+        self.present.post_all(|| ToWorker::Show { question, what });
     }
 }
 
 impl<S> fmt::Debug for Control<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("workers", &self.workers.len()).finish_non_exhaustive()
+        f.debug_struct("Control").field("workers", &self.present.workers()).finish_non_exhaustive()
     }
 }
 

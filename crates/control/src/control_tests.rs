@@ -6,15 +6,16 @@ use std::io::{self, Read as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
-use base::Key;
+use base::{Key, Wall};
 use config::Overrides;
 use reactor::Hatch;
-use worker::letters::{Order as Task, Standing, Totals};
+use worker::letters::{HashAsker, Order as Task, Standing, Totals};
 
-use crate::courier::{LastWord, PATIENCE as STEP_MAX};
+use crate::courier::{LastWord, News, PATIENCE as STEP_MAX};
+use crate::event::Signal;
 use crate::source::{FileReader, Files, first_force};
 
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
@@ -146,7 +147,7 @@ impl Desk {
 
     /// What has been logged. The threads that write it may be late on a busy machine.
     fn log(&self) -> String {
-        self.control.speaker.read().expect("a log").finish();
+        self.control.configuration.speaker.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
@@ -275,7 +276,7 @@ fn a_reload_with_broken_name_servers_changes_nothing() {
         desk.control.name_servers().map(|servers| servers.servers.len())
     };
     assert_eq!(reload(&mut desk, "nameserver nonsense\n"), None);
-    assert!(desk.control.force.settings.resolv_conf.is_none());
+    assert!(desk.control.present.force.settings.resolv_conf.is_none());
     assert!(desk.log().contains("resolv.conf:1: nameserver nonsense: no address"), "{}", desk.log());
     assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\n"), Some(1));
     assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\nnameserver 10.0.0.2:x\n"), Some(1));
@@ -314,7 +315,7 @@ fn lines_that_were_lost_stay_counted_when_the_log_is_opened_anew() {
         desk.says(command);
     }
     // Each of the three is a line.
-    assert_eq!(desk.control.force.log.lost(), 3);
+    assert_eq!(desk.control.present.force.log.lost(), 3);
     assert_eq!(desk.log().matches("takes no lines, they are lost").count(), 1, "{}", desk.log());
 }
 
@@ -329,7 +330,7 @@ fn a_reload_with_a_mistake_changes_nothing() {
     for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
         assert!(desk.log().contains(word), "{word} is not in {}", desk.log());
     }
-    assert!(desk.control.force.users.secret("u").is_some());
+    assert!(desk.control.present.force.users.secret("u").is_some());
 }
 
 #[test]
@@ -714,7 +715,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
         assert!(desk.answer().contains("an online restart is in progress"), "the next one goes on");
         desk.says("RESUME");
         drop(desk.letters(0));
-        desk.control.handovers = number;
+        desk.control.handovers.begun = number;
     }
     assert!(!desk.control.is_over() && !desk.log().contains("online restart failed"));
     for by in ["RESUME", "SIGUSR2"] {

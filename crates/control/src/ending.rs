@@ -2,95 +2,99 @@
 //!
 //! Always true: the time counts from the first order to go down; after it clients are sent away once, and a little later the
 //! process ends, whatever is left.
-//! Not here: who is waited for (`worker::admin::shutdown`), the orders (`orders`, `control`).
+//! Not here: who is waited for (`worker::admin::shutdown`), the orders, and what is told to the workers (`orders`, `control`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{Time, WorkerId};
-use reactor::Level;
-use worker::letters::{Order, Shutdown, ToWorker};
-
-use crate::control::Control;
-use crate::orders::Waiter;
+use worker::letters::Shutdown;
 
 /// How far a shutdown has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Ending {
+    /// How it was ordered last.
+    way: Option<Shutdown>,
     /// When it was ordered first.
     since: Option<Time>,
     /// When the clients that were left have been sent away.
     clients_ended: Option<Time>,
+    /// The workers that have nothing left that the shutdown waits for, as far as they have told.
+    drained: BTreeSet<WorkerId>,
+}
+
+/// What a shutdown does when its time has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expired {
+    /// The clients that are left are sent away: it has waited for so many seconds.
+    Clients { secs: u64 },
+    /// The process ends, whatever is left.
+    All,
 }
 
 impl Ending {
     /// It is ordered, perhaps once more.
-    pub(crate) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin(&mut self, now: Time, way: Shutdown) {
         self.since.get_or_insert(now);
-    }
-}
-
-impl<S> Control<S> {
-    /// Nobody has anything left any more, as far as it was told before now.
-    pub(crate) fn forget_drained(&mut self) {
+        self.way = Some(way);
         self.drained.clear();
     }
 
-    /// A worker has nothing left, or has somebody after all.
-    pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
+    /// Nothing is left here, since a new process has it.
+    pub(crate) fn end(&mut self) {
+        self.way = Some(Shutdown::Now);
+    }
+
+    /// How it was ordered last.
+    pub(crate) fn way(&self) -> Option<Shutdown> {
+        self.way
+    }
+
+    /// A worker has nothing left, or has somebody after all. Whether none of so many has: somebody may be on the way from one
+    /// worker to another, and is seen when all are asked once more.
+    pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool, workers: usize) -> bool {
         match is_drained {
             true => drop(self.drained.insert(from)),
             false => drop(self.drained.remove(&from)),
         }
-        if self.drained.len() == self.workers() {
-            // Somebody may be on the way from one worker to another, and is seen when all are asked once more.
-            self.give(&Order::ConfirmDrained, Waiter::Shutdown);
-        }
+        self.drained.len() == workers
     }
 
-    /// So many workers have confirmed that they have nothing left. Another one will tell when it has.
-    pub(crate) fn confirmed(&mut self, workers: u32) {
-        if (workers as usize) < self.workers() || self.drained.len() < self.workers() {
-            return;
-        }
-        let what = match self.shutdown {
-            Some(Shutdown::WaitForServers) => "server",
-            Some(Shutdown::WaitForClients) => "client",
-            Some(Shutdown::Now) | None => return,
-        };
-        self.log(Level::Log, format_args!("{what} connections dropped, exiting"));
-        self.go_down(Shutdown::Now);
-    }
-
-    /// When a shutdown that waits goes on by itself.
-    pub(crate) fn ending_deadline(&self) -> Option<Time> {
-        if !matches!(self.shutdown, Some(Shutdown::WaitForClients | Shutdown::WaitForServers)) {
+    /// So many workers of all have confirmed that they have nothing left: what is gone then, if that ends the process. Another
+    /// one will tell when it has.
+    pub(crate) fn confirmed(&self, confirmed: u32, workers: usize) -> Option<&'static str> {
+        if (confirmed as usize) < workers || self.drained.len() < workers {
             return None;
         }
-        match (self.ending.clients_ended, self.ending.since) {
+        match self.way? {
+            Shutdown::WaitForServers => Some("server"),
+            Shutdown::WaitForClients => Some("client"),
+            Shutdown::Now => None,
+        }
+    }
+
+    /// When a shutdown that waits goes on by itself, as far as there is a limit.
+    pub(crate) fn next_deadline(&self, limit: Option<Duration>) -> Option<Time> {
+        if !matches!(self.way, Some(Shutdown::WaitForClients | Shutdown::WaitForServers)) {
+            return None;
+        }
+        match (self.clients_ended, self.since) {
             (Some(ended), _) => Some(ended + MENDING_MAX),
-            (None, Some(since)) => self.force.settings.shutdown_timeout.map(|limit| since + limit),
+            (None, Some(since)) => limit.map(|limit| since + limit),
             (None, None) => None,
         }
     }
 
-    /// Does what a shutdown does when its time has come.
-    pub(crate) fn expire_ending(&mut self) {
-        if self.ending_deadline().is_none_or(|deadline| deadline > self.now.time) {
-            return;
+    /// What is to be done if its time has come.
+    pub(crate) fn expire(&mut self, now: Time, limit: Option<Duration>) -> Option<Expired> {
+        self.next_deadline(limit).filter(|deadline| *deadline <= now)?;
+        if self.clients_ended.is_some() {
+            return Some(Expired::All);
         }
-        if self.ending.clients_ended.is_some() {
-            self.log(Level::Warning, format_args!("shutdown_timeout: servers were not clean in time, exiting"));
-            self.go_down(Shutdown::Now);
-            return;
-        }
-        let secs = self.ending.since.map_or(0, |since| self.now.time.since(since).as_secs());
-        self.log(
-            Level::Warning,
-            format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
-        );
-        self.ending.clients_ended = Some(self.now.time);
-        self.forget_drained();
-        self.post_all(|| ToWorker::EndClients { secs });
+        self.clients_ended = Some(now);
+        // From before now nobody's word counts.
+        self.drained.clear();
+        Some(Expired::Clients { secs: self.since.map_or(0, |since| now.since(since).as_secs()) })
     }
 }
 

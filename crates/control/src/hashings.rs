@@ -12,7 +12,7 @@ use auth::Derivation;
 use base::{Origin, PeerQueue, Place, WorkerId};
 use worker::letters::{HashAsker, HashQuestion, Hashed, ToWorker};
 
-use crate::control::Control;
+use crate::present::Present;
 
 /// The passwords that wait to be hashed, and those that are.
 #[derive(Debug)]
@@ -30,8 +30,22 @@ impl Default for Hashings {
 }
 
 impl Hashings {
+    /// A worker has a password hashed.
+    pub(crate) fn hash<S>(&mut self, question: HashQuestion, present: &Present<S>) {
+        if let Some(HashQuestion { from, asker, .. }) = self.ask(question) {
+            let why = format!("too many passwords wait to be hashed: {WAITING_MAX}");
+            present.post(from, ToWorker::Hashed { asker, hashed: Err(why.into()) });
+        }
+    }
+
+    /// A password has been hashed, or cannot be.
+    pub(crate) fn hashed<S>(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed, present: &Present<S>) {
+        self.done(from, asker);
+        present.post(from, ToWorker::Hashed { asker, hashed });
+    }
+
     /// A password is to be hashed. Gives one back that has no place: this one, or one of an address that has more waiting.
-    pub(crate) fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
+    fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
         let asker = (question.from, question.asker);
         match self.queue.push(question.origin, question) {
             Ok((place, displaced)) => {
@@ -64,7 +78,7 @@ impl Hashings {
     }
 
     /// One has been hashed.
-    pub(crate) fn done(&mut self, from: WorkerId, asker: HashAsker) {
+    fn done(&mut self, from: WorkerId, asker: HashAsker) {
         if let Some(place) = self.under_way.iter().position(|one| *one == (from, asker)) {
             self.under_way.swap_remove(place);
         }
@@ -78,27 +92,6 @@ impl Hashings {
     /// How many wait for that.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
-    }
-}
-
-impl<S> Control<S> {
-    /// A worker has a password hashed.
-    pub(crate) fn hash(&mut self, question: HashQuestion) {
-        if let Some(HashQuestion { from, asker, .. }) = self.hashings.ask(question) {
-            let why = format!("too many passwords wait to be hashed: {WAITING_MAX}");
-            self.post(from, ToWorker::Hashed { asker, hashed: Err(why.into()) });
-        }
-    }
-
-    /// A password has been hashed, or cannot be.
-    pub(crate) fn hashed(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed) {
-        self.hashings.done(from, asker);
-        self.post(from, ToWorker::Hashed { asker, hashed });
-    }
-
-    /// The next password to be hashed; [`Event::Hashed`](crate::control::Event::Hashed) must follow.
-    pub fn next_hashing(&mut self) -> Option<HashQuestion> {
-        self.hashings.start()
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use base::Time;
 use worker::letters::{Snapshot, Totals};
 
-use crate::console::show::CONSOLE;
+use crate::CONSOLE;
 
 /// All counters of a database, in the order in which the console shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

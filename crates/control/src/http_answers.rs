@@ -23,7 +23,7 @@ impl<S> Control<S> {
 
     /// Looks at the workers for those who have asked.
     pub(crate) fn look_for_http(&mut self) {
-        if let Some((parts, round)) = self.http.begin(self.now.time) {
+        if let Some((parts, round)) = self.http.begin(self.present.now.time) {
             self.ask_all(parts, Purpose::Http(round));
         }
     }
@@ -40,13 +40,13 @@ impl<S> Control<S> {
             });
             self.http.answer(number, answer);
         }
-        self.http.end(self.now.time);
+        self.http.end(self.present.now.time);
     }
 
     /// Some workers have kept silent.
     pub(crate) fn refuse_http(&mut self, round: &Round, why: &str) {
         round.0.iter().for_each(|(number, _)| self.http.answer(*number, HttpAnswer::words(503, why)));
-        self.http.end(self.now.time);
+        self.http.end(self.present.now.time);
     }
 
     fn http_answer(&self, question: &HttpQuestion, snapshots: &[Snapshot]) -> HttpAnswer {
@@ -74,7 +74,7 @@ impl<S> Control<S> {
 
     /// Why clients are not served, of a database or at all.
     fn why_not_ready(&self, database: Option<&str>, view: &View<'_>) -> Option<(u16, String)> {
-        let why = match self.shutdown {
+        let why = match self.ending.way() {
             Some(Shutdown::Now) => Some("going down"),
             Some(Shutdown::WaitForServers) => Some("going down when all servers have been given back"),
             Some(Shutdown::WaitForClients) => Some("going down when all clients have gone"),

@@ -11,6 +11,7 @@ mod control;
 mod courier;
 mod diagnosis;
 mod ending;
+mod event;
 mod handover;
 mod hashings;
 mod history;
@@ -23,11 +24,14 @@ mod loads;
 mod metrics;
 mod names;
 mod orders;
+mod present;
 mod reload;
 mod resolver;
+mod restart;
 mod run;
 mod secrets;
 mod service;
+mod signals;
 mod source;
 mod successor;
 mod survey;
@@ -38,13 +42,16 @@ mod waits;
 mod zones;
 
 pub use console::{errors_reference, reference};
-pub use control::{Control, Event, Moment, Signal, Speaker};
+pub use control::Control;
 pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
+pub use event::{Event, Signal};
 pub use http::{HttpAnswer, HttpQuestion};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use links::{LinkNews, LinkOrder};
 pub use metrics::metrics_reference;
 pub use names::LOOKUPS_MAX;
+pub use present::Moment;
+pub use reload::Speaker;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{
@@ -58,3 +65,6 @@ pub use zones::Serial;
 
 /// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";
+
+/// The name of the console's database, and of the user of its pool.
+pub(crate) const CONSOLE: &str = "pgbouncer";

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Time;
+use config::Settings;
+use worker::letters::{SecretQuestion, Told};
 
 use crate::asking::{Asker, Failure, Part};
-use crate::control::Control;
 use crate::{secrets, sweeper};
 
 /// What is to be done with a connection to our own workers, by its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkOrder {
-    /// It is to be opened: one end is given to the worker of this database ([`Control::connect_own`] or
-    /// [`Control::connect_listener`]), what comes at the other is told by [`LinkNews`].
+    /// It is to be opened: one end is given to the worker of this database ([`Control::connect_own`](crate::Control::connect_own) or
+    /// [`Control::connect_listener`](crate::Control::connect_listener)), what comes at the other is told by [`LinkNews`].
     Open {
         /// Its number.
         link: u64,
@@ -76,6 +77,17 @@ enum Talk {
     Listener(Arc<str>),
 }
 
+/// What a connection was for has come to this.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A question about a user is answered, or never will be; the connection is closed.
+    Secret(SecretQuestion, Told),
+    /// So is one about locks.
+    Locks(sweeper::Question, Result<sweeper::Answer, String>),
+    /// What the session that listens for all clients of this database has said is answered, or its connection has ended.
+    Listener(Arc<str>, Result<(), String>),
+}
+
 impl Links {
     /// When somebody is waited for no longer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -114,54 +126,38 @@ impl Links {
             self.orders.push_back(LinkOrder::Close { link });
         }
     }
-}
 
-impl<S> Control<S> {
-    /// What is to be done next with a connection to our own workers; [`Event::Link`](crate::Event::Link) tells what comes of it.
-    pub fn next_link_order(&mut self) -> Option<LinkOrder> {
-        self.links.orders.pop_front()
+    /// What is to be done next with a connection.
+    pub(crate) fn next_order(&mut self) -> Option<LinkOrder> {
+        self.orders.pop_front()
     }
 
-    /// Puts all questions that may be put now.
-    pub(crate) fn put_questions(&mut self) {
-        let ends_at = Some(self.now.time + self.question_limit());
-        while let Some(question) = self.questions.start() {
-            let database = Arc::clone(&question.database);
-            let asker = Arc::clone(&question.asker);
-            let talk = Talk::Secret(secrets::Inquiry::new(question));
-            self.links.open(&database, &[("user", &asker), ("database", &database)], talk, ends_at);
-        }
-        while let Some(question) = self.sweeper.next_question() {
-            let (database, user) = (Arc::clone(question.database()), Arc::clone(question.user()));
-            let parameters = [("user", &*user), ("database", &*database), ("application_name", "trunkline sweeps")];
-            self.links.open(&database, &parameters, Talk::Sweep(sweeper::Inquiry::new(question)), ends_at);
-        }
+    /// Puts a question about a user.
+    pub(crate) fn ask_secret(&mut self, question: SecretQuestion, ends_at: Time) {
+        let (database, asker) = (Arc::clone(&question.database), Arc::clone(&question.asker));
+        let talk = Talk::Secret(secrets::Inquiry::new(question));
+        self.open(&database, &[("user", &asker), ("database", &database)], talk, Some(ends_at));
     }
 
-    /// Something has come of a connection.
-    pub(crate) fn hear_link(&mut self, number: u64, news: &LinkNews) {
-        match news {
-            LinkNews::Heard(bytes) => {
-                if let Some(link) = self.links.open.get_mut(&number) {
-                    link.asker.hear(bytes);
-                    self.read_link(number);
-                }
-            }
-            LinkNews::Ended(why) => {
-                let failure = self.links.open.get_mut(&number).map(|link| link.asker.ended(why));
-                if let Some(failure) = failure {
-                    self.end_talk(number, Err(failure));
-                }
-            }
+    /// Puts a question about locks.
+    pub(crate) fn ask_locks(&mut self, question: sweeper::Question, ends_at: Time) {
+        let (database, user) = (Arc::clone(question.database()), Arc::clone(question.user()));
+        let parameters = [("user", &*user), ("database", &*database), ("application_name", "trunkline sweeps")];
+        self.open(&database, &parameters, Talk::Sweep(sweeper::Inquiry::new(question)), Some(ends_at));
+    }
+
+    /// This has come; [`Links::next_outcome`] tells what follows.
+    pub(crate) fn hear(&mut self, number: u64, bytes: &[u8]) {
+        if let Some(link) = self.open.get_mut(&number) {
+            link.asker.hear(bytes);
         }
     }
 
-    /// Reads what has come, as far as it is whole.
-    fn read_link(&mut self, number: u64) {
-        while let Some(Link { asker, talk, .. }) = self.links.open.get_mut(&number) {
-            let outcome = match asker.next() {
-                None => return,
-                Some(Part::Row(row)) => {
+    /// Reads what has come, as far as it is whole, up to the next outcome.
+    pub(crate) fn next_outcome(&mut self, number: u64) -> Option<Outcome> {
+        while let Some(Link { asker, talk, .. }) = self.open.get_mut(&number) {
+            let outcome = match asker.next()? {
+                Part::Row(row) => {
                     let is_enough = match talk {
                         Talk::Secret(inquiry) => inquiry.row(&row),
                         Talk::Sweep(inquiry) => inquiry.row(&row),
@@ -172,7 +168,7 @@ impl<S> Control<S> {
                     }
                     Ok(())
                 }
-                Some(Part::End(outcome)) => outcome,
+                Part::End(outcome) => outcome,
             };
             let mut bytes = Vec::new();
             let is_asked = outcome.is_ok()
@@ -182,51 +178,55 @@ impl<S> Control<S> {
                     Talk::Listener(_) => false,
                 };
             match is_asked {
-                true => self.links.orders.push_back(LinkOrder::Say { link: number, bytes }),
-                false => self.end_talk(number, outcome),
+                true => self.orders.push_back(LinkOrder::Say { link: number, bytes }),
+                false => return self.end_talk(number, outcome),
             }
         }
+        None
+    }
+
+    /// A connection has ended, or never begun.
+    pub(crate) fn ended(&mut self, number: u64, why: &str) -> Option<Outcome> {
+        let failure = self.open.get_mut(&number)?.asker.ended(why);
+        self.end_talk(number, Err(failure))
     }
 
     /// What was asked on a connection is answered, or never will be.
-    fn end_talk(&mut self, number: u64, outcome: Result<(), Failure>) {
-        let Some(Link { talk, .. }) = self.links.open.get_mut(&number) else { return };
-        if let Talk::Listener(database) = talk {
-            let database = Arc::clone(database);
-            return self.listener_is_told(&database, outcome.map_err(|failure| failure.words()));
+    fn end_talk(&mut self, number: u64, outcome: Result<(), Failure>) -> Option<Outcome> {
+        if let Talk::Listener(database) = &self.open.get(&number)?.talk {
+            return Some(Outcome::Listener(Arc::clone(database), outcome.map_err(|failure| failure.words())));
         }
-        let Some(Link { talk, .. }) = self.links.open.remove(&number) else { return };
-        self.links.orders.push_back(LinkOrder::Close { link: number });
+        let Link { talk, .. } = self.open.remove(&number)?;
+        self.orders.push_back(LinkOrder::Close { link: number });
         match talk {
             Talk::Secret(inquiry) => {
                 let (question, told) = inquiry.end(outcome);
-                self.told(question, told);
+                Some(Outcome::Secret(question, told))
             }
             Talk::Sweep(inquiry) => {
                 let (question, answer) = inquiry.end(outcome.map_err(|failure| failure.words()));
-                self.swept(question, answer);
+                Some(Outcome::Locks(question, answer))
             }
-            Talk::Listener(_) => {}
+            Talk::Listener(_) => None,
         }
     }
 
-    /// Gives up whom nobody has answered in time.
-    pub(crate) fn expire_links(&mut self) {
-        let now = self.now.time;
+    /// Those that nobody has answered in time.
+    pub(crate) fn late(&self, now: Time) -> Vec<u64> {
         let is_late = |link: &Link| link.ends_at.is_some_and(|end| end <= now);
-        let late: Vec<u64> =
-            self.links.open.iter().filter(|(_, link)| is_late(link)).map(|(&number, _)| number).collect();
-        for number in late {
-            self.end_talk(number, Err(Failure::Late));
-        }
+        self.open.iter().filter(|(_, link)| is_late(link)).map(|(&number, _)| number).collect()
     }
 
-    /// How long a question may take: longer than the login that needs it, so that
-    /// who waits too long is always told of the setting that it met, `client_login_timeout`.
-    #[must_use]
-    pub fn question_limit(&self) -> Duration {
-        self.force.settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
+    /// Gives up one of them.
+    pub(crate) fn give_up(&mut self, number: u64) -> Option<Outcome> {
+        self.end_talk(number, Err(Failure::Late))
     }
+}
+
+/// How long a question may take: longer than the login that needs it, so that
+/// who waits too long is always told of the setting that it met, `client_login_timeout`.
+pub(crate) fn question_limit(settings: &Settings) -> Duration {
+    settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
 }
 
 /// How long a question to a server may take where logins have no limit.

@@ -12,7 +12,8 @@ use base::Time;
 use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
-use crate::control::Control;
+use crate::links::{self, Links};
+use crate::present::Present;
 
 /// What a session is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +82,190 @@ struct Channel {
     is_relied_on: bool,
 }
 
+/// What a session stands on.
+pub(crate) struct Around<'a, S> {
+    pub(crate) links: &'a mut Links,
+    pub(crate) present: &'a Present<S>,
+}
+
+impl<S> Around<'_, S> {
+    fn now(&self) -> Time {
+        self.present.now.time
+    }
+
+    /// When what is said now must have been answered.
+    fn answered_by(&self) -> Time {
+        self.now() + links::question_limit(&self.present.force.settings)
+    }
+}
+
 impl Sessions {
+    /// A channel is to be listened to; the session logs in as this user, if it is not there yet.
+    pub(crate) fn listen<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, user: Arc<str>, order: Order) {
+        if let Some(session) = self.0.remove(&database) {
+            return self.order(around, database, session, order);
+        }
+        let (channels, orders) = (Channels::new(), VecDeque::new());
+        let mut session = Session { user, channels, orders, stage: Stage::Pauses, ends_at: None };
+        session.note(order);
+        self.comes(around, database, session);
+    }
+
+    /// Nobody listens any more to a channel of a database, or to any.
+    pub(crate) fn unlisten<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, channel: Option<Box<str>>) {
+        if let Some(session) = self.0.remove(&database) {
+            self.order(around, database, session, channel.map_or(Order::UnlistenAll, Order::Unlisten));
+        }
+    }
+
+    fn order<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session, order: Order) {
+        match session.stage {
+            Stage::Pauses => {
+                session.note(order);
+                self.0.insert(database, session);
+            }
+            Stage::LogsIn(_) | Stage::Says(..) => {
+                session.orders.push_back(order);
+                self.0.insert(database, session);
+            }
+            Stage::Attends(link) => {
+                session.orders.push_back(order);
+                self.goes_on(around, database, session, link, VecDeque::new());
+            }
+        }
+    }
+
+    fn comes<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session) {
+        session.stage = Stage::LogsIn(around.links.listen(&database, &session.user));
+        session.ends_at = Some(around.answered_by());
+        self.0.insert(database, session);
+    }
+
+    /// It says the first of these, or does what it is ordered next, or waits.
+    fn goes_on<S>(
+        &mut self,
+        around: &mut Around<'_, S>,
+        database: Arc<str>,
+        mut session: Session,
+        link: u64,
+        mut words: VecDeque<Word>,
+    ) {
+        session.stage = Stage::Attends(link);
+        while words.is_empty()
+            && let Some(order) = session.orders.pop_front()
+        {
+            session.note(order.clone());
+            match order {
+                Order::Listen { channel, .. } => words.push_back(Word::Listen(channel)),
+                Order::Unlisten(name) => words.push_back(Word::Unlisten(name)),
+                Order::UnlistenAll => return self.ends(around, database, session, None),
+            }
+        }
+        match words.front() {
+            Some(word) => {
+                around.links.run(link, &word.sql());
+                session.ends_at = Some(around.answered_by());
+                session.stage = Stage::Says(link, words);
+            }
+            None => {
+                // Who has nothing to listen to needs no server, and keeps no database in use.
+                session.ends_at = session.channels.is_empty().then(|| around.now() + LINGERS);
+            }
+        }
+        self.0.insert(database, session);
+    }
+
+    /// What a session has said is answered, or its connection has ended.
+    pub(crate) fn told<S>(&mut self, around: &mut Around<'_, S>, database: &Arc<str>, outcome: Result<(), String>) {
+        let Some((database, mut session)) = self.0.remove_entry(database) else { return };
+        match (std::mem::replace(&mut session.stage, Stage::Pauses), outcome) {
+            (Stage::LogsIn(link), Ok(())) => {
+                let names = session.channels.keys().cloned().map(Word::Listen);
+                let words = std::iter::once(Word::Marks).chain(names).collect();
+                self.goes_on(around, database, session, link, words);
+            }
+            (Stage::LogsIn(link), Err(error)) => {
+                session.stage = Stage::LogsIn(link);
+                self.ends(around, database, session, Some(&error));
+            }
+            (Stage::Says(link, mut words), Ok(())) => {
+                if let Some(Word::Listen(name)) = words.pop_front()
+                    && let Some(channel) = session.channels.get_mut(&name)
+                {
+                    channel.is_relied_on = true;
+                    let number = channel.number;
+                    around.present.post_home(
+                        &database,
+                        ToWorker::Heard { database: Arc::clone(&database), channel: name, number },
+                    );
+                }
+                self.goes_on(around, database, session, link, words);
+            }
+            (Stage::Says(link, words), Err(error)) => {
+                let refusal = match words.front() {
+                    Some(Word::Marks) => Some(NO_MARKS),
+                    Some(Word::Listen(_)) => Some(&*error),
+                    Some(Word::Unlisten(_)) | None => None,
+                };
+                session.stage = Stage::Attends(link);
+                self.ends(around, database, session, refusal);
+            }
+            (Stage::Attends(link), outcome) => {
+                session.stage = Stage::Attends(link);
+                match outcome {
+                    Ok(()) => drop(self.0.insert(database, session)),
+                    Err(_) => self.ends(around, database, session, None),
+                }
+            }
+            (Stage::Pauses, _) => drop(self.0.insert(database, session)),
+        }
+    }
+
+    /// It has ended, and comes again after a pause. Those that nobody has listened to yet are refused for this reason, if there is one.
+    fn ends<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session, refusal: Option<&str>) {
+        if let Some(error) = refusal {
+            let channels = session.refuse_new();
+            if !channels.is_empty() {
+                let letter = ToWorker::Unheard { database: Arc::clone(&database), channels, error: error.to_owned() };
+                around.present.post_home(&database, letter);
+            }
+        }
+        if let Some(link) = session.link() {
+            around.links.close(link);
+        }
+        if !matches!(session.stage, Stage::LogsIn(_)) {
+            around.present.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
+        }
+        session.stage = Stage::Pauses;
+        // What was listened to once is listened to again, but in no haste: the server may be starting. Nor is anything else: each attempt may
+        // be a line in the log.
+        session.ends_at = Some(around.now() + PAUSE);
+        session.note_all();
+        self.0.insert(database, session);
+    }
+
+    /// Does what stages do that have lasted for long enough.
+    pub(crate) fn expire<S>(&mut self, around: &mut Around<'_, S>) {
+        let now = around.now();
+        let is_late = |session: &Session| session.ends_at.is_some_and(|end| end <= now);
+        let late = self.0.iter().filter(|(_, session)| is_late(session));
+        let late: Vec<Arc<str>> = late.map(|(database, _)| Arc::clone(database)).collect();
+        for database in late {
+            let Some(session) = self.0.remove(&database) else { continue };
+            match session.stage {
+                // Who has nothing to listen to need not come again.
+                Stage::Pauses if session.channels.is_empty() => {}
+                Stage::Pauses => self.comes(around, database, session),
+                // Nobody has wanted anything of it for some time.
+                Stage::Attends(link) => around.links.close(link),
+                Stage::LogsIn(_) | Stage::Says(..) => {
+                    self.0.insert(Arc::clone(&database), session);
+                    self.told(around, &database, Err("no answer in time".to_owned()));
+                }
+            }
+        }
+    }
+
     /// When a stage ends by itself.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.0.values().filter_map(|session| session.ends_at).min()
@@ -131,167 +315,6 @@ impl Word {
             Self::Marks => format!("LISTEN {}", quoted(MARKS)),
             Self::Listen(name) => format!("LISTEN {}", quoted(name)),
             Self::Unlisten(name) => format!("UNLISTEN {}", quoted(name)),
-        }
-    }
-}
-
-impl<S> Control<S> {
-    /// A channel is to be listened to; the session logs in as this user, if it is not there yet.
-    pub(crate) fn listen(&mut self, database: Arc<str>, user: Arc<str>, order: Order) {
-        if let Some(session) = self.listening.0.remove(&database) {
-            return self.order_session(database, session, order);
-        }
-        let (channels, orders) = (Channels::new(), VecDeque::new());
-        let mut session = Session { user, channels, orders, stage: Stage::Pauses, ends_at: None };
-        session.note(order);
-        self.session_comes(database, session);
-    }
-
-    /// Nobody listens any more to a channel of a database, or to any.
-    pub(crate) fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
-        if let Some(session) = self.listening.0.remove(&database) {
-            self.order_session(database, session, channel.map_or(Order::UnlistenAll, Order::Unlisten));
-        }
-    }
-
-    fn order_session(&mut self, database: Arc<str>, mut session: Session, order: Order) {
-        match session.stage {
-            Stage::Pauses => {
-                session.note(order);
-                self.listening.0.insert(database, session);
-            }
-            Stage::LogsIn(_) | Stage::Says(..) => {
-                session.orders.push_back(order);
-                self.listening.0.insert(database, session);
-            }
-            Stage::Attends(link) => {
-                session.orders.push_back(order);
-                self.session_goes_on(database, session, link, VecDeque::new());
-            }
-        }
-    }
-
-    fn session_comes(&mut self, database: Arc<str>, mut session: Session) {
-        session.stage = Stage::LogsIn(self.links.listen(&database, &session.user));
-        session.ends_at = Some(self.now.time + self.question_limit());
-        self.listening.0.insert(database, session);
-    }
-
-    /// It says the first of these, or does what it is ordered next, or waits.
-    fn session_goes_on(&mut self, database: Arc<str>, mut session: Session, link: u64, mut words: VecDeque<Word>) {
-        session.stage = Stage::Attends(link);
-        while words.is_empty()
-            && let Some(order) = session.orders.pop_front()
-        {
-            session.note(order.clone());
-            match order {
-                Order::Listen { channel, .. } => words.push_back(Word::Listen(channel)),
-                Order::Unlisten(name) => words.push_back(Word::Unlisten(name)),
-                Order::UnlistenAll => return self.session_ends(database, session, None),
-            }
-        }
-        match words.front() {
-            Some(word) => {
-                self.links.run(link, &word.sql());
-                session.ends_at = Some(self.now.time + self.question_limit());
-                session.stage = Stage::Says(link, words);
-            }
-            None => {
-                // Who has nothing to listen to needs no server, and keeps no database in use.
-                session.ends_at = session.channels.is_empty().then(|| self.now.time + LINGERS);
-            }
-        }
-        self.listening.0.insert(database, session);
-    }
-
-    /// What a session has said is answered, or its connection has ended.
-    pub(crate) fn listener_is_told(&mut self, database: &Arc<str>, outcome: Result<(), String>) {
-        let Some((database, mut session)) = self.listening.0.remove_entry(database) else { return };
-        match (std::mem::replace(&mut session.stage, Stage::Pauses), outcome) {
-            (Stage::LogsIn(link), Ok(())) => {
-                let names = session.channels.keys().cloned().map(Word::Listen);
-                let words = std::iter::once(Word::Marks).chain(names).collect();
-                self.session_goes_on(database, session, link, words);
-            }
-            (Stage::LogsIn(link), Err(error)) => {
-                session.stage = Stage::LogsIn(link);
-                self.session_ends(database, session, Some(&error));
-            }
-            (Stage::Says(link, mut words), Ok(())) => {
-                if let Some(Word::Listen(name)) = words.pop_front()
-                    && let Some(channel) = session.channels.get_mut(&name)
-                {
-                    channel.is_relied_on = true;
-                    let number = channel.number;
-                    let home = self.force.homes.home_of(&database);
-                    self.post(home, ToWorker::Heard { database: Arc::clone(&database), channel: name, number });
-                }
-                self.session_goes_on(database, session, link, words);
-            }
-            (Stage::Says(link, words), Err(error)) => {
-                let refusal = match words.front() {
-                    Some(Word::Marks) => Some(NO_MARKS),
-                    Some(Word::Listen(_)) => Some(&*error),
-                    Some(Word::Unlisten(_)) | None => None,
-                };
-                session.stage = Stage::Attends(link);
-                self.session_ends(database, session, refusal);
-            }
-            (Stage::Attends(link), outcome) => {
-                session.stage = Stage::Attends(link);
-                match outcome {
-                    Ok(()) => drop(self.listening.0.insert(database, session)),
-                    Err(_) => self.session_ends(database, session, None),
-                }
-            }
-            (Stage::Pauses, _) => drop(self.listening.0.insert(database, session)),
-        }
-    }
-
-    /// It has ended, and comes again after a pause. Those that nobody has listened to yet are refused for this reason, if there is one.
-    fn session_ends(&mut self, database: Arc<str>, mut session: Session, refusal: Option<&str>) {
-        if let Some(error) = refusal {
-            let channels = session.refuse_new();
-            if !channels.is_empty() {
-                let home = self.force.homes.home_of(&database);
-                let (database, error) = (Arc::clone(&database), error.to_owned());
-                self.post(home, ToWorker::Unheard { database, channels, error });
-            }
-        }
-        if let Some(link) = session.link() {
-            self.links.close(link);
-        }
-        if !matches!(session.stage, Stage::LogsIn(_)) {
-            let home = self.force.homes.home_of(&database);
-            self.post(home, ToWorker::ListenerLost { database: Arc::clone(&database) });
-        }
-        session.stage = Stage::Pauses;
-        // What was listened to once is listened to again, but in no haste: the server may be starting. Nor is anything else: each attempt may
-        // be a line in the log.
-        session.ends_at = Some(self.now.time + PAUSE);
-        session.note_all();
-        self.listening.0.insert(database, session);
-    }
-
-    /// Does what stages do that have lasted for long enough.
-    pub(crate) fn expire_sessions(&mut self) {
-        let now = self.now.time;
-        let is_late = |session: &Session| session.ends_at.is_some_and(|end| end <= now);
-        let late = self.listening.0.iter().filter(|(_, session)| is_late(session));
-        let late: Vec<Arc<str>> = late.map(|(database, _)| Arc::clone(database)).collect();
-        for database in late {
-            let Some(session) = self.listening.0.remove(&database) else { continue };
-            match session.stage {
-                // Who has nothing to listen to need not come again.
-                Stage::Pauses if session.channels.is_empty() => {}
-                Stage::Pauses => self.session_comes(database, session),
-                // Nobody has wanted anything of it for some time.
-                Stage::Attends(link) => self.links.close(link),
-                Stage::LogsIn(_) | Stage::Says(..) => {
-                    self.listening.0.insert(Arc::clone(&database), session);
-                    self.listener_is_told(&database, Err("no answer in time".to_owned()));
-                }
-            }
         }
     }
 }

@@ -14,34 +14,24 @@ use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose};
 
-use crate::console::show::CONSOLE;
+use crate::CONSOLE;
 use crate::console::{Answer, Order, Refusal};
-use crate::control::{Asker, Control, Purpose};
+use crate::control::{Asker, Control, Purpose, Waiter};
+use crate::reload::Fresh;
 use crate::waits::Obeyed;
-
-/// Who waits for the workers to obey.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Waiter {
-    /// A client of the console, with its order.
-    Asker(Asker, Order),
-    /// The shutdown, before it ends the process.
-    Shutdown,
-    /// An online restart, before anything is handed over.
-    Handover,
-}
 
 impl<S> Control<S> {
     /// Does what an admin orders.
     pub(crate) fn obey(&mut self, asker: Asker, order: Order) {
         let ends_handover = matches!(order, Order::Shutdown(Shutdown::Now) | Order::Resume(None));
-        if self.handover.is_some() && !ends_handover {
+        if self.handovers.is_open() && !ends_handover {
             return self.refuse(asker, Refusal::new("an online restart is in progress"));
         }
         let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
-        if is_mode_checked && (self.force.standing.is_paused || self.is_suspended) {
+        if is_mode_checked && (self.present.force.standing.is_paused || self.is_suspended) {
             return self.refuse(asker, Refusal::new("already suspended/paused"));
         }
-        self.log(Level::Log, format_args!("{order} command issued"));
+        self.present.log(Level::Log, format_args!("{order} command issued"));
         if let Err(refusal) = self.carry_out(asker, order) {
             self.refuse(asker, refusal);
         }
@@ -54,7 +44,7 @@ impl<S> Control<S> {
             // As in PgBouncer, whoever says this sees the connection end, and nothing else.
             Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
             // Pools that are paused for good cannot go on.
-            Order::Shutdown(Shutdown::WaitForClients) if self.shutdown == Some(Shutdown::WaitForServers) => {
+            Order::Shutdown(Shutdown::WaitForClients) if self.ending.way() == Some(Shutdown::WaitForServers) => {
                 return Err(Refusal::new("pooler is shutting down"));
             }
             Order::Shutdown(way) => {
@@ -118,17 +108,17 @@ impl<S> Control<S> {
         match whose.as_deref() {
             None => Ok(()),
             Some(CONSOLE) => Err(Refusal::new(format!("cannot {verb} admin db: {CONSOLE}"))),
-            Some(name) if self.force.settings.database(name).is_some() => Ok(()),
+            Some(name) if self.present.force.settings.database(name).is_some() => Ok(()),
             Some(name) => Err(Refusal::new(format!("no such database: {name}"))),
         }
     }
 
     /// Ends a pause: of one database, or of all that has been paused as a whole.
     fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
-        let standing = &self.force.standing;
+        let standing = &self.present.force.standing;
         match whose {
-            None if self.shutdown.is_some() => return Err(Refusal::new("pooler is shutting down")),
-            None if self.handover.is_some() => {
+            None if self.ending.way().is_some() => return Err(Refusal::new("pooler is shutting down")),
+            None if self.handovers.is_open() => {
                 self.call_off_handover("RESUME");
                 return Ok(());
             }
@@ -139,7 +129,7 @@ impl<S> Control<S> {
             None if !standing.is_paused => return Err(Refusal::new("pooler is not paused/suspended")),
             None => {}
             Some(name) if standing.paused.contains(name) => {}
-            Some(name) if **name == *CONSOLE || self.force.settings.databases.contains_key(name) => {
+            Some(name) if **name == *CONSOLE || self.present.force.settings.databases.contains_key(name) => {
                 return Err(Refusal::new(format!("database {name} is not paused")));
             }
             Some(name) => return Err(Refusal::new(format!("no such database: {name}"))),
@@ -157,10 +147,10 @@ impl<S> Control<S> {
 
     /// Has everything stand still.
     fn suspend(&mut self) -> Result<(), Refusal> {
-        if self.shutdown.is_some() {
+        if self.ending.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        if !self.force.standing.paused.is_empty() {
+        if !self.present.force.standing.paused.is_empty() {
             return Err(Refusal::new("cannot suspend with paused databases"));
         }
         self.is_suspended = true;
@@ -170,14 +160,14 @@ impl<S> Control<S> {
     /// Has everything go on that stands still; whoever waits for it to stand still is told by what it was ended.
     pub(crate) fn wake_up(&mut self, by: &str) {
         self.is_suspended = false;
-        self.post_all(|| ToWorker::WakeUp);
+        self.present.post_all(|| ToWorker::WakeUp);
         self.take_back(&Refusal::canceled(&format!("SUSPEND was ended by {by}")), |_, order| *order == Order::Suspend);
     }
 
     /// Nobody is left on the console.
     pub(crate) fn consoles_gone(&mut self) {
-        if self.is_suspended && self.handover.is_none() {
-            self.log(Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
+        if self.is_suspended && !self.handovers.is_open() {
+            self.present.log(Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
             self.wake_up("its end");
         }
     }
@@ -202,25 +192,25 @@ impl<S> Control<S> {
             let why = "logfile can be set in the configuration only, since it names a file that is written to";
             return Err(Refusal::set_failed(why.to_owned()));
         }
-        let (settings, is_kept) = config::set(&self.force.settings, key, value).map_err(|why| {
-            self.log(Level::Error, format_args!("{why}"));
+        let (settings, is_kept) = config::set(&self.present.force.settings, key, value).map_err(|why| {
+            self.present.log(Level::Error, format_args!("{why}"));
             Refusal::set_failed(why)
         })?;
         let is_about_logins = ["auth_type", "auth_file", "auth_hba_file", "auth_ident_file"].contains(&key);
         let (users, rules) = if is_about_logins {
             let unread = || Refusal::set_failed("a file of users or rules cannot be used, see the log".to_owned());
-            let users = self.read_users(&settings).ok_or_else(unread)?;
-            (users, self.read_rules(&settings).ok_or_else(unread)?)
+            let users = self.configuration.read_users(&settings, &self.present).ok_or_else(unread)?;
+            (users, self.configuration.read_rules(&settings, &self.present).ok_or_else(unread)?)
         } else {
-            let force = &self.force;
+            let force = &self.present.force;
             (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
         };
         if key == "resolv_conf" {
             let unread = || Refusal::set_failed("the file of name servers cannot be used, see the log".to_owned());
-            self.name_servers = self.read_name_servers(&settings).ok_or_else(unread)?;
+            self.name_servers = self.configuration.read_name_servers(&settings, &self.present).ok_or_else(unread)?;
         }
         let (tls, is_tls_new) = self.tls_after(key, &settings);
-        self.enforce(settings, users, rules, tls);
+        self.enforce(Fresh { settings, users, rules, tls });
         let tag = format!("SET {key}={value}");
         let answer = match is_kept {
             _ if !is_tls_new => Answer::noted(tag, "TLS settings could not be applied, still using old configuration"),
@@ -235,22 +225,19 @@ impl<S> Control<S> {
     /// after the other, so that a half of them is no error yet.
     fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
         if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
-            return (self.force.tls.clone(), true);
+            return (self.present.force.tls.clone(), true);
         }
-        match crate::tls::read_tls(settings, self.source.files()) {
-            Ok(tls) => (tls, true),
-            Err(text) => {
-                self.log(Level::Error, format_args!("{text}"));
-                (self.force.tls.clone(), false)
-            }
+        match self.configuration.read_tls(settings, &self.present) {
+            Some(tls) => (tls, true),
+            None => (self.present.force.tls.clone(), false),
         }
     }
 
     fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
-        let mut force = Force::clone(&self.force);
+        let mut force = Force::clone(&self.present.force);
         change(&mut force.standing);
-        self.force = Arc::new(force);
-        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+        self.present.force = Arc::new(force);
+        self.present.post_force();
     }
 
     /// Has all workers do something; the client is answered when they have.
@@ -261,17 +248,17 @@ impl<S> Control<S> {
     /// Has all workers do something.
     pub(crate) fn give(&mut self, task: &Task, waiter: Waiter) {
         let question = self.waits.open(waiter);
-        self.post_all(|| ToWorker::Order { question, order: task.clone() });
+        self.present.post_all(|| ToWorker::Order { question, order: task.clone() });
     }
 
     /// A worker has carried out an order.
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
-        match self.waits.obeyed(from, question, is_done, self.workers()) {
+        match self.waits.obeyed(from, question, is_done, self.present.workers()) {
             Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
                 self.refuse(asker, Refusal::new("client not found"));
             }
             Some(Obeyed { purpose: Waiter::Asker(asker, order), .. }) => self.done(asker, &order),
-            Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.confirmed(done),
+            Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.all_are_drained(done),
             Some(Obeyed { purpose: Waiter::Handover, .. }) => self.stands_still(),
             None => {}
         }
@@ -280,7 +267,7 @@ impl<S> Control<S> {
     /// The client of the console is gone: nobody waits for its order any longer. What it has paused stays so.
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
         for (question, _) in self.waits.take_back(|waiter| waiter.is(from, client)) {
-            self.post_all(|| ToWorker::ForgetOrder { question });
+            self.present.post_all(|| ToWorker::ForgetOrder { question });
         }
     }
 
@@ -306,7 +293,7 @@ impl<S> Control<S> {
         });
         let mut orders = Vec::new();
         for (question, waiter) in taken {
-            self.post_all(|| ToWorker::ForgetOrder { question });
+            self.present.post_all(|| ToWorker::ForgetOrder { question });
             if let Waiter::Asker(asker, order) = waiter {
                 self.refuse(asker, why.clone());
                 orders.push(order);
@@ -317,11 +304,5 @@ impl<S> Control<S> {
 
     fn done(&mut self, asker: Asker, order: &Order) {
         self.answer(asker, Answer::done(order.verb()));
-    }
-}
-
-impl Waiter {
-    fn is(&self, from: WorkerId, client: ClientKey) -> bool {
-        matches!(self, Self::Asker(asker, _) if *asker == Asker { at: from, client })
     }
 }

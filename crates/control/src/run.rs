@@ -19,10 +19,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
-use crate::control::{Control, Event, Moment, Signal};
+use crate::control::Control;
 use crate::courier::News;
+use crate::event::{Event, Signal};
 use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::links::{LinkNews, LinkOrder};
+use crate::present::Moment;
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
@@ -128,7 +130,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let pam = judges::Library::default();
     let mut desk = Desk::default();
     let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
-    let (in_force, force) = watch::channel(Arc::clone(&control.force));
+    let (in_force, force) = watch::channel(Arc::clone(&control.present.force));
     http::serve(http, asks, force);
     let mut askers = Askers::default();
     while !control.is_over() {
@@ -147,8 +149,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
-        if !Arc::ptr_eq(&control.force, &in_force.borrow()) {
-            in_force.send_replace(Arc::clone(&control.force));
+        if !Arc::ptr_eq(&control.present.force, &in_force.borrow()) {
+            in_force.send_replace(Arc::clone(&control.present.force));
         }
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);

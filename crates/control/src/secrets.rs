@@ -13,7 +13,7 @@ use pool::ClientKey;
 use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
 
 use crate::asking::{Asker, Failure};
-use crate::control::Control;
+use crate::present::Present;
 
 /// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
 #[derive(Debug, Default)]
@@ -31,14 +31,6 @@ pub(crate) struct Questions {
 
 /// The place of a question: its database, and which it is of all that have come.
 type Turn = (Arc<str>, u64);
-
-impl<S> Control<S> {
-    /// A question is answered, or never will be.
-    pub(crate) fn told(&mut self, question: SecretQuestion, told: Told) {
-        self.questions.answered(&question.database);
-        self.post(question.from, ToWorker::Told { inquirer: question.inquirer, told });
-    }
-}
 
 impl Questions {
     /// Somebody asks.
@@ -74,8 +66,14 @@ impl Questions {
         Some(question)
     }
 
+    /// A question is answered, or never will be.
+    pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: Told, present: &Present<S>) {
+        self.answered(&question.database);
+        present.post(question.from, ToWorker::Told { inquirer: question.inquirer, told });
+    }
+
     /// One has been answered by this database.
-    pub(crate) fn answered(&mut self, database: &Arc<str>) {
+    fn answered(&mut self, database: &Arc<str>) {
         if let Some(count) = self.under_way.get_mut(database) {
             *count -= 1;
             if *count == 0 {

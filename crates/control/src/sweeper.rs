@@ -16,7 +16,7 @@ use reactor::Level;
 use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
 use crate::asking::Asker;
-use crate::control::{Control, Moment, Purpose};
+use crate::present::{Moment, Present};
 
 /// Where servers are: address and port.
 type Place = (Box<str>, u16);
@@ -119,7 +119,7 @@ impl Sweeper {
     }
 
     /// Whether a round begins now.
-    fn is_due(&mut self, now: Time, interval: Option<Duration>) -> bool {
+    pub(crate) fn is_due(&mut self, now: Time, interval: Option<Duration>) -> bool {
         let is_due = self.due.is_some_and(|due| due <= now);
         if is_due {
             self.sweep_every(now, interval);
@@ -133,9 +133,40 @@ impl Sweeper {
         self.stranded.iter().filter(move |(server, _)| servers.contains(server)).flat_map(|(_, stranded)| stranded)
     }
 
+    /// A question has been answered: what is to be compared, once it is known [which servers there are](parts) now.
+    pub(crate) fn swept<S>(
+        question: Question,
+        answer: Result<Answer, String>,
+        present: &Present<S>,
+    ) -> Option<(Question, Answer)> {
+        match answer {
+            Ok(answer) => Some((question, answer)),
+            Err(error) => {
+                let Question { place: (addr, port), database, .. } = question;
+                let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
+                present.log(Level::Warning, line);
+                None
+            }
+        }
+    }
+
+    /// What servers there are after the answer is known, too.
+    pub(crate) fn conclude<S>(
+        &mut self,
+        question: &Question,
+        answer: &Answer,
+        snapshots: &[Snapshot],
+        present: &Present<S>,
+    ) {
+        let findings = self.compare(present.now, question, answer, snapshots);
+        for (home, found) in by_home(&findings, |database| present.force.homes.home_of(database)) {
+            present.post(home, ToWorker::LocksDiffer(found));
+        }
+    }
+
     /// What is to be asked: one question for each PostgreSQL at which something has happened since the last time, through a pool
     /// that has a server to spare and lets the question in.
-    fn ask(&mut self, snapshots: &[Snapshot], standing: &Standing) {
+    pub(crate) fn ask(&mut self, snapshots: &[Snapshot], standing: &Standing) {
         let mut rows: BTreeMap<Place, Vec<&Row>> = BTreeMap::new();
         for row in servers(snapshots) {
             rows.entry(place_of(row)).or_default().push(row);
@@ -214,38 +245,9 @@ impl Sweeper {
     }
 }
 
-impl<S> Control<S> {
-    pub(crate) fn sweep(&mut self) {
-        let interval = self.force.settings.lock_sweep_interval;
-        if self.sweeper.is_due(self.now.time, interval) && self.shutdown.is_none() && !self.is_suspended {
-            self.ask_all(WHAT, Purpose::Sweep);
-        }
-    }
-
-    /// What servers there are is known: whom to ask.
-    pub(crate) fn sweep_begins(&mut self, snapshots: &[Snapshot]) {
-        self.sweeper.ask(snapshots, &self.force.standing);
-    }
-
-    /// A question has been answered.
-    pub(crate) fn swept(&mut self, question: Question, answer: Result<Answer, String>) {
-        match answer {
-            Ok(answer) => self.ask_all(WHAT, Purpose::Swept(Box::new((question, answer)))),
-            Err(error) => {
-                let Question { place: (addr, port), database, .. } = question;
-                let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
-                self.log(Level::Warning, line);
-            }
-        }
-    }
-
-    /// What servers there are after the answer is known, too.
-    pub(crate) fn sweep_ends(&mut self, question: &Question, answer: &Answer, snapshots: &[Snapshot]) {
-        let findings = self.sweeper.compare(self.now, question, answer, snapshots);
-        for (home, found) in by_home(&findings, |database| self.force.homes.home_of(database)) {
-            self.post(home, ToWorker::LocksDiffer(found));
-        }
-    }
+/// The parts of snapshots that a round needs.
+pub(crate) fn parts() -> Parts {
+    Parts { servers: true, pins: true, ..Parts::default() }
 }
 
 /// What each worker is told, in one letter: it looks through its servers for what a letter says.
@@ -353,7 +355,6 @@ const NAMED_MAX: usize = 10;
 const INT4_ARRAY: u32 = 1007;
 /// What an answer may have: some hundred thousand locks, which is more than PostgreSQL has room for by its default settings.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-const WHAT: Parts = Parts { servers: true, pins: true, ..crate::console::show::NOTHING };
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use base::{Origin, PeerQueue, Place, WorkerId};
 use pool::ClientKey;
 use worker::letters::{SystemUser, ToWorker};
 
-use crate::control::Control;
+use crate::present::Present;
 
 /// The clients whose users are to be looked up.
 #[derive(Debug)]
@@ -39,6 +39,20 @@ impl Default for SystemUsers {
 }
 
 impl SystemUsers {
+    /// A worker asks who a user of the system is.
+    pub(crate) fn look_up<S>(&mut self, question: Question, present: &Present<S>) {
+        if let Some(Question { from, client, .. }) = self.ask(question) {
+            let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
+            present.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
+        }
+    }
+
+    /// A user of the system has been looked up.
+    pub(crate) fn found<S>(&mut self, from: WorkerId, client: ClientKey, found: SystemUser, present: &Present<S>) {
+        self.done();
+        present.post(from, ToWorker::SystemUser { client, found });
+    }
+
     /// Somebody asks. Gives a question back that has no place: this one, or one of a user that has more waiting.
     fn ask(&mut self, question: Question) -> Option<Question> {
         match self.queue.push(Origin::LocalClients(Some(question.uid)), question) {
@@ -61,7 +75,7 @@ impl SystemUsers {
     }
 
     /// The next one, if one more may be looked up.
-    fn start(&mut self) -> Option<Question> {
+    pub(crate) fn start(&mut self) -> Option<Question> {
         if self.under_way >= AT_ONCE_MAX {
             return None;
         }
@@ -74,27 +88,6 @@ impl SystemUsers {
     /// One has been looked up.
     fn done(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
-    }
-}
-
-impl<S> Control<S> {
-    /// A worker asks who a user of the system is.
-    pub(crate) fn ask_system_user(&mut self, question: Question) {
-        if let Some(Question { from, client, .. }) = self.system_users.ask(question) {
-            let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
-            self.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
-        }
-    }
-
-    /// A user of the system has been looked up.
-    pub(crate) fn system_user(&mut self, from: WorkerId, client: ClientKey, found: SystemUser) {
-        self.system_users.done();
-        self.post(from, ToWorker::SystemUser { client, found });
-    }
-
-    /// The next user of the system to be looked up; [`Event::SystemUser`](crate::control::Event::SystemUser) must follow.
-    pub fn next_system_user(&mut self) -> Option<Question> {
-        self.system_users.start()
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, WorkerId};
-use config::{Host, NameServers, Settings};
+use config::{Host, Settings};
 use reactor::Level;
 
-use crate::control::Control;
-use crate::names::LOOKUPS_MAX;
+use crate::names::{LOOKUPS_MAX, Names};
+use crate::present::Present;
 
 /// What a name server has said of a zone: its serial number, or why there is none.
 pub type Serial = Result<u32, Arc<str>>;
@@ -48,7 +48,7 @@ struct Known {
 
 /// What follows from an answer.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
+enum Outcome {
     Nothing,
     /// There has been an answer before, or never one.
     FellSilent(Arc<str>),
@@ -73,7 +73,7 @@ impl Zones {
     }
 
     /// From now on these names are hosts. The others are kept: they may come back while workers believe what they know.
-    pub(crate) fn heed(&mut self, is_host: impl Fn(&str) -> bool) {
+    fn heed(&mut self, is_host: impl Fn(&str) -> bool) {
         for (name, known) in self.zones.values_mut().flat_map(|zone| &mut zone.names) {
             known.is_host = is_host(name);
         }
@@ -115,7 +115,7 @@ impl Zones {
     }
 
     /// A question is over. The first serial counts as grown: nobody knows what it was when the names were looked up.
-    pub(crate) fn answered(&mut self, zone: &str, serial: Serial) -> Outcome {
+    fn answered(&mut self, zone: &str, serial: Serial) -> Outcome {
         self.under_way = self.under_way.saturating_sub(1);
         let Some(zone) = self.zones.get_mut(zone) else { return Outcome::Nothing };
         zone.is_asked = false;
@@ -131,6 +131,26 @@ impl Zones {
                 Outcome::Grown { old: old.unwrap_or(0), new, names }
             }
         }
+    }
+
+    /// Name servers have been asked about a zone: names that may lead elsewhere now are looked up again.
+    pub(crate) fn hear<S>(&mut self, zone: &str, serial: Serial, names: &mut Names, present: &Present<S>) {
+        match self.answered(zone, serial) {
+            Outcome::Nothing => {}
+            Outcome::FellSilent(why) => present.log(Level::Warning, format_args!("zone '{zone}' has no serial: {why}")),
+            Outcome::Grown { old, new, names: grown } => {
+                present.log(Level::Log, format_args!("zone '{zone}' serial changed: old={old} new={new}"));
+                grown.into_iter().for_each(|(name, askers)| names.ask_again(name, askers));
+            }
+        }
+    }
+
+    /// What settings that are in force from now on mean for zones.
+    pub(crate) fn heed_settings(&mut self, now: Time, old: &Settings, new: &Settings) {
+        if new.dns_zone_check_period != old.dns_zone_check_period {
+            self.ask_every(now, new.dns_zone_check_period);
+        }
+        self.heed(|name| has_host(new, name));
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -164,46 +184,6 @@ fn zone_of(name: &str) -> Option<Arc<str>> {
 /// Serials go round in a circle (RFC 1982).
 fn has_grown(old: u32, new: u32) -> bool {
     (1..1 << 31).contains(&new.wrapping_sub(old))
-}
-
-impl<S> Control<S> {
-    /// These name servers are asked for names, and not the system.
-    #[must_use]
-    pub fn with_name_servers(mut self, servers: Option<Arc<NameServers>>) -> Self {
-        self.name_servers = servers;
-        self
-    }
-
-    /// Who is asked for names, if not the system.
-    #[must_use]
-    pub fn name_servers(&self) -> Option<&Arc<NameServers>> {
-        self.name_servers.as_ref()
-    }
-
-    /// The next zone whose serial is to be asked for; [`Event::Serial`](crate::Event::Serial) must follow.
-    pub fn next_zone(&mut self) -> Option<Arc<str>> {
-        self.zones.start()
-    }
-
-    pub(crate) fn hear_serial(&mut self, zone: &str, serial: Serial) {
-        match self.zones.answered(zone, serial) {
-            Outcome::Nothing => {}
-            Outcome::FellSilent(why) => self.log(Level::Warning, format_args!("zone '{zone}' has no serial: {why}")),
-            Outcome::Grown { old, new, names } => {
-                self.log(Level::Log, format_args!("zone '{zone}' serial changed: old={old} new={new}"));
-                names.into_iter().for_each(|(name, askers)| self.names.ask_again(name, askers));
-            }
-        }
-    }
-
-    /// What settings that are in force from now on mean for zones.
-    pub(crate) fn heed_zones(&mut self, old_period: Option<Duration>) {
-        let settings = &self.force.settings;
-        if settings.dns_zone_check_period != old_period {
-            self.zones.ask_every(self.now.time, settings.dns_zone_check_period);
-        }
-        self.zones.heed(|name| has_host(settings, name));
-    }
 }
 
 /// Whether a host or a peer has this name.

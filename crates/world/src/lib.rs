@@ -4,7 +4,7 @@
 //! Always true: the same seed and the same binary tell the same story, byte for byte.
 //! Not here: anything that ships.
 //!
-//! To read it, begin with `world`, then `plan`, then `checks`.
+//! To read it, begin with `state` and `world`, then `plan`, then `checks`.
 
 mod app;
 mod checks;
@@ -12,6 +12,7 @@ mod faults;
 mod plan;
 mod postgres;
 mod sim;
+mod state;
 mod story;
 mod world;
 

@@ -10,7 +10,7 @@ use reactor::Buffers;
 
 use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
-use crate::world::World;
+use crate::state::World;
 
 /// What became of a world.
 #[derive(Debug)]

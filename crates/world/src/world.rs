@@ -4,93 +4,34 @@
 //! Not here: what is drawn (`plan`), what must not happen (`checks`).
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::{Time, Wall};
 use control::{Moment, Signal};
 use reactor::{Address, Buffers, Completion};
-use worker::Worker;
-use worker::letters::{Force, Ids, Shutdown, ToControl, ToWorker};
+use worker::letters::{Ids, Shutdown};
 
 use crate::app::App;
+use crate::checks::archive::Archive;
+use crate::checks::checkers::{Checkers, Phase};
 use crate::checks::fairness::Fairness;
-use crate::checks::overdue::Overdue;
-use crate::checks::phases::Phase;
-use crate::checks::secrets::Archive;
 use crate::checks::witness::{Charge, Witness};
-use crate::checks::{AT_REST, Checkers, OF_THE_WORLD};
-use crate::faults::What;
 use crate::faults::evict::Evicted;
 use crate::faults::operator::{Operator, secrets};
 use crate::faults::peers::Peers;
 use crate::plan::Plan;
+use crate::plan::fault::What;
 use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
-use crate::sim::control::{ControlThread, Disk, posts_to};
 use crate::sim::dice::Dice;
-use crate::sim::io::{CALENDAR, SimIo, SimSocket};
+use crate::sim::io::CALENDAR;
 use crate::sim::links::Links;
 use crate::sim::net::{Holder, Net};
-
-/// A letter on its way.
-#[derive(Debug)]
-pub(crate) enum Envelope {
-    ToWorker {
-        to: u8,
-        letter: ToWorker<SimSocket>,
-    },
-    /// From the control thread.
-    FromControl {
-        to: u8,
-        letter: ToWorker<SimSocket>,
-    },
-    /// From a worker of the process whose first worker has this place.
-    ToControl {
-        first: u8,
-        letter: ToControl,
-    },
-}
-
-/// Everything there is.
-pub(crate) struct World {
-    pub(crate) plan: Plan,
-    pub(crate) net: Rc<RefCell<Net>>,
-    /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
-    pub(crate) workers: Vec<Option<Worker<SimIo>>>,
-    /// The places of those of the process that serves.
-    pub(crate) crew: Range<u8>,
-    pub(crate) ids: Ids,
-    pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
-    pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
-    /// Letters that wait for their moment, by receiver.
-    pub(crate) bags: Vec<VecDeque<ToWorker<SimSocket>>>,
-    /// When the last letter to each arrives.
-    pub(crate) bag_ends: Vec<Time>,
-    pub(crate) apps: Vec<App>,
-    pub(crate) postgres: Postgres,
-    pub(crate) witness: Witness,
-    /// What the control thread has put in force.
-    pub(crate) force: Arc<Force>,
-    pub(crate) disk: Disk,
-    pub(crate) thread: ControlThread,
-    pub(crate) checkers: Checkers,
-    pub(crate) operator: Operator,
-    pub(crate) peers: Peers,
-    pub(crate) evicted: Evicted,
-    pub(crate) overdue: Overdue,
-    pub(crate) archive: Archive,
-    pub(crate) links: Links,
-    fairness: Fairness,
-    /// When a clock jumped last.
-    pub(crate) jumped: Time,
-    post_dice: Dice,
-}
+use crate::sim::thread::{ControlThread, Disk, posts_to};
+use crate::state::{START, World};
 
 impl World {
     /// A world before its first moment.
@@ -106,7 +47,8 @@ impl World {
         let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);
         let postgres = Postgres::of(&plan, witness.board.clone());
-        let apps = plan.people.iter().map(|(number, person, habits)| plan.app(*number, person.clone(), habits.clone()));
+        let apps =
+            plan.people.iter().map(|(number, person, habits)| App::new(&plan, *number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
         // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
         // service.
@@ -130,7 +72,6 @@ impl World {
             operator: Operator::default(),
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
-            overdue: Overdue::default(),
             archive: Archive::new(&plan),
             links: Links::default(),
             post_dice: Dice::new(plan.seed, 4),
@@ -303,73 +244,6 @@ impl World {
         net.wake(worker, Time(deadline.0.saturating_sub(ahead)));
     }
 
-    /// Whether a worker waits for a time.
-    pub(crate) fn deadline_of(&self, worker: u8) -> Option<Time> {
-        self.workers[usize::from(worker)].as_ref()?.next_deadline()
-    }
-
-    /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
-    /// written, whoever wrote them.
-    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<SimSocket>) {
-        let bag = usize::from(to);
-        let (low, high) = self.plan.post;
-        let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);
-        self.bag_ends[bag] = at;
-        self.bags[bag].push_back(letter);
-        self.net.borrow_mut().agenda.at(at, Event::Letter { to });
-    }
-
-    /// Posts what has been written.
-    pub(crate) fn send_mail(&mut self) {
-        loop {
-            let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
-            if written.is_empty() {
-                return;
-            }
-            written.into_iter().for_each(|envelope| self.deliver(envelope));
-        }
-    }
-
-    /// Posts a letter, or has the control thread read it.
-    fn deliver(&mut self, envelope: Envelope) {
-        let letter = match envelope {
-            Envelope::ToWorker { to, letter } => return self.post(to, letter),
-            Envelope::FromControl { to, letter } => {
-                if self.note_order(to, &letter) {
-                    self.post(to, letter);
-                }
-                return;
-            }
-            Envelope::ToControl { first, letter } if first == self.crew.start => letter,
-            // Nobody is left there who could read it.
-            Envelope::ToControl { .. } => return,
-        };
-        match letter {
-            ToControl::Shown { from, question, snapshot } if question >= OF_THE_WORLD => {
-                if self.sought(question, &snapshot) {
-                    return;
-                }
-                self.check_shown(from.0, &snapshot);
-                if question == AT_REST {
-                    self.checkers.shown.push((from.0, *snapshot));
-                }
-            }
-            letter @ (ToControl::AskSecret(_)
-            | ToControl::SecretUnneeded { .. }
-            | ToControl::Listen { .. }
-            | ToControl::Unlisten { .. }
-            | ToControl::UnlistenAll { .. }) => self.control_reads_later(letter),
-            letter => {
-                match letter {
-                    ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
-                    ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
-                    _ => {}
-                }
-                self.control_hears(control::Event::Letter(letter));
-            }
-        }
-    }
-
     fn knock(&mut self, far: u32) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
@@ -485,17 +359,8 @@ impl World {
             Shutdown::WaitForServers => Signal::Interrupt,
         }));
     }
-
-    /// Somebody new, at the end of a world.
-    pub(crate) fn arrive(&mut self, mut app: App, net: &mut Net) {
-        app.is_gentle = true;
-        app.begin(net);
-        self.apps.push(app);
-    }
 }
 
-/// The first moment of every world.
-pub(crate) const START: u64 = 1_000_000;
 /// How often the world looks at itself.
 const LOOK: Duration = Duration::from_millis(200);
 /// The same when nobody is left.

@@ -1,4 +1,4 @@
-//! The targets, one file each.
+//! The targets, one file each, and the list of them.
 
 pub mod client;
 pub mod config;
@@ -16,3 +16,31 @@ pub mod sql;
 pub mod startup;
 pub mod users;
 pub mod vars;
+
+use crate::Target;
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    framing::TARGET,
+    startup::TARGET,
+    client::TARGET,
+    server::TARGET,
+    loan::TARGET,
+    vars::TARGET,
+    config::TARGET,
+    connstr::TARGET,
+    console::TARGET,
+    scram::TARGET,
+    users::TARGET,
+    hba::TARGET,
+    ldap::TARGET,
+    request::TARGET,
+    sql::TARGET,
+    nested::TARGET,
+];
+
+/// The target of this name.
+#[must_use]
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

@@ -10,7 +10,8 @@ use measure::{Closed, Opened, PHASES, Sums};
 use serde_json::{Map, Value, json};
 use worker::letters::{Doing, Parts, Totals, WaitRow};
 
-use crate::console::show::{self, CONSOLE, View};
+use crate::CONSOLE;
+use crate::console::show::{self, View};
 use crate::diagnosis;
 
 /// Which parts of the workers it is made of.

@@ -8,10 +8,11 @@ use base::Time;
 use wire::backend::TxStatus;
 use wire::{backend, write};
 
+use super::belief::Expect;
 use super::guise::{self, SSL_REQUEST};
-use super::{App, Expect, Stage};
+use super::state::{App, Stage};
 use crate::checks::witness::{Charge, Witness};
-use crate::faults::peers::count_hops;
+use crate::plan::group::count_hops;
 use crate::sim::fake_tls::{ANSWER, HELLO};
 use crate::sim::net::{Holder, Net};
 

@@ -8,23 +8,12 @@ use std::time::Duration;
 use wire::backend::{self, TxStatus};
 use wire::notice::Notice;
 
-use super::{App, Request, Speaker};
+use super::belief::Request;
+use super::speaker::Speaker;
+use super::state::{App, News};
 use crate::checks::board::{Note, Word};
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Verb};
-
-/// What it has heard last: notifications come between a `ReadyForQuery` outside of transactions and the next answer, or right before
-/// such a `ReadyForQuery`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum News {
-    /// Such a `ReadyForQuery`, or nothing yet.
-    #[default]
-    Between,
-    /// Something of an answer, or of a transaction.
-    Within,
-    /// A notification behind that.
-    ToldWithin,
-}
 
 impl Speaker<'_> {
     /// Whether it listens before it says anything else, as drivers do.

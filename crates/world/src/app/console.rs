@@ -7,8 +7,9 @@ use wire::notice::Notice;
 use wire::{backend, write};
 use worker::letters::Right;
 
-use super::speech::{Expect, Request, Speaker};
-use crate::app::App;
+use super::belief::{Expect, Request};
+use super::speaker::Speaker;
+use crate::app::state::App;
 use crate::postgres::sql::Nonce;
 
 impl Speaker<'_> {

@@ -6,7 +6,8 @@
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
-use super::speech::{Expect, Request, Speaker, execute};
+use super::belief::{Expect, Request};
+use super::speaker::{Speaker, execute};
 use crate::postgres::sql::{Nonce, Verb, row_text};
 
 impl Speaker<'_> {

@@ -7,8 +7,10 @@
 use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
 use wire::{backend, write};
 
+use super::belief::{Belief, ZONES};
 use super::guise::{self, GSS_REQUEST, Guise, SSL_REQUEST};
-use super::{Alarm, App, Belief, Ended, NOWHERE, Speaker, Stage, ZONES};
+use super::speaker::Speaker;
+use super::state::{Alarm, App, Ended, NOWHERE, Stage};
 use crate::checks::witness::{Charge, Witness};
 use crate::plan::Proof;
 use crate::postgres::sql::Nonce;
@@ -129,11 +131,6 @@ impl App {
         self.says(&request, witness);
         self.asked.push_back(request);
         witness.count("early requests");
-    }
-
-    /// Its `application_name`.
-    pub(super) fn name(&self) -> String {
-        if self.habits.is_plain { "app".to_owned() } else { format!("app{}", self.number) }
     }
 
     /// The answer to its request for encryption is one byte, unless it is refused. Then there may be a handshake.

@@ -9,8 +9,8 @@ use wire::frontend;
 use wire::notice::Notice;
 use wire::write;
 
-use crate::app::speech::{Expect, Request};
-use crate::app::{App, NO_TRANSACTIONS};
+use crate::app::belief::{Expect, Request};
+use crate::app::state::{App, NO_TRANSACTIONS, NOWHERE};
 use crate::checks::board::Word;
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::session::OUTDATED;
@@ -190,7 +190,7 @@ impl App {
         let is_joined = |request: &Request| request.joins.is_some() && witness.board.borrow().has_joined(request.nonce);
         // No server was asked whether it knows that, and the next one will be.
         let needed_no_server = self.asked.front().is_some_and(is_joined);
-        if self.belief.zone == super::NOWHERE && !was_aborted && !needed_no_server {
+        if self.belief.zone == NOWHERE && !was_aborted && !needed_no_server {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }
         self.asked.pop_front();
@@ -269,10 +269,6 @@ impl App {
             },
             _ => Heard::Nothing,
         }
-    }
-
-    pub(crate) fn accuse(&self, witness: &mut Witness, charge: Charge, what: &str) {
-        witness.accuse(charge, format!("application {}: {what}", self.number));
     }
 }
 

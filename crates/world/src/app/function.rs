@@ -6,7 +6,8 @@
 use wire::backend::TxStatus;
 use wire::{frontend, write};
 
-use super::speech::{Expect, Request, Speaker};
+use super::belief::{Expect, Request};
+use super::speaker::Speaker;
 use crate::postgres::sql::Verb;
 
 impl Speaker<'_> {

@@ -3,7 +3,8 @@
 //! Always true: what they are answered does not depend on how long they take.
 //! Not here: how long that may be (`lengths`), what ends them before (`overdue`).
 
-use super::speech::{Request, Speaker};
+use super::belief::Request;
+use super::speaker::Speaker;
 use crate::postgres::sql::Verb;
 
 impl Speaker<'_> {

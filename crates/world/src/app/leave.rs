@@ -5,7 +5,7 @@
 
 use wire::{frontend, write};
 
-use super::{Alarm, App, Stage};
+use super::state::{Alarm, App, Stage};
 use crate::checks::witness::Witness;
 use crate::sim::net::Net;
 

@@ -4,6 +4,7 @@
 //! Not here: how it comes in (`door`) and leaves (`leave`), what it may say (`speech`), how it compares (`ear`), how it cancels
 //! (`cancel`), what is drawn of its habits (`plan`).
 
+mod belief;
 mod cancel;
 mod channels;
 mod console;
@@ -15,262 +16,34 @@ mod guise;
 mod lasting;
 mod leave;
 mod named;
+mod names;
 mod prepared;
+mod speaker;
 mod speech;
+mod state;
 mod stream;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use auth::Secret;
-use base::Time;
-use protocol::server::login::ServerLogin;
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
 
 use crate::checks::witness::Witness;
-use crate::plan::auth_plan::Door;
-use crate::plan::{Habits, Person};
 use crate::postgres::sql::{Nonce, Verb};
-use crate::sim::agenda::Event;
-use crate::sim::dice::Dice;
 use crate::sim::fake_tls::ANSWER;
 use crate::sim::net::{Holder, Net};
 
-use channels::News;
+use belief::{Expect, Request};
 use ear::Heard;
 pub(crate) use guise::Guise;
-pub(crate) use speech::{Belief, Expect, Request, Speaker, ZONES};
-
-/// An application.
-#[derive(Debug)]
-pub(crate) struct App {
-    pub(crate) number: u32,
-    pub(crate) person: Person,
-    habits: Habits,
-    dice: Dice,
-    pub(crate) secret: Arc<Secret>,
-    pub(crate) door: Door,
-    pub(crate) end: Option<u32>,
-    pub(crate) stage: Stage,
-    input: Vec<u8>,
-    /// Requests that are not answered, the oldest first.
-    pub(crate) asked: VecDeque<Request>,
-    belief: Belief,
-    next: u32,
-    key: Vec<u8>,
-    /// What is left of the present transaction.
-    left_in_tx: u32,
-    /// The rest of what it has begun to say.
-    rest: Vec<u8>,
-    pub(crate) cancel_end: Option<u32>,
-    /// Its second connection is to be under TLS before it asks.
-    cancel_asks_for_tls: bool,
-    cancel_input: Vec<u8>,
-    /// The key that it names in it: that of its connection when it asked, which may have been another one.
-    cancel_key: Vec<u8>,
-    /// The request that it wants cancelled.
-    cancel_asked: Option<Nonce>,
-    /// It has sent a cancel request of which it does not know what became.
-    pub(crate) is_cancel_loose: bool,
-    /// Since when, and from which request on, it has gone on beside a cancel request of its own.
-    pub(crate) went_on: Option<(u32, Time)>,
-    cancel_since: Time,
-    /// The statements that its cancel may hit.
-    pub(crate) cancel_range: (u32, u32),
-    /// The statement of its request that was being run when it asked for the cancel.
-    pub(crate) was_running: Option<Nonce>,
-    is_aborted: bool,
-    /// So many `ReadyForQuery` beside the one that is due are no surprise.
-    readies_allowed: u32,
-    guise: Guise,
-    /// What it will say when it has been told that nothing is encrypted here.
-    after_encryption: Option<Vec<u8>>,
-    /// What it will say under TLS, when the handshake that it has begun is done.
-    shaking: Option<Vec<u8>>,
-    /// What it must be told, in one of these words, before it is closed.
-    refusal_due: Option<&'static [&'static str]>,
-    /// The pooler may count more requests than it does itself.
-    is_uncountable: bool,
-    pub(crate) last_words: Option<(String, String)>,
-    is_deaf: bool,
-    /// Where it stands between what it is answered and what it is told of channels.
-    news: News,
-    alarms: Vec<(u32, Alarm)>,
-    alarms_set: u32,
-    pub(crate) transactions: u64,
-    pub(crate) logins: u64,
-    /// Requests answered.
-    pub(crate) queries: u64,
-    /// Whether what it asks needs a server that it has not got.
-    is_hungry: bool,
-    /// Since when it waits for somebody else.
-    pub(crate) waits_since: Option<Time>,
-    /// When it was let in, or its last request was answered.
-    answered: Time,
-    /// When the last `ReadyForQuery` was given that it has heard. A long answer is under way for a while.
-    ready_given: Time,
-    /// When it came for the last time.
-    pub(crate) came: Time,
-    /// When it asked for the last time, on the connection that it has or had.
-    pub(crate) asked_at: Option<Time>,
-    /// When it asked for the transaction that has not ended.
-    pub(crate) begun: Option<Time>,
-    pub(crate) is_gentle: bool,
-    pub(crate) has_left_by_itself: bool,
-}
-
-/// What it is doing.
-#[derive(Debug)]
-pub(crate) enum Stage {
-    /// Nothing yet, or between two lives.
-    Away,
-    Connecting,
-    Login(Box<ServerLogin>),
-    Ready,
-    /// It has gone for good.
-    Done,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Alarm {
-    /// To do the next thing.
-    Act,
-    /// To cancel what it asked.
-    Cancel,
-    /// To listen again.
-    Listen,
-    /// To say the rest.
-    Rest,
-    /// To leave without a word.
-    Vanish,
-}
-
-/// What a world tells of the end of a connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    /// As the application wanted.
-    Wanted,
-    /// The pooler said why.
-    Refused { sqlstate: String, text: String, is_due: bool },
-    /// Without a word.
-    Silent,
-    /// By a reset, after it had spoken before it was let in: if there was a word, it is lost, as on a real network.
-    Drowned,
-}
+use speaker::Speaker;
+use state::{Alarm, NO_TRANSACTIONS, NOWHERE};
+pub(crate) use state::{App, Ended, Stage};
 
 impl App {
-    pub(crate) fn new(number: u32, person: Person, habits: Habits, secret: Arc<Secret>, dice: Dice) -> Self {
-        Self {
-            number,
-            person,
-            habits,
-            dice,
-            secret,
-            door: Door::default(),
-            end: None,
-            stage: Stage::Away,
-            input: Vec::new(),
-            asked: VecDeque::new(),
-            belief: Belief::new(ZONES[0]),
-            next: 0,
-            key: Vec::new(),
-            left_in_tx: 0,
-            rest: Vec::new(),
-            cancel_end: None,
-            cancel_asks_for_tls: false,
-            cancel_input: Vec::new(),
-            cancel_key: Vec::new(),
-            cancel_asked: None,
-            is_cancel_loose: false,
-            went_on: None,
-            cancel_since: Time(0),
-            cancel_range: (0, 0),
-            was_running: None,
-            is_aborted: false,
-            readies_allowed: 0,
-            guise: Guise::Own,
-            after_encryption: None,
-            shaking: None,
-            refusal_due: None,
-            is_uncountable: false,
-            last_words: None,
-            is_deaf: false,
-            news: News::default(),
-            alarms: Vec::new(),
-            alarms_set: 0,
-            transactions: 0,
-            logins: 0,
-            queries: 0,
-            is_hungry: false,
-            waits_since: None,
-            answered: Time(0),
-            ready_given: Time(0),
-            came: Time(0),
-            asked_at: None,
-            begun: None,
-            is_gentle: false,
-            has_left_by_itself: false,
-        }
-    }
-
-    /// Whether it wants a stream; for that there are other rules than for its database.
-    pub(crate) fn replicates(&self) -> bool {
-        self.habits.replicates
-    }
-
-    /// It comes by the system's own socket, where nobody needs TLS.
-    pub(crate) fn come_by_unix_socket(&mut self) {
-        self.habits.tls = 0;
-    }
-
-    fn set_alarm(&mut self, net: &mut Net, micros: u64, alarm: Alarm) {
-        self.alarms_set += 1;
-        self.alarms.push((self.alarms_set, alarm));
-        let event = Event::App { app: self.number, number: self.alarms_set };
-        net.agenda.after(std::time::Duration::from_micros(micros), event);
-    }
-
     /// Begins its day.
     pub(crate) fn begin(&mut self, net: &mut Net) {
         let (low, high) = self.habits.arrival;
         let after = self.dice.among(low..=high);
         self.set_alarm(net, after, Alarm::Act);
-    }
-
-    fn act_soon(&mut self, net: &mut Net) {
-        let (low, high) = self.habits.think;
-        let mut after = self.dice.among(low..=high);
-        if self.dice.chance(self.habits.rests) && !self.is_gentle {
-            after += self.dice.among(0..=20_000_000);
-        }
-        self.set_alarm(net, after, Alarm::Act);
-    }
-
-    /// Since when it has said nothing, and is owed nothing.
-    pub(crate) fn silent_since(&self) -> Option<Time> {
-        let is_silent = self.asked.is_empty() && self.rest.is_empty() && self.readies_allowed == 0 && !self.is_deaf;
-        is_silent.then_some(self.answered)
-    }
-
-    /// When the pooler gave the last `ReadyForQuery` that it has heard.
-    pub(crate) fn ready_given(&self) -> Time {
-        self.ready_given
-    }
-
-    /// Whether it does not read.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.is_deaf
-    }
-
-    /// Its first request that is not answered, if it waits for nothing but a server.
-    pub(crate) fn waits_for_a_server(&self) -> Option<&Request> {
-        self.asked.front().filter(|_| self.is_hungry && self.rest.is_empty())
-    }
-
-    /// The status of its transaction, as it was told.
-    pub(crate) fn status(&self) -> TxStatus {
-        self.belief.tx
     }
 
     /// An alarm rings.
@@ -320,25 +93,9 @@ impl App {
     }
 
     /// The next errand, or the next step of it.
-    fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
-        if self.is_cancel_loose {
-            // What it asks from now on might be hit: it comes back with another key.
-            self.part(net, witness);
+    pub(super) fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
+        if !self.stays(net, witness) {
             return;
-        }
-        self.cancel_asked = None;
-        self.cancel_range = (0, 0);
-        if self.belief.tx == TxStatus::Idle {
-            if self.person.errands == 0 && self.is_gentle && self.is_owed_news(witness) {
-                self.set_alarm(net, LINGERS, Alarm::Act);
-                return;
-            }
-            let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
-            if self.person.errands == 0 || is_weary {
-                self.part(net, witness);
-                return;
-            }
-            self.person.errands -= 1;
         }
         let was_outside = self.belief.tx == TxStatus::Idle;
         if was_outside && !self.is_gentle && self.dice.chance(self.habits.rude) {
@@ -346,6 +103,39 @@ impl App {
             return;
         }
         self.belief.settle();
+        let requests = self.requests();
+        let is_alone = requests.len() == 1;
+        let bytes = self.note_asked(requests, was_outside, witness);
+        self.utter(net, bytes);
+        self.draw_what_comes_between(net, is_alone);
+    }
+
+    /// Whether it asks for something now, and neither leaves nor waits to be told of something.
+    fn stays(&mut self, net: &mut Net, witness: &mut Witness) -> bool {
+        if self.is_cancel_loose {
+            // What it asks from now on might be hit: it comes back with another key.
+            self.part(net, witness);
+            return false;
+        }
+        self.cancel_asked = None;
+        self.cancel_range = (0, 0);
+        if self.belief.tx == TxStatus::Idle {
+            if self.person.errands == 0 && self.is_gentle && self.is_owed_news(witness) {
+                self.set_alarm(net, LINGERS, Alarm::Act);
+                return false;
+            }
+            let is_weary = self.person.errands > 0 && self.dice.chance(self.habits.reconnects);
+            if self.person.errands == 0 || is_weary {
+                self.part(net, witness);
+                return false;
+            }
+            self.person.errands -= 1;
+        }
+        true
+    }
+
+    /// What it asks in one go.
+    fn requests(&mut self) -> Vec<Request> {
         let habits = self.habits.clone();
         let mut requests = Vec::new();
         let (mut next, mut left) = (self.next, self.left_in_tx);
@@ -390,7 +180,11 @@ impl App {
             }
         }
         (self.next, self.left_in_tx) = (next, left);
-        let is_alone = requests.len() == 1;
+        requests
+    }
+
+    /// Remembers what it asks, and gives the bytes of it.
+    fn note_asked(&mut self, requests: Vec<Request>, was_outside: bool, witness: &mut Witness) -> Vec<u8> {
         let mut bytes = Vec::new();
         for request in requests {
             bytes.extend_from_slice(&request.bytes);
@@ -410,7 +204,11 @@ impl App {
             let asked = self.asked.iter().map(|request| request.nonce.to_string()).collect::<Vec<_>>();
             format!("application {} asks {}", self.number, asked.join(", "))
         });
-        self.utter(net, bytes);
+        bytes
+    }
+
+    /// What it may do before it is answered: cancel, vanish, listen no more for a while.
+    fn draw_what_comes_between(&mut self, net: &mut Net, is_alone: bool) {
         if is_alone && self.dice.chance(self.habits.cancels) {
             let after = self.dice.among(0..=20_000);
             self.set_alarm(net, after, Alarm::Cancel);
@@ -559,37 +357,11 @@ impl App {
         self.set_alarm(net, 1, Alarm::Listen);
         self.set_alarm(net, 2, Alarm::Act);
     }
-
-    /// Whether it waits for its first server of a transaction.
-    pub(crate) fn is_waiting(&self) -> bool {
-        // One that does not read its answers seems to wait and does not.
-        let is_lent_anew = !self.is_deaf && self.habits.is_plain && !self.person.database.starts_with("session");
-        is_lent_anew && self.is_hungry && !self.asked.is_empty() && self.rest.is_empty()
-    }
-
-    /// Whether the pooler counts its transactions as it does itself: it asks one thing after the other.
-    pub(crate) fn is_countable(&self) -> bool {
-        self.habits.pipelines == 0 && self.habits.cancels == 0 && !self.is_uncountable
-    }
-
-    /// The cancel key of its connection.
-    pub(crate) fn key_in_use(&self) -> Option<&[u8]> {
-        Some(&*self.key).filter(|_| matches!(self.stage, Stage::Ready))
-    }
-
-    /// Whether it has gone for good.
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Done)
-    }
 }
 
 /// How often who is about to leave looks whether it is still owed a notification, microseconds.
 const LINGERS: u64 = 100_000;
-/// A TimeZone that no server knows.
-pub(crate) const NOWHERE: &str = "Nowhere";
 
 /// What whoever breaks the protocol is told, and on the console.
 const RUDE: &[&str] = &["unknown pkt", "bad packet header"];
 const RUDE_ON_THE_CONSOLE: &[&str] = &["bad packet", "broken Parse packet", "broken Bind packet"];
-/// What whoever begins a transaction in statement mode is told.
-pub(crate) const NO_TRANSACTIONS: &[&str] = &["transaction blocks not allowed in statement pooling mode"];

@@ -3,16 +3,11 @@
 //! Always true: it knows which it has, whatever becomes of its transactions.
 //! Not here: statements that it prepares by the protocol (`named`).
 
-use std::collections::BTreeMap;
-
-use wire::backend;
 use wire::write;
 
-use super::speech::{Expect, Request, Speaker};
-use crate::postgres::sql::{EVERYBODY, Nonce, Prepared, Statement, Verb};
-
-/// What it has prepared, by the names.
-pub(super) type BySql = BTreeMap<String, Prepared>;
+use super::belief::Request;
+use super::speaker::Speaker;
+use crate::postgres::sql::{EVERYBODY, Nonce, Prepared, Verb};
 
 impl Speaker<'_> {
     /// Prepares, executes or drops one, or does several such things in one query.
@@ -74,51 +69,6 @@ impl Speaker<'_> {
         }
         let key = Nonce { app: self.app, number: *self.next + 1 };
         Prepared { name, key, rows: self.dice.among(0..=3) as u32 }
-    }
-
-    /// What it is answered; whether it goes well.
-    pub(super) fn run_by_sql(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
-        let nonce = statement.nonce;
-        let by_sql = &mut self.belief.by_sql;
-        let failure = match &statement.verb {
-            Verb::Prepare(Prepared { name, .. }) if by_sql.contains_key(name) => Some("42P05"),
-            Verb::Execute { name } | Verb::Deallocate { name: Some(name) } if !by_sql.contains_key(name) => {
-                Some("26000")
-            }
-            _ => None,
-        };
-        if let Some(sqlstate) = failure {
-            request.expects.push_back((nonce, Expect::Error(sqlstate)));
-            self.belief.fails();
-            return false;
-        }
-        match &statement.verb {
-            Verb::Prepare(prepared) => drop(by_sql.insert(prepared.name.clone(), prepared.clone())),
-            Verb::Deallocate { name: Some(name) } => drop(by_sql.remove(name)),
-            Verb::Deallocate { name: None } => by_sql.clear(),
-            Verb::Execute { name } => {
-                if describes {
-                    request.expects.push_back((nonce, Expect::Bare(backend::ROW_DESCRIPTION)));
-                }
-                if let Some(Prepared { key, rows, .. }) = by_sql.get(name) {
-                    let row = |at| (*key, Expect::Row { at, of: *rows, size: 0 });
-                    request.expects.extend((0..*rows).map(row));
-                }
-            }
-            _ => {}
-        }
-        let complete = statement.tag(false).map_or(Expect::Complete, Expect::Tag);
-        request.expects.push_back((nonce, complete));
-        true
-    }
-
-    /// Whether what it executes tells of rows before it runs.
-    pub(super) fn is_of_rows(&self, verb: &Verb) -> bool {
-        match verb {
-            Verb::Rows { .. } => true,
-            Verb::Execute { name } => self.belief.by_sql.contains_key(name),
-            _ => false,
-        }
     }
 }
 

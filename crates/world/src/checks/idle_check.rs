@@ -9,9 +9,9 @@ use base::Time;
 use wire::backend::TxStatus;
 
 use crate::app::{App, Stage};
-use crate::checks::Checkers;
+use crate::checks::checkers::Checkers;
 use crate::checks::witness::Charge;
-use crate::world::World;
+use crate::state::World;
 
 impl World {
     /// Now and then: nobody is there who should have been closed.

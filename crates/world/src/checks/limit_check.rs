@@ -8,8 +8,8 @@ use std::time::Duration;
 use base::Time;
 
 use crate::app::{App, Stage};
+use crate::checks::checkers::{ACQUAINTED, Checkers};
 use crate::checks::witness::{Charge, Witness};
-use crate::checks::{ACQUAINTED, Checkers};
 use crate::sim::net::Net;
 
 /// Application `number` has just been let in. Every worker knows of other settings after `reach`.

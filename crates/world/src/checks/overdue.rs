@@ -12,18 +12,11 @@ use base::Time;
 use config::Settings;
 
 use crate::app::{App, Ended, Stage};
-use crate::checks::phases::Phase;
+use crate::checks::checkers::Phase;
 use crate::checks::witness::Charge;
 use crate::postgres::sql::Nonce;
 use crate::sim::net::Net;
-use crate::world::World;
-
-/// What is remembered of statements that should have ended.
-#[derive(Debug, Default)]
-pub(crate) struct Overdue {
-    /// Statements that run on though whoever asked for them has gone, by their servers: since when.
-    left: BTreeMap<u32, (Nonce, Time)>,
-}
+use crate::state::World;
 
 impl World {
     /// A client is told that it has to go: by a timer that is set, and whose time has come.
@@ -132,7 +125,7 @@ impl World {
             if is_here(app, &net) && asks_for(app, nonce) || app.replicates() || app.has_left_by_itself {
                 continue;
             }
-            let before = self.overdue.left.get(&session.number).filter(|(other, _)| *other == nonce);
+            let before = self.checkers.left_running.get(&session.number).filter(|(other, _)| *other == nonce);
             let since = before.map_or(now, |(_, since)| *since);
             if now.since(since) > LATE {
                 let text = format!("{nonce} runs on in server {}, and whoever asked for it has gone", session.number);
@@ -140,7 +133,7 @@ impl World {
             }
             left.insert(session.number, (nonce, since));
         }
-        self.overdue.left = left;
+        self.checkers.left_running = left;
     }
 }
 

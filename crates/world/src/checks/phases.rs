@@ -6,55 +6,16 @@
 use std::time::Duration;
 
 use base::Time;
-use worker::letters::{Shutdown, ToWorker};
+use worker::letters::ToWorker;
 
 use crate::app::{App, Stage};
+use crate::checks::checkers::{AT_REST, EVERYTHING, Phase};
 use crate::checks::witness::Charge;
-use crate::checks::{AT_REST, EVERYTHING};
 use crate::plan::{Habits, Person, USERS};
-use crate::sim::net::Holder;
-use crate::world::{START, World};
+use crate::state::World;
 
 /// What workers said before they ended reaches everybody in this time.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Where a world is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    Faults,
-    Healing {
-        since: Time,
-    },
-    /// The pooler was told to go down when nothing is left to wait for.
-    GoingDown {
-        since: Time,
-    },
-    /// No worker is left; what they said is still under way.
-    Gone {
-        since: Time,
-    },
-    /// Everybody has left.
-    Resting {
-        since: Time,
-        is_asked: bool,
-    },
-    /// As many as a pool has servers want one at once; pool after pool.
-    Census {
-        pool: usize,
-        since: Time,
-        has_begun: bool,
-    },
-    /// As many as may come in want in at once.
-    Crowd {
-        since: Time,
-        has_begun: bool,
-    },
-    /// Nobody is left, and nothing must be.
-    Last {
-        since: Time,
-    },
-    Over,
-}
-
 impl World {
     /// Now and then.
     pub(crate) fn look(&mut self) {
@@ -143,11 +104,6 @@ impl World {
         self.apps.iter().all(App::is_done)
     }
 
-    /// Whether the faults are over.
-    pub(crate) fn is_healed(&self) -> bool {
-        self.checkers.phase != Phase::Faults
-    }
-
     /// How long anybody may wait once the world has healed: everybody else's statements may run before.
     fn patience(&self) -> Duration {
         PATIENCE + self.plan.longest * self.apps.len() as u32
@@ -168,55 +124,6 @@ impl World {
             let left: Vec<u32> = self.apps.iter().filter(|app| !app.is_done()).map(|app| app.number).collect();
             self.witness.accuse(Charge::NotServed, format!("applications {left:?} never come to an end"));
         }
-    }
-
-    /// The control thread tells the workers to go down: because somebody wants that, or because there is nothing left to wait for.
-    pub(crate) fn goes_down(&mut self, way: Shutdown) {
-        let now = self.witness.now;
-        let before = self.checkers.shutdown;
-        if before == Some(Shutdown::Now) {
-            return;
-        }
-        let is_impatient = self.plan.shutdowns.iter().any(|&(at, way)| way == Shutdown::Now && START + at <= now.0);
-        if way == Shutdown::Now && before.is_some() && !is_impatient {
-            match self.evicted.mended_by.is_some_and(|end| end <= self.moment().time) {
-                true if self.plan.is_calm => {
-                    let text = "the servers of those who were sent away are not clean in time".to_owned();
-                    self.witness.accuse(Charge::NotServed, text);
-                }
-                true => {}
-                false => self.check_drained(),
-            }
-        }
-        if way == Shutdown::Now {
-            // One worker ends before the other: nobody learns anything by the end of a cancel request.
-            self.evicted.last = Time(u64::MAX);
-        }
-        self.operator.handover = None;
-        self.checkers.shutdown = Some(way);
-        self.checkers.phase = Phase::GoingDown { since: now };
-    }
-
-    /// All workers have said that nothing is left that the shutdown waits for.
-    fn check_drained(&mut self) {
-        let net = self.net.borrow();
-        // What a process that has handed over has not closed yet is not waited for by this one.
-        let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.crew.contains(&worker));
-        let is_ours = |end: u32| is_its(net.end(end ^ 1).holder) && !net.end(end ^ 1).is_closed;
-        let left = match self.checkers.shutdown {
-            Some(Shutdown::WaitForServers) => {
-                // A cancel request on its way is nobody's server.
-                let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
-                sessions.filter(|session| is_ours(session.end)).count()
-            }
-            _ => self.apps.iter().filter_map(|app| app.end).filter(|&end| is_ours(end)).count(),
-        };
-        if left > 0 {
-            self.witness.accuse(Charge::Slots, format!("all workers are drained, and {left} are left"));
-        }
-        drop(net);
-        self.check_mended();
-        self.witness.count("shutdowns");
     }
 
     fn look_at_who_goes_down(&mut self, since: Time) {
@@ -250,7 +157,7 @@ impl World {
         for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
             self.check_rest(worker, &snapshot);
             if self.plan.is_calm {
-                self.check_counters(&snapshot);
+                self.checkers.counters.check(&snapshot, &self.apps, &self.links, &mut self.witness);
             }
         }
         self.check_buffers();
@@ -270,7 +177,7 @@ impl World {
             is_proof_unsure: false,
             knows_any_database: false,
         };
-        let mut app = self.plan.app(number, person, habits);
+        let mut app = App::new(&self.plan, number, person, habits);
         self.renew_password(&mut app);
         app
     }

@@ -4,7 +4,6 @@
 //! Always true: what a worker is told is about whom it has asked for, and once.
 //! Not here: what the answer is (`session::secrets`), which question is put (`worker::secrets`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,68 +12,10 @@ use base::{Time, WorkerId};
 use worker::letters::{Inquirer, SecretQuestion, Told};
 
 use crate::app::App;
+use crate::checks::archive::MISTAKEN;
 use crate::checks::witness::Charge;
-use crate::faults::{Command, What};
-use crate::plan::{Plan, Proof};
-use crate::world::World;
-
-/// What is known of users, and of who has asked for them.
-#[derive(Debug)]
-pub(crate) struct Archive {
-    /// What the control thread was asked and has not answered. What is unneeded is not answered at all, or may be.
-    pub(crate) asked: Vec<SecretQuestion>,
-    /// How many times each user has been given another secret; those that never were are not here.
-    pub(crate) versions: BTreeMap<String, u32>,
-    /// Until when a worker may believe in a user's old secret.
-    believed_until: BTreeMap<String, Time>,
-    /// Refusals that clients may meet because of what went wrong with their questions, and how often.
-    pub(crate) excuses: BTreeMap<&'static str, u64>,
-    /// Workers may be held up for seconds.
-    pub(crate) are_workers_slow: bool,
-    /// The file of secrets may lack somebody about whom nobody can be asked, or the database that is asked may be gone.
-    are_secrets_lost: bool,
-}
-
-impl Archive {
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let is_slow = |what: &What| matches!(what, What::Stall { .. } | What::Order(_) | What::Jump { .. });
-        let has_one = plan.shape.settings.contains_key("auth_dbname");
-        // Another process may come with other settings.
-        let brings_settings = |what: &What| matches!(what, What::Reload { .. } | What::Order(Command::Handover { .. }));
-        let is_lost = |what: &What| matches!(what, What::Secrets { .. }) || has_one && brings_settings(what);
-        Self {
-            asked: Vec::new(),
-            versions: BTreeMap::new(),
-            believed_until: BTreeMap::new(),
-            excuses: BTreeMap::new(),
-            are_workers_slow: plan.faults.iter().any(|(_, fault)| is_slow(&fault.what)),
-            are_secrets_lost: plan.auth.is_asked && plan.faults.iter().any(|(_, fault)| is_lost(&fault.what)),
-        }
-    }
-
-    /// Whether this refusal follows from something that went wrong with a question; `is_early` is before everything has healed.
-    pub(crate) fn excuses(&mut self, text: &str, user: &str, is_early: bool, now: Time) -> bool {
-        // What answers SCRAM says nothing about another secret: whoever meets an old one is refused, and has to come again.
-        let is_behind = text.starts_with("SASL") && self.believed_until.get(user).is_some_and(|&until| now <= until);
-        if is_behind || text == MISTAKEN && is_early && self.are_secrets_lost {
-            return true;
-        }
-        match self.excuses.get_mut(text).filter(|left| **left > 0) {
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Whether this refusal may come from there being another secret by now than the one by which somebody came: whoever waits for
-    /// the only server, which somebody else keeps, may have waited for long.
-    pub(crate) fn is_outdated(&self, text: &str, user: &str) -> bool {
-        let is_about_secrets = text.contains("password authentication failed") || text.starts_with("SASL");
-        is_about_secrets && self.versions.contains_key(user)
-    }
-}
+use crate::plan::Proof;
+use crate::state::World;
 
 impl World {
     /// A worker wants to know of a user.
@@ -186,8 +127,6 @@ impl World {
     }
 }
 
-/// What a client is told whose question has no answer.
-const MISTAKEN: &str = "bouncer config error";
 /// How long a letter may lie in a worker's box: where something holds workers up, and otherwise.
 const HELD_UP_MAX: Duration = Duration::from_secs(10);
 const POST_MAX: Duration = Duration::from_millis(100);

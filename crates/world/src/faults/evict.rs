@@ -1,39 +1,27 @@
-//! Who is sent away by the operator: by KILL_CLIENT, by a RECONNECT that waits for no session to end (`server_fast_close`), by a
-//! shutdown that has waited long enough (`shutdown_timeout`).
+//! What is remembered of those who are sent away by the operator: by KILL_CLIENT, by a RECONNECT that waits for no session to end
+//! (`server_fast_close`), by a shutdown that has waited long enough (`shutdown_timeout`).
 //!
-//! Always true: nobody is told that they are sent away but those whom the operator has meant, and of these everybody goes.
-//! Not here: the other orders (`operator`), how a shutdown ends (`phases`).
+//! Always true: who is sought is there when the operator looks.
+//! Not here: how they are sought (`command`), what must become of them (`checks::evictions`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use base::Time;
-use worker::letters::{Parts, Row, Shutdown, Snapshot, ToWorker, Whose};
-
-use crate::app::{Ended, Stage};
-use crate::checks::OF_THE_WORLD;
-use crate::checks::witness::Charge;
-use crate::faults::{Command, Fault, What};
-use crate::plan::Plan;
-use crate::postgres::session::Session;
-use crate::sim::dice::Dice;
-use crate::sim::io::end_at;
-use crate::sim::net::Holder;
-use crate::world::World;
+use worker::letters::Whose;
 
 /// What is remembered of those who are sent away.
 #[derive(Debug)]
 pub(crate) struct Evicted {
     /// KILL_CLIENTs whose operator looks who is there, by the number of the question.
-    sought: BTreeMap<u64, Search>,
-    asked: u64,
+    pub(crate) sought: BTreeMap<u64, Search>,
+    pub(crate) asked: u64,
     /// Those whom the operator wants gone, by their numbers: the worker's end of their connection, if they were in when the
     /// order was given.
-    killed: BTreeMap<u64, Option<u32>>,
+    pub(crate) killed: BTreeMap<u64, Option<u32>>,
     /// RECONNECTs: when they were ordered, of what, and whether every worker has obeyed.
-    renewals: Vec<(Time, Whose, bool)>,
+    pub(crate) renewals: Vec<(Time, Whose, bool)>,
     /// Sessions that were there at the last look, and should not have been.
-    suspects: BTreeSet<u32>,
+    pub(crate) suspects: BTreeSet<u32>,
     /// When somebody was last sent away who may have been waiting for a cancel request: such a one learns nothing by its end.
     pub(crate) last: Time,
     /// When the shutdown sent away who was left.
@@ -44,13 +32,13 @@ pub(crate) struct Evicted {
 
 /// A look at who is there.
 #[derive(Debug)]
-struct Search {
+pub(crate) struct Search {
     /// What is drawn of it.
-    which: u64,
+    pub(crate) which: u64,
     /// How many workers have answered.
-    answered: u8,
+    pub(crate) answered: u8,
     /// Whom they show: numbers, and the workers' ends of their connections.
-    found: Vec<(u64, u32)>,
+    pub(crate) found: Vec<(u64, u32)>,
 }
 
 impl Default for Evicted {
@@ -67,202 +55,3 @@ impl Default for Evicted {
         }
     }
 }
-
-impl Plan {
-    /// In some worlds operators are impatient.
-    pub(crate) fn draw_evictions(&mut self) {
-        // Its own stream, so that the stories of other seeds stay what they are.
-        let mut dice = Dice::new(self.seed, STREAM);
-        let waits = self.shutdowns.first().filter(|(_, way)| *way == Shutdown::WaitForClients);
-        if waits.is_some() && dice.chance(600) {
-            self.shape.set("shutdown_timeout", dice.among(0..=5).max(1));
-        }
-        if self.is_calm {
-            return;
-        }
-        let has_sessions = self.shape.databases.iter().any(|db| db.mode == "session");
-        if has_sessions && dice.chance(250) {
-            self.shape.set("server_fast_close", 1);
-            for _ in 0..dice.among(1..=4) {
-                let what = match dice.chance(700) {
-                    true => What::Order(Command::Reconnect(None)),
-                    false => What::Reload { dice: dice.any() },
-                };
-                self.add_fault(what, &mut dice);
-            }
-        }
-        if dice.chance(120) {
-            for _ in 0..dice.among(1..=6) {
-                let what = What::Order(Command::KillClient(dice.any()));
-                self.add_fault(what, &mut dice);
-            }
-        }
-    }
-
-    fn add_fault(&mut self, what: What, dice: &mut Dice) {
-        let number = self.faults.len() as u32;
-        self.faults.push((number, Fault { at: dice.among(0..=self.heals_at), lasts: dice.among(0..=100_000), what }));
-    }
-}
-
-impl World {
-    /// KILL_CLIENT: the operator looks who is there first.
-    pub(crate) fn seek_client(&mut self, which: u64) {
-        let question = SEEKING + self.evicted.asked;
-        self.evicted.asked += 1;
-        self.evicted.sought.insert(question, Search { which, answered: 0, found: Vec::new() });
-        let what = Parts { clients: true, logins: true, ..Parts::default() };
-        self.order(|| ToWorker::Show { question, what });
-    }
-
-    /// Another process has taken over: what this one was asked and told is forgotten, but for what it has obeyed.
-    pub(crate) fn forget_evictions(&mut self) {
-        self.evicted.sought.clear();
-        self.evicted.renewals.retain(|(_, _, is_obeyed)| *is_obeyed);
-        self.evicted.suspects.clear();
-    }
-
-    /// A worker shows who is there; whether somebody is looked for.
-    pub(crate) fn sought(&mut self, question: u64, snapshot: &Snapshot) -> bool {
-        let Some(Search { which, answered, found }) = self.evicted.sought.get_mut(&question) else { return false };
-        *answered += 1;
-        found.extend(snapshot.clients.iter().chain(&snapshot.logins).filter_map(|row| Some((row.id, end_of(row)?))));
-        if usize::from(*answered) == self.crew.len() {
-            let (which, found) = (*which, std::mem::take(found));
-            self.evicted.sought.remove(&question);
-            self.kill_one_of(which, &found);
-        }
-        true
-    }
-
-    fn kill_one_of(&mut self, which: u64, found: &[(u64, u32)]) {
-        let Some(&(mut id, end)) = found.get((which / 8 % found.len().max(1) as u64) as usize) else { return };
-        let mut known = Some(end);
-        if which.is_multiple_of(8) {
-            // A slip: somebody else, who may be nobody, or come later.
-            let newest = found.iter().map(|(id, _)| *id).max().unwrap_or_default();
-            (id, known) = (newest + which / 8 % 5, None);
-        }
-        let is_in = |end: u32| match self.net.borrow().end(end ^ 1).holder {
-            Holder::App(app) => matches!(self.apps[app as usize].stage, Stage::Ready),
-            _ => false,
-        };
-        self.evicted.killed.insert(id, known.filter(|&end| is_in(end)));
-        self.witness.count("clients to be killed");
-        self.command(format!("KILL_CLIENT {id}"));
-    }
-
-    /// Every worker has looked for a client that was to go.
-    pub(crate) fn check_killed(&mut self, id: u64, done: usize) {
-        let Some(Some(end)) = self.evicted.killed.get(&id).copied() else { return };
-        let net = self.net.borrow();
-        let (is_there, has_left) = (!net.end(end).is_closed, net.end(end ^ 1).is_closed);
-        if done > 0 {
-            self.witness.count("clients killed");
-        }
-        // Who goes by itself may be gone before the order comes.
-        if is_there && !has_left {
-            let text = format!("KILL_CLIENT {id} has been obeyed by {done} workers, and the client is there");
-            self.witness.accuse(Charge::NotServed, text);
-        }
-    }
-
-    /// The log says of a client that it was killed.
-    pub(crate) fn check_log_of_kills(&mut self) {
-        let unmeant = self.checkers.killed.drain(..).find(|id| !self.evicted.killed.contains_key(id));
-        if let Some(id) = unmeant {
-            self.witness.accuse(Charge::NoReason, format!("client {id} is killed, and nobody wanted that"));
-        }
-    }
-
-    /// RECONNECT is ordered.
-    pub(crate) fn renewal_ordered(&mut self, whose: &Whose) {
-        self.evicted.renewals.push((self.witness.now, whose.clone(), false));
-    }
-
-    /// Every worker has obeyed.
-    pub(crate) fn renewal_obeyed(&mut self, whose: &Whose) {
-        let first = self.evicted.renewals.iter_mut().find(|(_, other, is_obeyed)| other == whose && !is_obeyed);
-        if let Some((_, _, is_obeyed)) = first {
-            *is_obeyed = true;
-        }
-    }
-
-    /// Now and then: where sessions are not waited for, none that stands outside a transaction is from before a RECONNECT.
-    pub(crate) fn look_at_renewals(&mut self) {
-        let before = std::mem::take(&mut self.evicted.suspects);
-        let now = self.witness.now;
-        let is_fast = self.checkers.forces.iter().all(|(_, force)| force.settings.server_fast_close);
-        let net = self.net.borrow();
-        let is_stalled = net.desks.iter().any(|desk| desk.busy_until > now);
-        if self.evicted.renewals.is_empty() || !is_fast || is_stalled || self.is_suspended() {
-            return;
-        }
-        let is_old = |session: &Session| {
-            let is_meant = |whose: &Whose| whose.as_deref().is_none_or(|name| *name == *session.database);
-            let mut renewals = self.evicted.renewals.iter();
-            renewals.any(|(at, whose, is_obeyed)| *is_obeyed && session.born < *at && is_meant(whose))
-        };
-        let sessions = &self.postgres.sessions;
-        let is_left = |session: &&Session| {
-            // A server that a cancel request may still hit is waited for.
-            let is_aimed_at = || sessions.iter().any(|other| other.aims_at() == Some(session.number));
-            let is_open = !net.end(session.end).is_closed && !net.end(session.end ^ 1).is_closed;
-            let is_quiet = session.is_quiet() && net.is_heard(session.end) && net.is_heard(session.end ^ 1);
-            is_open && is_quiet && session.database.starts_with("session") && is_old(session) && !is_aimed_at()
-        };
-        let left: BTreeSet<u32> = self.postgres.sessions.iter().filter(is_left).map(|session| session.number).collect();
-        if let Some(number) = left.intersection(&before).next() {
-            let text = format!("server {number} is there after a RECONNECT, and could have been closed");
-            self.witness.accuse(Charge::NotServed, text);
-        }
-        self.evicted.suspects = left;
-    }
-
-    /// The control thread has whoever is left sent away.
-    pub(crate) fn clients_are_ended(&mut self) {
-        self.witness.note(|| "ENDS CLIENTS".to_owned());
-        self.witness.count("shutdowns out of patience");
-        self.evicted.all_since = Some(self.witness.now);
-        self.evicted.mended_by = Some(self.moment().time + MENDING_MAX);
-        // From now on.
-        self.evicted.last = Time(u64::MAX);
-        self.checkers.drained.clear();
-    }
-
-    /// A client is told that it has to go.
-    pub(crate) fn check_eviction(&mut self, app: u32, ended: &Ended) {
-        let Ended::Refused { text, .. } = ended else { return };
-        if text.contains("(shutdown_timeout)") && self.evicted.all_since.is_none() {
-            let text = format!("application {app} is told {text:?}, and nobody has run out of patience");
-            self.witness.accuse(Charge::NoReason, text);
-        }
-    }
-
-    /// All workers say that nothing is left that the shutdown waits for: then no query of those who were sent away runs, and no
-    /// transaction of theirs is open.
-    pub(crate) fn check_mended(&mut self) {
-        if self.evicted.all_since.is_none() || self.checkers.shutdown != Some(Shutdown::WaitForClients) {
-            return;
-        }
-        let net = self.net.borrow();
-        let is_open = |end: u32| !net.end(end).is_closed && !net.end(end ^ 1).is_closed && !net.end(end).is_reset;
-        let busy = self.postgres.sessions.iter().find(|session| is_open(session.end) && session.is_in_transaction());
-        if let Some(session) = busy {
-            let text = format!("server {} is in a transaction, and its client has been sent away", session.number);
-            self.witness.accuse(Charge::LoanEndedEarly, text);
-        }
-    }
-}
-
-/// The worker's end of a client's connection.
-fn end_of(row: &Row) -> Option<u32> {
-    end_at(row.addr.parse().ok()?)
-}
-
-/// The stream of chance for who is sent away.
-const STREAM: u64 = u64::MAX - 42;
-/// The first question of an operator who looks whom to kill.
-const SEEKING: u64 = OF_THE_WORLD + 10;
-/// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
-const MENDING_MAX: Duration = Duration::from_secs(10);

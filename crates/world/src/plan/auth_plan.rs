@@ -12,7 +12,7 @@ use std::sync::Arc;
 use auth::{ScramSecret, Secret};
 use protocol::server::login::Identity;
 
-use crate::app::{App, Guise};
+use crate::app::Guise;
 use crate::plan::{AUTODB, CONSOLE, Habits, Person, Plan, Proof, USERS};
 use crate::sim::dice::Dice;
 
@@ -339,24 +339,16 @@ impl Plan {
         self.auth.rules = Some(rules);
     }
 
-    /// An application, with what it has to prove itself by.
-    pub(crate) fn app(&self, number: u32, person: Person, habits: Habits) -> App {
-        let secret = self.passwords[&person.user].clone();
-        let mut app = App::new(number, person, habits, secret, Dice::new(self.seed, 1000 + u64::from(number)));
-        self.dress(&mut app);
-        app
-    }
-
     /// What is different for somebody who comes.
-    fn dress(&self, app: &mut App) {
-        let (auth, user) = (&self.auth, app.person.user.clone());
+    pub(crate) fn door(&self, number: u32, person: &mut Person, habits: &mut Habits) -> Option<(Arc<Secret>, Door)> {
+        let (auth, user) = (&self.auth, person.user.clone());
         let user = user.as_str();
         if !auth.is_any() {
-            return;
+            return None;
         }
         let is_unlisted = auth.unlisted.contains(user);
         let usual = if auth.judge.is_some() { Proof::Password } else { self.proof };
-        let host = self.host_of(&app.person.database);
+        let host = self.host_of(&person.database);
         let mut door = Door { wrong: auth.wrong(user), ..Door::default() };
         let words = auth.unknown(user, usual);
         let is_judged = auth.wrong(user).is_some();
@@ -368,18 +360,19 @@ impl Plan {
             Some(_) => Some(gate_words(Proof::Password)),
             None => None,
         };
-        let is_strange = !app.person.is_operator() && !app.person.is_proof_unsure;
-        app.person.proof = auth.proof(user, usual);
+        let is_strange = !person.is_operator() && !person.is_proof_unsure;
+        person.proof = auth.proof(user, usual);
         let is_local = auth.rules.as_ref().is_some_and(|rules| rules.is_local);
-        if is_local && is_strange && app.number.is_multiple_of(3) && !self.tls.is_required {
+        if is_local && is_strange && number.is_multiple_of(3) && !self.tls.is_required {
             let is_mapped = auth.rules.as_ref().is_some_and(|rules| rules.text.contains("map="));
             let number = if user == "ann" { 1 } else { 2 };
             door.uid = Some(if is_mapped { MAPPED + number } else { number });
             let stranger: Words = &["unix socket login rejected", "no such user"];
             (door.unknown, door.nowhere) = (Some(stranger), is_unlisted.then_some(stranger));
-            app.person.proof = Proof::None;
-            app.come_by_unix_socket();
-        } else if is_strange && !app.replicates() {
+            person.proof = Proof::None;
+            // Where nobody needs TLS.
+            habits.tls = 0;
+        } else if is_strange && !habits.replicates {
             let is_judge = |name: &str| name == "mixed";
             let is_rule = |name: &str| name == "closed" || name == "sealed";
             let concerns = |name: &str| is_rule(name) || is_judge(name) || is_unlisted && !is_judged;
@@ -387,14 +380,13 @@ impl Plan {
             let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
             door.misled = misled.cloned().collect();
             // Where there is a fallback a reload may move any database to another host.
-            if app.person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
+            if person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
                 let hosts = (0..self.hosts).filter(|&other| other != host);
                 door.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
             }
         }
-        app.secret = Arc::new(auth.password(user, host, 0));
-        door.is_sure = app.person.is_proof_unsure || app.person.proof == Proof::None;
-        app.door = door;
+        door.is_sure = person.is_proof_unsure || person.proof == Proof::None;
+        Some((Arc::new(auth.password(user, host, 0)), door))
     }
 
     /// Where a database is.

@@ -232,3 +232,13 @@ const PORT: u16 = 6500;
 const NAME: &str = "peer";
 /// For so long people still ask when the faults are over.
 const AFTER_HEALING: u64 = 2_000_000;
+
+/// So many hops of a key are used up.
+pub(crate) fn count_hops(key: &mut [u8], hops: u8) {
+    if let Some(last) = key.get_mut(7) {
+        *last -= (*last & HOPS).min(hops);
+    }
+}
+
+/// The bits of a key's eighth byte that say how often it may still be passed on.
+pub(crate) const HOPS: u8 = 0b11;

@@ -5,10 +5,13 @@
 
 pub(crate) mod auth_plan;
 mod console;
+pub(crate) mod fault;
+mod faults;
 pub(crate) mod group;
 pub(crate) mod healed;
 pub(crate) mod lengths;
 pub(crate) mod marks;
+mod people;
 pub(crate) mod rates;
 pub(crate) mod replicas;
 
@@ -22,12 +25,12 @@ use protocol::client::login::Method;
 use worker::letters::{Right, Shutdown};
 
 use crate::checks::board::Word;
-use crate::faults::{Fault, What};
 use crate::plan::auth_plan::AuthPlan;
+use crate::plan::fault::{Fault, What};
 use crate::plan::group::{Group, Line};
 use crate::plan::lengths::Lengths;
-use crate::postgres::HostTls;
-use crate::postgres::session::Manner;
+use crate::postgres::manner::HostTls;
+use crate::postgres::manner::Manner;
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{CERTIFICATE, FakeTls, KEY};
 use crate::sim::net::Pace;
@@ -363,43 +366,6 @@ fn shape(dice: &mut Dice, hosts: usize, is_calm: bool) -> Shape {
     shape
 }
 
-fn habits(dice: &mut Dice, is_calm: bool) -> Habits {
-    let mut often = |chance: u32, range: std::ops::RangeInclusive<u64>| {
-        if dice.chance(chance) { dice.among(range) as u32 } else { 0 }
-    };
-    let mut habits = Habits {
-        big: often(300, 5..=100),
-        cancels: often(400, 20..=300),
-        pipelines: often(500, 50..=500),
-        transactions: often(800, 100..=800),
-        dawdles: often(300, 20..=300),
-        reconnects: often(600, 10..=200),
-        ..Habits::default()
-    };
-    if !is_calm {
-        habits.vanishes = often(500, 5..=100);
-        habits.deafness = often(300, 5..=50);
-        habits.huge = often(200, 2..=20);
-        habits.lost = often(150, 10..=100);
-        habits.rests = often(200, 1..=20);
-    }
-    habits.strange = if dice.chance(300) { dice.among(20..=300) as u32 } else { 0 };
-    habits.rude = if dice.chance(200) { 10 } else { 0 };
-    habits.stubborn = if dice.chance(200) { 20 } else { 0 };
-    habits.extended = dice.chance(700);
-    habits.flush = dice.chance(300);
-    habits.suspend = dice.chance(300);
-    habits.functions = dice.chance(300);
-    habits.copies = dice.chance(400);
-    habits.several = dice.chance(400);
-    habits.zones = dice.chance(300);
-    habits.dirty = dice.chance(300);
-    habits.errors = dice.chance(700);
-    habits.think = (0, dice.pick(&[0, 200, 2_000, 20_000]));
-    habits.arrival = dice.pick(&[(0, 0), (0, 10_000), (0, 3_000_000)]);
-    habits
-}
-
 fn users(dice: &mut Dice, plan: &mut Plan) {
     let (auth_type, secrets, method) = dice.pick(&[
         ("trust", 'p', None),
@@ -437,15 +403,44 @@ impl Plan {
     /// The story of a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 0);
+        let mut plan = Self::begin(seed, &mut dice);
+        users(&mut dice, &mut plan);
+        plan.set_tls();
+        let common = plan.draw_common(&mut dice);
+        plan.draw_people(&mut dice, &common);
+        plan.draw_replicas();
+        plan.draw_marks();
+        if dice.chance(250) {
+            plan.draw_operators(&mut dice, &common);
+        }
+        if dice.chance(200) {
+            plan.draw_shutdowns(&mut dice);
+        }
+        if !plan.is_calm {
+            plan.draw_faults(&mut dice);
+        }
+        plan.draw_auth();
+        let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
+        plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
+        plan.draw_group();
+        plan.draw_evictions();
+        plan.draw_console();
+        plan.draw_lengths();
+        plan.draw_rates();
+        plan
+    }
+
+    /// What is drawn first: how the world is, without anybody in it.
+    fn begin(seed: u64, dice: &mut Dice) -> Self {
         let is_calm = dice.chance(150);
         let hosts = dice.among(1..=3) as usize;
         let is_torn = dice.chance(300);
         let latency_most = dice.pick(&[50, 300, 3_000]);
         let workers = dice.pick(&[1, 1, 2, 3]);
-        let mut plan = Self {
+        Self {
             seed,
             workers,
-            shape: shape(&mut dice, hosts, is_calm),
+            shape: shape(dice, hosts, is_calm),
             people: Vec::new(),
             faults: Vec::new(),
             heals_at: dice.among(1_000_000..=8_000_000),
@@ -474,97 +469,35 @@ impl Plan {
             auth: AuthPlan::default(),
             shutdowns: Vec::new(),
             group: Group::default(),
-        };
-        users(&mut dice, &mut plan);
-        let FakeTls { is_offered, is_required, .. } = plan.tls;
+        }
+    }
+
+    /// What the configuration says of TLS.
+    fn set_tls(&mut self) {
+        let FakeTls { is_offered, is_required, .. } = self.tls;
         if is_offered {
-            plan.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
-            plan.shape.set("client_tls_cert_file", CERTIFICATE);
-            plan.shape.set("client_tls_key_file", KEY);
+            self.shape.set("client_tls_sslmode", if is_required { "require" } else { "allow" });
+            self.shape.set("client_tls_cert_file", CERTIFICATE);
+            self.shape.set("client_tls_key_file", KEY);
         }
-        if plan.tls.hosts.contains(&HostTls::Demanded) {
-            plan.shape.set("server_tls_sslmode", "require");
+        if self.tls.hosts.contains(&HostTls::Demanded) {
+            self.shape.set("server_tls_sslmode", "require");
         }
-        let mut common = habits(&mut dice, is_calm);
-        common.is_plain = dice.chance(300);
-        // Its own stream, so that the stories of seeds without names stay what they are.
-        let mut names = Dice::new(seed, NAMES_STREAM);
-        common.named = names.chance(400);
-        if common.named && names.chance(700) {
-            plan.shape.set("max_prepared_statements", names.among(1..=5));
-        }
-        let mut cancels = Dice::new(seed, CANCELS_STREAM);
-        plan.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
-        // Where signals come late, somebody must be there whom they could hit.
-        common.hurries = if plan.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
-        common.tls = plan.tls.habit();
-        common.hasty = if dice.chance(300) { 300 } else { 0 };
-        common.value_max = 3000;
-        let count = dice.among(20..=32) as u32;
-        for number in 0..count {
-            let db = &plan.shape.databases[dice.among(0..=plan.shape.databases.len() as u64 - 1) as usize];
-            let is_auto = plan.shape.autodb.is_some() && dice.chance(300);
-            let mut habits = common.clone();
-            if dice.chance(200) {
-                let own = self::habits(&mut dice, is_calm);
-                habits = Habits {
-                    is_plain: common.is_plain,
-                    hasty: common.hasty,
-                    value_max: common.value_max,
-                    named: common.named,
-                    tls: common.tls,
-                    hurries: common.hurries,
-                    ..own
-                };
-            }
-            if habits.is_plain {
-                habits.zones = false;
-            }
-            let person = Person {
-                user: dice.pick(&USERS[..2]).to_owned(),
-                database: if is_auto { AUTODB.to_owned() } else { db.name.clone() },
-                errands: (1100 / count) + dice.among(1..=10) as u32,
-                transactions: is_auto || db.mode != "statement",
-                proof: plan.proof,
-                is_proof_unsure: false,
-                knows_any_database: plan.shape.autodb.is_some(),
-            };
-            plan.people.push((number, person, habits));
-        }
-        plan.draw_replicas();
-        plan.draw_marks();
+    }
+
+    /// The pooler goes down, sooner or later.
+    fn draw_shutdowns(&mut self, dice: &mut Dice) {
+        let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
+        let is_early = !self.is_calm && dice.chance(500);
+        let at = if is_early { dice.among(0..=self.heals_at) } else { self.heals_at };
+        self.shutdowns.push((at, way));
         if dice.chance(250) {
-            plan.draw_operators(&mut dice, &common);
+            // Somebody loses patience, now or soon.
+            self.shutdowns.push((at + dice.among(0..=2_000_000), Shutdown::Now));
         }
-        if dice.chance(200) {
-            let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
-            let is_early = !is_calm && dice.chance(500);
-            let at = if is_early { dice.among(0..=plan.heals_at) } else { plan.heals_at };
-            plan.shutdowns.push((at, way));
-            if dice.chance(250) {
-                // Somebody loses patience, now or soon.
-                plan.shutdowns.push((at + dice.among(0..=2_000_000), Shutdown::Now));
-            }
-        }
-        if !is_calm {
-            plan.draw_faults(&mut dice);
-        }
-        plan.draw_auth();
-        let is_proof_unsure = plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::AuthType { .. }));
-        plan.people.iter_mut().for_each(|(_, person, _)| person.is_proof_unsure = is_proof_unsure);
-        plan.draw_group();
-        plan.draw_evictions();
-        plan.draw_console();
-        plan.draw_lengths();
-        plan.draw_rates();
-        plan
     }
 }
 
-/// The stream of chance for names of statements. Others are those of people, by their numbers.
-const NAMES_STREAM: u64 = u64::MAX;
-/// The same for the ways of cancel requests.
-const CANCELS_STREAM: u64 = u64::MAX - 44;
 /// Everybody who has a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
 /// They may ask the console for anything; may look.

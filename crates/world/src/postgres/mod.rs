@@ -4,6 +4,7 @@
 //! it arrives, or nothing.
 //! Not here: what a session does (`session`).
 
+pub(crate) mod manner;
 pub(crate) mod session;
 pub(crate) mod sql;
 
@@ -19,44 +20,13 @@ use wire::startup::Startup;
 use crate::checks::board::Board;
 use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
-use crate::postgres::session::{Life, Manner, Session, Wish};
+use crate::postgres::manner::{HostTls, Manner, Mood};
+use crate::postgres::session::{Life, Session, Wish};
 use crate::postgres::sql::Nonce;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{ANSWER, HELLO};
 use crate::sim::net::{Holder, Net};
-
-/// How a host feels.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mood {
-    Well,
-    /// Nobody listens.
-    Refusing,
-    /// Nobody answers.
-    Hanging,
-    /// `the database system is starting up`.
-    Starting,
-    /// `too many clients already`.
-    Full,
-    /// Sessions end before they say a word.
-    Dying,
-    /// Sessions speak nonsense.
-    Mad,
-    /// A proof is wanted that nobody can give.
-    Odd,
-    /// No password is right.
-    Forgetful,
-}
-
-/// Whether a host speaks TLS.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HostTls {
-    None,
-    /// It does, for whoever asks.
-    Offered,
-    /// And the pooler has been told to say nothing to it in clear.
-    Demanded,
-}
 
 /// A PostgreSQL.
 #[derive(Debug)]

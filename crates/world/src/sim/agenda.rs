@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use base::{Key, Time};
 
-use crate::faults::peers::Alarm;
-
 /// Something that happens.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -60,6 +58,17 @@ pub(crate) enum Arrival {
     Bytes(u32),
     Fin,
     Reset,
+}
+
+/// What happens to peers, and to those who ask them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Alarm {
+    /// Somebody asks.
+    Asks(u32),
+    /// Somebody who has asked waits no longer.
+    Leaves(u32),
+    /// A peer is done with a call.
+    Done(u32),
 }
 
 /// The queue of events: a radix heap, which is cheap because time never goes back.

@@ -5,187 +5,20 @@
 //! orders from nobody else, and what it orders is noted when it does so, whatever was meant.
 //! Not here: what operators want of it (`operator`), how an online restart goes (`takeover`).
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::io;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Time, Wall};
-use config::{Mistake, Overrides, Settings};
-use control::{Control, Event, FileReader, Files, Moment, PutPassword, Source, SystemUserQuestion};
-use reactor::LogTarget;
-use worker::letters::{Addresses, Force, Found, HashQuestion, Ids, Post, ToControl, ToWorker};
+use base::Time;
+use control::{Event, PutPassword, SystemUserQuestion};
+use worker::letters::{Addresses, Found, HashQuestion, ToControl};
 
-use crate::plan::auth_plan::{IDENTS, system_user};
+use crate::plan::auth_plan::system_user;
 use crate::plan::group::address_of_peer;
-use crate::plan::{Plan, Shape};
 use crate::sim::agenda;
-use crate::sim::dice::Dice;
-use crate::sim::fake_tls::{CERTIFICATE, KEY, papers};
-use crate::sim::io::{CALENDAR, SimSocket};
-use crate::sim::net::OWN_UID;
-use crate::world::{Envelope, World};
-
-/// The control thread of the process that serves.
-pub(crate) struct ControlThread {
-    pub(crate) control: Control<SimSocket>,
-    /// What it has asked for and not been told.
-    asked: Vec<Option<Asked>>,
-    dice: Dice,
-    /// Letters that it takes its time for, in their order, and when it reads the last of them.
-    letters: VecDeque<ToControl>,
-    reads_until: Time,
-    /// When it is woken next.
-    wakes_at: Option<Time>,
-    /// What everything outside of it takes its time by.
-    pub(crate) slowness: u64,
-    /// No judge can be asked.
-    pub(crate) has_no_judge: bool,
-    pub(crate) are_names_known: bool,
-}
-
-/// Something that it has to be told.
-#[derive(Debug)]
-enum Asked {
-    Name(Arc<str>),
-    Password(PutPassword),
-    Hash(HashQuestion),
-    SystemUser(SystemUserQuestion),
-}
-
-/// The files that its configuration consists of, and names.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
-
-impl Disk {
-    /// With the files of a plan.
-    pub(crate) fn of(plan: &Plan, users: String) -> Self {
-        let disk = Self::default();
-        disk.write(CONFIGURATION, plan.shape.text());
-        disk.write("users", users);
-        if let Some(rules) = plan.auth.rules() {
-            disk.write("rules", rules);
-            disk.write("idents", IDENTS);
-        }
-        if plan.tls.is_offered {
-            let (certificate, key) = papers();
-            disk.write(CERTIFICATE, certificate.as_str());
-            disk.write(KEY, key.as_str());
-        }
-        disk
-    }
-
-    pub(crate) fn write(&self, name: &str, text: impl Into<String>) {
-        let text: String = text.into();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), text.into_bytes());
-    }
-
-    fn source(&self) -> Source {
-        let files = self.0.clone();
-        let read = move |name: &str| {
-            let files = files.lock().unwrap_or_else(PoisonError::into_inner);
-            files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
-        };
-        let overrides = Overrides { quiet: true, ..Overrides::default() };
-        Source::new(CONFIGURATION.to_owned(), overrides, FileReader::new(read))
-    }
-
-    /// The settings as a process that starts reads them.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn settings(&self) -> Result<Settings, Vec<Mistake>> {
-        self.source().read().map(|loaded| loaded.settings)
-    }
-
-    /// What is in force in a process that starts with so many workers.
-    pub(crate) fn first_force(&self, settings: Settings, workers: u8) -> Force {
-        let source = self.source();
-        let (users, mut problems) = control::read_users(&settings, source.files()).unwrap_or_default();
-        let (hba, idents, lines) =
-            control::read_rules(&settings, source.files()).unwrap_or_else(|lines| panic!("{lines:?}"));
-        problems.extend(lines);
-        assert!(problems.is_empty(), "the files of a plan have a mistake: {problems:?}");
-        let tls = control::read_tls(&settings, source.files()).unwrap_or_else(|why| panic!("{why}"));
-        let log = Arc::new(LogTarget::new(false, None));
-        control::first_force(settings, Files { users, rules: (hba, idents), tls }, log, workers, [9; 32], OWN_UID)
-    }
-
-    /// The control thread of a process with these workers.
-    pub(crate) fn control(
-        &self,
-        force: &Arc<Force>,
-        posts: Vec<Post<ToWorker<SimSocket>>>,
-        now: Moment,
-        ids: Ids,
-    ) -> Control<SimSocket> {
-        let speaker = Arc::new(RwLock::new(force.log.clone()));
-        Control::new(self.source(), force.clone(), speaker, Vec::new(), posts, now).with_ids(ids)
-    }
-}
-
-impl ControlThread {
-    pub(crate) fn new(plan: &Plan, control: Control<SimSocket>) -> Self {
-        let dice = Dice::new(plan.seed, STREAM);
-        Self {
-            control,
-            asked: Vec::new(),
-            letters: VecDeque::new(),
-            reads_until: Time(0),
-            dice,
-            wakes_at: None,
-            slowness: 1,
-            has_no_judge: false,
-            are_names_known: true,
-        }
-    }
-
-    /// The process is another one, and the world around it the same.
-    pub(crate) fn succeed(&mut self, control: Control<SimSocket>) {
-        self.control = control;
-        self.wakes_at = None;
-        // What the one before it has asked for comes to nobody.
-        self.asked.iter_mut().for_each(|asked| *asked = None);
-        self.letters.clear();
-    }
-
-    /// Whether everything has been answered.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.asked.iter().all(Option::is_none) && self.letters.is_empty()
-    }
-}
-
-impl fmt::Debug for ControlThread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControlThread").field("asked", &self.asked).finish_non_exhaustive()
-    }
-}
-
-/// How the control thread of these workers writes to them.
-pub(crate) fn posts_to(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
-    let boxes = crew.clone().map(|to| {
-        let mail = mail.clone();
-        let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| {
-            mail.lock().unwrap_or_else(PoisonError::into_inner).push(Envelope::FromControl { to, letter });
-        });
-        post
-    });
-    boxes.collect()
-}
+use crate::sim::thread::Asked;
+use crate::state::World;
 
 impl World {
-    /// The present on the clocks of the machine.
-    pub(crate) fn moment(&self) -> Moment {
-        let time = Time(self.witness.now.0 + self.ahead());
-        Moment { time, wall: Wall(CALENDAR + time.0 as i64) }
-    }
-
-    fn ahead(&self) -> u64 {
-        self.net.borrow().desks.first().map_or(0, |desk| desk.ahead)
-    }
-
     /// Something happens to the control thread.
     pub(crate) fn control_hears(&mut self, event: Event) {
         let now = self.moment();
@@ -323,19 +156,8 @@ impl World {
             }
         }
     }
-
-    /// An operator changes the configuration, and reloads.
-    pub(crate) fn reload(&mut self, shape: &Shape) {
-        self.witness.note(|| format!("these settings come into force:\n{}", shape.text()));
-        self.disk.write(CONFIGURATION, shape.text());
-        self.reload_files();
-    }
 }
 
-/// The name of the configuration file.
-pub(crate) const CONFIGURATION: &str = "world.ini";
-/// The stream of chance for how long everything takes outside of the control thread.
-const STREAM: u64 = 5;
 /// How long a lookup of a name takes, microseconds.
 const LOOKUP_MAX: u64 = 2_000;
 /// How long everything takes when the world has healed, microseconds.

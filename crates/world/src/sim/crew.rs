@@ -12,10 +12,11 @@ use reactor::Buffers;
 use worker::Worker;
 use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
 
-use crate::checks::phases::Phase;
+use crate::checks::checkers::Phase;
 use crate::sim::dice::Dice;
 use crate::sim::io::{Desk, SimIo, SimSocket};
-use crate::world::{Envelope, World};
+use crate::sim::mail::Envelope;
+use crate::state::World;
 
 impl World {
     /// A process begins, with so many workers: from now on it is the one that serves. If it takes over from another one, its
@@ -48,11 +49,6 @@ impl World {
         }
     }
 
-    /// Whether workers of a process that has handed over still close what could not go.
-    pub(crate) fn is_another_closing(&self) -> bool {
-        self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
-    }
-
     /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
     pub(crate) fn worker_is_over(&mut self, worker: u8) {
         let net = self.net.clone();
@@ -63,12 +59,6 @@ impl World {
             net.die_out();
             self.checkers.phase = Phase::Gone { since: self.witness.now };
         }
-    }
-
-    /// Writes a letter to every worker; it is posted with the next mail.
-    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<SimSocket>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 }
 

@@ -10,7 +10,7 @@ use base::Key;
 use reactor::tls::Security;
 use reactor::{Completion, End as Ending};
 
-use crate::postgres::HostTls;
+use crate::postgres::manner::HostTls;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::io::{Life, SimSocket};

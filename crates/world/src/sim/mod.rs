@@ -4,11 +4,16 @@
 //! Not here: what happens (`plan`, `faults`), who looks (`checks`).
 
 pub(crate) mod agenda;
+mod carry;
 pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
+pub(crate) mod handover;
 pub(crate) mod io;
 pub(crate) mod links;
+pub(crate) mod mail;
 pub(crate) mod net;
-pub(crate) mod takeover;
+mod post;
+mod takeover;
+pub(crate) mod thread;

@@ -4,7 +4,6 @@
 //! nor afterwards; a process that takes over has everything that could go, and its own files.
 //! Not here: how workers pack and go on (`worker`), when a restart begins and whether it fails (`faults`).
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -16,40 +15,12 @@ use worker::letters::{Cursor, Estate, Force, Luggage, Parcel, ToWorker};
 use crate::checks::witness::Charge;
 use crate::faults::operator::Operator;
 use crate::sim::agenda;
-use crate::sim::control::{CONFIGURATION, posts_to};
 use crate::sim::dice::Dice;
+use crate::sim::handover::{Arriving, Handover};
 use crate::sim::io::SimSocket;
 use crate::sim::net::{Holder, Net};
-use crate::world::World;
-
-/// An online restart that is under way.
-pub(crate) struct Handover {
-    /// Which one.
-    dice: u64,
-    /// Whether the new process comes up.
-    succeeds: bool,
-    courier: Courier<SimSocket>,
-    /// The worker that packs, once everything stands still.
-    packs: u8,
-    parcels: Option<Receiver<Parcel<SimSocket>>>,
-    estate: Estate<SimSocket>,
-    /// The ends of connections that have been packed, and how much had been given and read there.
-    packed: Vec<(u32, (u64, u64))>,
-}
-
-impl fmt::Debug for Handover {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handover").field("packs", &self.packs).finish_non_exhaustive()
-    }
-}
-
-/// Connections on their way to a worker of a new process.
-#[derive(Debug)]
-pub(crate) struct Arriving {
-    to: u8,
-    ends: Vec<u32>,
-    is_there: bool,
-}
+use crate::sim::thread::{CONFIGURATION, posts_to};
+use crate::state::World;
 
 impl World {
     /// A new process wants everything.
@@ -135,25 +106,6 @@ impl World {
         if self.operator.handover.take().is_some() {
             let owed = std::mem::take(&mut self.operator.owed);
             self.say_what_is_owed(owed);
-        }
-    }
-
-    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
-    pub(crate) fn check_packed(&mut self) {
-        if self.checkers.shutdown.is_some() {
-            return;
-        }
-        let Some(handover) = &self.operator.handover else { return };
-        let net = self.net.borrow();
-        for &(end, then) in &handover.packed {
-            let now = net.end(end).traffic();
-            if now != then {
-                let text = format!(
-                    "a connection was used after it had been packed for another process: {then:?} bytes given and read \
-                     then, {now:?} now"
-                );
-                self.witness.accuse(Charge::ForeignBytes, text);
-            }
         }
     }
 

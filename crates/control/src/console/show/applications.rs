@@ -6,7 +6,7 @@ use std::sync::Arc;
 use measure::{PHASES, Sums};
 use worker::letters::Parts;
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const APPLICATIONS: Subject = Subject {

@@ -3,7 +3,8 @@
 use measure::{Closed, Opened};
 
 use super::pools::all;
-use super::{CONSOLE, MEASURES_PART, Subject, View};
+use super::view::{MEASURES_PART, Subject, View};
+use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const CHURN: Subject = Subject {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use config::Database;
 
-use super::{CONSOLE, POOLS_PART, Subject, View, load_balance, mode};
+use super::view::{POOLS_PART, Subject, View, load_balance, mode};
+use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DATABASES: Subject = Subject {

@@ -5,11 +5,11 @@
 
 use worker::letters::{Parts, Row};
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const FDS: Subject = Subject {
-    name: super::FOR_ADMINS,
+    name: super::view::FOR_ADMINS,
     doc: "Sockets, as an online restart of PgBouncer asks for them: without descriptors, passwords or keys.",
     parts: Parts { clients: true, servers: true, ..NOTHING },
     columns: &[
@@ -32,7 +32,7 @@ pub(super) const FDS: Subject = Subject {
     rows: |view: &View<'_>| {
         let snapshots = view.snapshots.iter();
         let clients = snapshots.clone().flat_map(|snapshot| &snapshot.clients);
-        let clients = clients.filter(|row| *row.database != *super::CONSOLE).map(|row| (row, "client"));
+        let clients = clients.filter(|row| *row.database != *crate::CONSOLE).map(|row| (row, "client"));
         let servers = snapshots.flat_map(|snapshot| &snapshot.servers).map(|row| (row, "server"));
         // What TLS secures cannot go to another process; a replication stream does not.
         let goes_along = |row: &Row| row.tls.is_empty() && row.replication == NO_STREAM;
@@ -76,7 +76,7 @@ mod tests {
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let stream = |id| Row { replication: "physical", ..row(id) };
         let secured = |id| Row { tls: "TLSv1.3/X".into(), ..row(id) };
-        let console = Row { database: super::super::CONSOLE.into(), ..row(4) };
+        let console = Row { database: crate::CONSOLE.into(), ..row(4) };
         let snapshot = Snapshot {
             clients: vec![row(1), stream(2), secured(3), console],
             servers: vec![row(5), stream(6), secured(7)],

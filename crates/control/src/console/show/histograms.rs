@@ -4,7 +4,8 @@ use measure::{Histogram, PHASES};
 use worker::letters::{Detail, Parts};
 
 use super::pools::all;
-use super::{CONSOLE, MEASURES_PART, Subject, View};
+use super::view::{MEASURES_PART, Subject, View};
+use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const HISTOGRAMS: Subject = Subject {

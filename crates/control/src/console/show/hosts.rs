@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use worker::letters::{HostRow, Parts};
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DNS_HOSTS: Subject = Subject {

@@ -2,7 +2,8 @@
 
 use worker::letters::{Parts, Snapshot, Verified};
 
-use super::{NOTHING, Subject, View, databases, peers, pools, users};
+use super::view::{NOTHING, Subject, View};
+use super::{databases, peers, pools, users};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const LISTS: Subject = Subject {

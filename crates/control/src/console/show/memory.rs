@@ -2,7 +2,7 @@
 
 use worker::letters::{Parts, TableRow};
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const MEM: Subject = Subject {

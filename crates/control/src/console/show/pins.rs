@@ -7,7 +7,7 @@ use base::Time;
 use protocol::state::Kind;
 use worker::letters::{ChannelRow, Parts, PinRow};
 
-use super::{NOTHING, Subject, View, moment};
+use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
 use crate::sweeper::Stranded;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use pool::Mode;
 use worker::letters::PoolRow;
 
-use super::{CONSOLE, MEASURES_PART, Subject, View, load_balance, mode};
+use super::view::{MEASURES_PART, Subject, View, load_balance, mode};
+use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const POOLS: Subject = Subject {

@@ -4,7 +4,7 @@ use base::Wall;
 use config::written_filter;
 use pool::{Period, RateRow};
 
-use super::{NOTHING, Subject, View, moment};
+use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const RATE_LIMITS: Subject = Subject {

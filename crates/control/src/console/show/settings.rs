@@ -2,7 +2,7 @@
 
 use config::Shown;
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::PGBOUNCER_VERSION;
 use crate::console::table::{Cell, Column, text};
 

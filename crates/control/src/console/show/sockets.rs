@@ -3,7 +3,7 @@
 
 use worker::letters::{Parts, Row};
 
-use super::{NOTHING, Subject, View, moment};
+use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, flag, number, text};
 
 pub(super) const CLIENTS: Subject = Subject {

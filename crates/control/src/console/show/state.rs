@@ -1,6 +1,6 @@
 //! `SHOW STATE`: whether the traffic flows.
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, text};
 
 pub(super) const STATE: Subject = Subject {

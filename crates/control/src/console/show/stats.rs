@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use worker::letters::{Parts, Snapshot};
 
-use super::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, number, text};
 use crate::history::{COUNTERS, Counts, gather};
 

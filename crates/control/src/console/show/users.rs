@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{CONSOLE, POOLS_PART, Subject, View, mode};
+use super::view::{POOLS_PART, Subject, View, mode};
+use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const USERS: Subject = Subject {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use worker::letters::{Detail, Doing, Parts, WaitRow};
 
-use super::{MEASURES_PART, Subject, View, moment};
+use super::view::{MEASURES_PART, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
 use crate::diagnosis;
 

@@ -12,7 +12,7 @@ use protocol::state::MARKS;
 use wire::backend::{self, TxStatus};
 use wire::write;
 
-use super::{Life, Session};
+use super::state::{Life, Session};
 use crate::checks::board::{Board, Note};
 use crate::postgres::sql::Nonce;
 

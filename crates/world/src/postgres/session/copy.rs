@@ -3,29 +3,9 @@
 use wire::backend;
 use wire::{frontend, write};
 
-use super::{Session, Work};
+use super::state::{Copy, Session, Stream, Work};
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Statement, row_text};
-
-/// A COPY under way.
-#[derive(Debug)]
-pub(super) struct Copy {
-    pub(super) nonce: Nonce,
-    pub(super) rows: u32,
-    pub(super) is_bad: bool,
-    pub(super) is_extended: bool,
-    /// It goes both ways, and this is what it was asked for.
-    pub(super) stream: Option<Stream>,
-}
-
-/// A stream, as far as it is not told by its rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stream {
-    pub(super) rows: u32,
-    pub(super) size: u32,
-    pub(super) words: u32,
-    pub(super) is_ended_by_server: bool,
-}
 
 impl Session {
     pub(super) fn copy_begins(&mut self, nonce: Nonce, is_bad: bool, is_extended: bool) {

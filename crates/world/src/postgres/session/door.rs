@@ -4,9 +4,10 @@
 //! Not here: the words of the handshake (`fake_tls`), who speaks TLS and who is refused (`postgres`).
 
 use protocol::client::login::Step;
+use wire::backend::TxStatus;
 use wire::write;
 
-use super::{Life, Session, Wish};
+use super::state::{Life, Session, Wish};
 use crate::sim::fake_tls::HELLO;
 
 impl Session {
@@ -49,11 +50,28 @@ impl Session {
         }
     }
 
-    /// Refuses whoever wants in.
-    pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
-        write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
-        self.life = Life::Dead;
-        Wish::Close
+    pub(super) fn welcome(&mut self) -> Wish {
+        let out = &mut self.out;
+        write::authentication(out, 0, &[]);
+        for (name, value) in [
+            ("server_version", "15.0"),
+            ("server_encoding", "UTF8"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("IntervalStyle", "postgres"),
+            ("standard_conforming_strings", "on"),
+            ("TimeZone", &*self.vars.zone),
+            ("application_name", &*self.vars.application_name),
+        ] {
+            write::parameter_status(out, name, value);
+        }
+        let mut key = self.number.to_be_bytes().to_vec();
+        key.extend(self.secret.to_be_bytes());
+        write::backend_key_data(out, &key);
+        write::ready_for_query(out, TxStatus::Idle);
+        self.is_flushed = true;
+        self.life = Life::Ready;
+        Wish::Nothing
     }
 
     /// Says what nobody says in a login.

@@ -12,213 +12,30 @@ mod named;
 mod prepared;
 mod run;
 mod secrets;
+mod state;
 mod told;
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{ScramSecret, Secret, ServerSecret};
-use base::Time;
 use protocol::client::login::{Dice as LoginDice, Known, Login, Method};
 use wire::backend::TxStatus;
 use wire::startup::Startup;
 use wire::{backend, frontend, write};
 
-use crate::checks::board::Board;
 use crate::checks::witness::{Charge, Witness};
+use crate::postgres::manner::Manner;
 use crate::postgres::sql::{Nonce, Statement, Verb};
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::CHANNEL;
 
 use body::{first_value, nonce_of, string};
-use copy::{Copy, Stream};
 pub(crate) use named::OUTDATED;
-use secrets::About;
-pub(crate) use secrets::Answers;
-
-/// A session.
-#[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) end: u32,
-    pub(crate) host: usize,
-    pub(crate) number: u32,
-    pub(crate) born: Time,
-    pub(crate) life: Life,
-    /// It has said that it speaks TLS.
-    pub(crate) is_shaking: bool,
-    input: Vec<u8>,
-    queue: VecDeque<(u8, Vec<u8>)>,
-    /// What it will send.
-    pub(crate) out: Vec<u8>,
-    pub(crate) is_flushed: bool,
-    pub(crate) user: String,
-    pub(crate) database: String,
-    pub(crate) secret: u32,
-    vars: Vars,
-    /// What it has told of its parameters.
-    told: Vars,
-    /// As it was started, and as a reset leaves it.
-    started: Vars,
-    /// What an error or a ROLLBACK brings back.
-    before: Option<Vars>,
-    tx: TxStatus,
-    /// The application that has begun the transaction.
-    owner: Option<u32>,
-    /// The application that has a lock of the session.
-    held: Option<u32>,
-    /// The application that left something behind.
-    dirty: Option<u32>,
-    /// The application that may have sent more requests behind one that was cancelled.
-    unsure: Option<u32>,
-    /// The application whose request is not answered.
-    unanswered: Option<u32>,
-    is_skipping: bool,
-    /// Messages of the extended protocol have come that no Sync has followed.
-    is_in_batch: bool,
-    copy: Option<Copy>,
-    parsed: Option<Statement>,
-    named: named::Named,
-    prepared: prepared::BySql,
-    told_by: told::Told,
-    pub(crate) channels: channels::Channels,
-    portal: Option<Portal>,
-    /// What it is asked of a user.
-    about: Option<About>,
-    /// What it works on.
-    work: Option<Work>,
-    /// When it began to work on that.
-    pub(crate) works_since: Time,
-    /// When the transaction began that an application has begun.
-    pub(crate) begun: Time,
-    pub(crate) alarm: u32,
-    is_session_mode: bool,
-    /// The application that it streams to, and to nobody else.
-    pub(crate) alone: Option<u32>,
-    /// It was opened without a database, and knows no SQL.
-    is_physical: bool,
-}
-
-/// Where it stands.
-#[derive(Debug)]
-pub(crate) enum Life {
-    Startup,
-    /// It has a cancel request, of this key, and is slow to send the signal.
-    Signals(Vec<u8>),
-    Login(Box<Login>),
-    Ready,
-    Dead,
-}
-
-/// Parameters that it tells of.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Vars {
-    zone: String,
-    /// It was set in the session, whatever to.
-    is_zone_set: bool,
-    application_name: String,
-    /// A setting that it does not tell of.
-    mark: String,
-}
-
-#[derive(Debug)]
-struct Portal {
-    statement: Statement,
-    sent: u32,
-}
-
-#[derive(Debug)]
-enum Work {
-    /// The rest of a simple query.
-    Query {
-        rest: VecDeque<String>,
-        is_first: bool,
-    },
-    Execute {
-        rows_max: u32,
-    },
-    Function {
-        nonce: Nonce,
-    },
-    /// The second half of a stream.
-    Stream {
-        millis: u32,
-    },
-}
-
-/// What a session wants after it has looked at something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wish {
-    Nothing,
-    /// To be woken when its work is done.
-    Work(Duration),
-    /// To be closed.
-    Close,
-}
-
-/// How a host lets sessions in, and how fast it works.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Manner {
-    pub(crate) method: Option<Method>,
-    /// Microseconds that a statement takes.
-    pub(crate) work: (u64, u64),
-    /// How many of a thousand statements are joined by a notification.
-    pub(crate) notifies: u32,
-    /// How many of a thousand cancel requests are signalled late.
-    pub(crate) signals_late: u32,
-    /// Users' secrets, where they are others than everywhere.
-    pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
-    pub(crate) answers: Answers,
-}
+pub(crate) use state::{Life, Session, Wish};
+use state::{Portal, Work};
 
 impl Session {
-    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32, board: Rc<RefCell<Board>>) -> Self {
-        Self {
-            end,
-            host,
-            number,
-            born: Time(0),
-            life: Life::Startup,
-            is_shaking: false,
-            input: Vec::new(),
-            queue: VecDeque::new(),
-            out: Vec::new(),
-            is_flushed: false,
-            user: String::new(),
-            database: String::new(),
-            secret,
-            vars: Vars::default(),
-            told: Vars::default(),
-            started: Vars::default(),
-            before: None,
-            tx: TxStatus::Idle,
-            owner: None,
-            dirty: None,
-            held: None,
-            unsure: None,
-            unanswered: None,
-            is_skipping: false,
-            is_in_batch: false,
-            copy: None,
-            parsed: None,
-            named: named::Named::new(),
-            prepared: prepared::BySql::default(),
-            told_by: told::Told::default(),
-            channels: channels::Channels::at(board),
-            portal: None,
-            about: None,
-            work: None,
-            works_since: Time(0),
-            begun: Time(0),
-            alarm: 0,
-            is_session_mode: false,
-            alone: None,
-            is_physical: false,
-        }
-    }
-
     /// The startup packet, once it is here.
     pub(crate) fn startup(&mut self, bytes: &[u8]) -> Option<Startup> {
         self.input.extend_from_slice(bytes);
@@ -272,30 +89,6 @@ impl Session {
         luck.salt.iter_mut().chain(&mut luck.nonce).for_each(|byte| *byte = dice.any() as u8);
         let step = Login::begin(method, known, luck, &mut self.out);
         self.login_goes_on(step.ok())
-    }
-
-    pub(crate) fn welcome(&mut self) -> Wish {
-        let out = &mut self.out;
-        write::authentication(out, 0, &[]);
-        for (name, value) in [
-            ("server_version", "15.0"),
-            ("server_encoding", "UTF8"),
-            ("client_encoding", "UTF8"),
-            ("DateStyle", "ISO, MDY"),
-            ("IntervalStyle", "postgres"),
-            ("standard_conforming_strings", "on"),
-            ("TimeZone", &*self.vars.zone),
-            ("application_name", &*self.vars.application_name),
-        ] {
-            write::parameter_status(out, name, value);
-        }
-        let mut key = self.number.to_be_bytes().to_vec();
-        key.extend(self.secret.to_be_bytes());
-        write::backend_key_data(out, &key);
-        write::ready_for_query(out, TxStatus::Idle);
-        self.is_flushed = true;
-        self.life = Life::Ready;
-        Wish::Nothing
     }
 
     /// Bytes have come.
@@ -475,34 +268,6 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    fn row_description(&mut self) {
-        write::row_description(
-            &mut self.out,
-            &[write::Column { name: "row", type_oid: 25, type_bytes: -1, format: 0 }],
-        );
-    }
-
-    fn ready(&mut self) {
-        // As PostgreSQL since version 14: what has changed is told at the end.
-        if self.told.zone != self.vars.zone {
-            write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
-        }
-        if self.told.application_name != self.vars.application_name {
-            write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
-        }
-        self.told.clone_from(&self.vars);
-        if self.tx == TxStatus::Idle {
-            self.commit_channels();
-            self.tell_news();
-        }
-        write::ready_for_query(&mut self.out, self.tx);
-        self.is_flushed = true;
-        if self.tx == TxStatus::Idle {
-            self.owner = None;
-            self.before = None;
-        }
-    }
-
     /// The work is done.
     pub(crate) fn worked(&mut self, alarm: u32, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         if alarm != self.alarm {
@@ -548,21 +313,5 @@ impl Session {
         let running = if is_here { self.running() } else { None };
         let is_meant = |nonce: &Nonce| nonce.app == app && (range.0..=range.1).contains(&nonce.number);
         running.and_then(Result::ok).filter(is_meant)
-    }
-
-    /// Whether it works on something, and so hears nothing.
-    pub(crate) fn is_working(&self) -> bool {
-        self.work.is_some()
-    }
-
-    /// Bytes that it has read ahead.
-    pub(crate) fn unread(&self) -> usize {
-        self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()
-    }
-
-    /// An administrator ends it.
-    pub(crate) fn terminate(&mut self) -> Wish {
-        self.alarm += 1;
-        self.refuse("57P01", "terminating connection due to administrator command")
     }
 }

@@ -4,29 +4,14 @@
 //! was read under.
 //! Not here: statements without a name (`mod`).
 
-use std::collections::BTreeMap;
-
 use wire::{backend, write};
 
-use super::{Portal, Session};
+use super::state::{ByName, Portal, Session};
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Statement, Verb, named_rows, zone_and_mark};
 
 /// What the server says then.
 pub(crate) const OUTDATED: &str = "cached plan must not change result type";
-
-/// The statements of a session.
-pub(super) type Named = BTreeMap<String, Prepared>;
-
-/// A prepared statement.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Prepared {
-    rows: u32,
-    /// The TimeZone under which it was read.
-    zone: String,
-    /// It has been bound since it was prepared.
-    was_bound: bool,
-}
 
 impl Session {
     pub(super) fn describe(&mut self) {
@@ -42,7 +27,7 @@ impl Session {
         if self.named.contains_key(name) {
             self.fail("42P05", &format!("prepared statement \"{name}\" already exists"), true);
         } else if let Some(rows) = named_rows(text) {
-            self.named.insert(name.to_owned(), Prepared { rows, zone: self.vars.zone.clone(), was_bound: false });
+            self.named.insert(name.to_owned(), ByName { rows, zone: self.vars.zone.clone(), was_bound: false });
             write::bare(&mut self.out, backend::PARSE_COMPLETE);
         } else {
             let nonce = text.split_once(" n=").and_then(|(_, nonce)| Nonce::read(nonce)).unwrap_or_default();
@@ -52,7 +37,7 @@ impl Session {
 
     /// `value` is the nonce of the request, the TimeZone that it believes in, and whether it is sure of it.
     pub(super) fn bind_named(&mut self, name: &str, value: &str, witness: &mut Witness) {
-        let Some(Prepared { rows, zone, was_bound }) = self.named.get(name).cloned() else {
+        let Some(ByName { rows, zone, was_bound }) = self.named.get(name).cloned() else {
             self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
             return;
         };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use wire::write;
 
-use super::Session;
+use super::state::Session;
 use crate::postgres::sql::{EVERYBODY, Prepared, Statement, Verb, row_text, unquoted};
 
 /// What such a statement answers when it goes wrong.

@@ -7,9 +7,11 @@ use wire::{frontend, write};
 
 use super::body::nonce_of;
 use super::channels::{Act, notify};
-use super::{Life, Manner, Portal, Session, Stream, prepared};
+use super::prepared;
+use super::state::{Life, Portal, Session, Stream};
 use crate::checks::board::Note;
 use crate::checks::witness::{Charge, Witness};
+use crate::postgres::manner::Manner;
 use crate::postgres::sql::{Nonce, Statement, Verb, drop_tag, row_text, zone_and_mark};
 use crate::sim::dice::Dice;
 
@@ -122,33 +124,6 @@ impl Session {
             }
         }
         self.ready();
-    }
-
-    /// From here on parameters fall back if it goes wrong.
-    pub(super) fn transaction_begins(&mut self) {
-        if self.before.is_none() {
-            self.before = Some(self.vars.clone());
-        }
-    }
-
-    pub(super) fn roll_back(&mut self) {
-        self.channels.roll_back();
-        if let Some(before) = self.before.take() {
-            self.vars = before;
-        }
-    }
-
-    pub(super) fn fail(&mut self, sqlstate: &str, message: &str, is_extended: bool) {
-        write::error(&mut self.out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
-        if self.tx == TxStatus::Open {
-            self.tx = TxStatus::Failed;
-        }
-        self.roll_back();
-        self.is_skipping = is_extended;
-        if is_extended {
-            self.portal = None;
-            self.is_flushed = true;
-        }
     }
 
     pub(super) fn execute(&mut self, rows_max: u32, witness: &mut Witness) {
@@ -330,10 +305,6 @@ impl Session {
     /// Whether it stands in a transaction that has failed and that no application has begun: whatever is said does nothing.
     pub(super) fn is_failed_by_another(&self) -> bool {
         self.tx == TxStatus::Failed && self.owner.is_none()
-    }
-
-    pub(super) fn complete(&mut self, nonce: Nonce) {
-        write::command_complete(&mut self.out, &format!("DONE {nonce}"));
     }
 
     /// The pooler's own statements; whether it went well.

@@ -9,40 +9,9 @@ use std::fmt::Write as _;
 use wire::backend::{self, TxStatus};
 use wire::write;
 
-use super::{Life, Manner, Session};
+use super::state::{About, Life, Session};
 use crate::checks::witness::{Charge, Witness};
-
-/// How a host answers such questions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Answers {
-    #[default]
-    Usual,
-    /// The same row twice, which is as good as once.
-    Twice,
-    /// An error.
-    Failing,
-    /// It ends with half an answer.
-    Dying,
-    /// It ends behind the row.
-    Torn,
-    /// It takes seconds.
-    Slow,
-}
-
-impl Answers {
-    /// How long they take beyond the usual.
-    pub(super) fn millis(self) -> Option<u32> {
-        (self == Self::Slow).then_some(SLOW_MILLIS)
-    }
-}
-
-/// A question that has been read.
-#[derive(Clone, Debug)]
-pub(super) struct About {
-    /// What is to be answered.
-    word: String,
-    user: String,
-}
+use crate::postgres::manner::{Answers, Manner};
 
 impl Session {
     /// Reads such a question; whether it is one.
@@ -140,5 +109,3 @@ impl Session {
 /// What is said before such a question, in one go with it, and how that is called here: it has no rows.
 const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',";
 const FIRST: &str = "the catalog first";
-/// How long a slow answer takes.
-const SLOW_MILLIS: u32 = 4000;

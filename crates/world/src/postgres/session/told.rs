@@ -3,31 +3,12 @@
 //! Always true: it is as strict about the statements for this as PostgreSQL is about any.
 //! Not here: what is told by itself (`run`).
 
-use std::collections::BTreeMap;
-
 use wire::backend::{self, TxStatus};
 use wire::write;
 
-use super::Session;
+use super::state::Session;
 use crate::checks::witness::Witness;
 use crate::postgres::sql::Nonce;
-
-/// The statements that the pooler has prepared for this, and the one that is to be executed with its values.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    prepared: BTreeMap<String, String>,
-    portal: Option<(String, Vec<String>)>,
-}
-
-impl Told {
-    pub(super) fn drop_all(&mut self) {
-        *self = Self::default();
-    }
-
-    pub(super) fn drop_one(&mut self, name: &str) {
-        self.prepared.remove(name);
-    }
-}
 
 /// Whether a statement of this name is one of them.
 pub(super) fn is_of(name: &str) -> bool {

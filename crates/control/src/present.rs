@@ -1,0 +1,67 @@
+//! The present, as every part of the control thread may see it: the time, what is in force, and whom to tell.
+//!
+//! Always true: to log and to post waits for nobody.
+//! Not here: what is told to whom, and when something else is put in force (`control`, `reload`, `orders`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::{Time, Wall, WorkerId};
+use reactor::Level;
+use worker::letters::{Force, Post, ToWorker};
+
+/// The present, on both clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// On a clock that only goes forward, which did not begin to go just now.
+    pub time: Time,
+    /// On the calendar.
+    pub wall: Wall,
+}
+
+/// What every part may know, and whom it may tell. `S` is a connection between workers.
+pub(crate) struct Present<S> {
+    pub(crate) now: Moment,
+    pub(crate) force: Arc<Force>,
+    workers: Vec<Post<ToWorker<S>>>,
+}
+
+impl<S> Present<S> {
+    pub(crate) fn new(now: Moment, force: Arc<Force>, workers: Vec<Post<ToWorker<S>>>) -> Self {
+        Self { now, force, workers }
+    }
+
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The letter boxes of all of them.
+    pub(crate) fn posts(&self) -> &[Post<ToWorker<S>>] {
+        &self.workers
+    }
+
+    pub(crate) fn post(&self, to: WorkerId, letter: ToWorker<S>) {
+        if let Some(post) = self.workers.get(usize::from(to.0)) {
+            post(letter);
+        }
+    }
+
+    /// Tells the worker on which a database lives.
+    pub(crate) fn post_home(&self, database: &str, letter: ToWorker<S>) {
+        self.post(self.force.homes.home_of(database), letter);
+    }
+
+    pub(crate) fn post_all(&self, letter: impl Fn() -> ToWorker<S>) {
+        self.workers.iter().for_each(|post| post(letter()));
+    }
+
+    /// Tells all workers what is in force.
+    pub(crate) fn post_force(&self) {
+        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+    }
+
+    pub(crate) fn log(&self, level: Level, line: fmt::Arguments<'_>) {
+        self.force.log.write_one(self.now.wall, level, line);
+    }
+}

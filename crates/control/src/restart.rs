@@ -1,0 +1,91 @@
+//! What everything does while a new process takes over: it stands still, and ends or goes on.
+//!
+//! Always true: whoever waits for an online restart no longer does once it is over, however it ends.
+//! Not here: which restart is under way and when it may let go (`handover`).
+
+use reactor::Level;
+use worker::letters::{Order as Task, ToWorker};
+
+use crate::console::Refusal;
+use crate::control::{Control, Waiter};
+use crate::courier::{News, VERSION};
+use crate::handover::Turn;
+
+impl<S> Control<S> {
+    /// TAKEOVER: a new process wants to take over.
+    ///
+    /// # Errors
+    /// It cannot be now, or not with that process.
+    pub(crate) fn begin_handover(&mut self, version: u64) -> Result<(), Refusal> {
+        if version != VERSION {
+            return Err(Refusal::new(format!("this process hands over in version {VERSION}, not {version}")));
+        }
+        if self.ending.way().is_some() {
+            return Err(Refusal::new("pooler is shutting down"));
+        }
+        let standing = &self.present.force.standing;
+        if self.is_suspended || standing.is_paused {
+            return Err(Refusal::new("already suspended/paused"));
+        }
+        if !standing.paused.is_empty() {
+            return Err(Refusal::new("cannot suspend with paused databases"));
+        }
+        self.handovers.begin(&self.ids, &self.present)
+    }
+
+    /// The courier of an online restart reports.
+    pub(crate) fn hear_courier(&mut self, number: u64, news: News) {
+        match self.handovers.hear(number, news) {
+            None => {}
+            Some(Turn::StandStill) => {
+                self.present.log(Level::Log, format_args!("online restart: the new process is ready, suspending"));
+                self.is_suspended = true;
+                self.stand_still();
+            }
+            Some(Turn::Done(pid)) => {
+                self.present.log(Level::Log, format_args!("online restart: handed over, exiting"));
+                if let Some(pid) = pid {
+                    self.service.goes_on_in(pid);
+                }
+                self.ending.end();
+                self.present.post_all(|| ToWorker::HandedOver);
+            }
+            Some(Turn::Failed(why)) => {
+                self.present.log(Level::Error, format_args!("online restart failed, going on: {why}"));
+                self.undo_handover("an online restart that has failed");
+            }
+        }
+    }
+
+    /// Somebody has thought better of it, and everything goes on here.
+    pub(crate) fn call_off_handover(&mut self, by: &str) {
+        self.present.log(Level::Log, format_args!("online restart called off by {by}, going on"));
+        self.undo_handover(by);
+    }
+
+    fn undo_handover(&mut self, by: &str) {
+        self.forget_handover();
+        if self.is_suspended {
+            self.wake_up(by);
+        }
+    }
+
+    /// From now on nothing can be handed over, whatever the courier brings.
+    pub(crate) fn forget_handover(&mut self) {
+        self.handovers.forget();
+        for (question, _) in self.waits.take_back(|waiter| *waiter == Waiter::Handover) {
+            self.present.post_all(|| ToWorker::ForgetOrder { question });
+        }
+    }
+
+    fn stand_still(&mut self) {
+        self.give(&Task::Suspend { is_handover: true }, Waiter::Handover);
+    }
+
+    /// All workers stand still.
+    pub(crate) fn stands_still(&mut self) {
+        if self.handovers.stands_still() {
+            self.stand_still();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What each signal of the system means, and when it is ignored.
+//!
+//! Always true: a signal says in the log that it was heard; the texts are PgBouncer's.
+//! Not here: catching them (`run`).
+
+use reactor::Level;
+use worker::letters::Shutdown;
+
+use crate::control::Control;
+use crate::event::Signal;
+
+impl<S> Control<S> {
+    /// Does what a signal asks for.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let is_going_down = self.ending.way().is_some();
+        match signal {
+            Signal::Hangup | Signal::User1 if self.handovers.is_open() => {
+                self.present.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
+            }
+            Signal::User2 if self.handovers.is_open() => self.call_off_handover("SIGUSR2"),
+            Signal::Hangup => {
+                self.present.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
+                // A service manager that was told that we go down is told nothing else any more.
+                if is_going_down {
+                    self.reload();
+                } else {
+                    self.service.reloading();
+                    self.reload();
+                    self.service.ready();
+                }
+            }
+            Signal::Terminate if is_going_down => {
+                self.present.log(Level::Log, format_args!("got SIGTERM while shutting down, fast exit"));
+                self.go_down(Shutdown::Now);
+            }
+            Signal::Terminate => {
+                let text = "got SIGTERM, shutting down, waiting for all clients disconnect";
+                self.present.log(Level::Log, format_args!("{text}"));
+                self.go_down_by_signal(Shutdown::WaitForClients);
+            }
+            Signal::Interrupt if is_going_down => {
+                self.present.log(Level::Log, format_args!("got SIGINT while shutting down, fast exit"));
+                self.go_down(Shutdown::Now);
+            }
+            Signal::Interrupt => {
+                let text = "got SIGINT, shutting down, waiting for all servers connections to be released";
+                self.present.log(Level::Log, format_args!("{text}"));
+                self.go_down_by_signal(Shutdown::WaitForServers);
+            }
+            Signal::Quit => {
+                self.present.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
+                self.go_down(Shutdown::Now);
+            }
+            Signal::User1 if self.present.force.standing.is_paused || self.is_suspended => {
+                self.present.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
+            }
+            Signal::User1 => {
+                self.present.log(Level::Log, format_args!("got SIGUSR1, pausing all activity"));
+                self.pause_all();
+            }
+            Signal::User2 if is_going_down => {
+                self.present.log(Level::Log, format_args!("got SIGUSR2 while shutting down, ignoring"));
+            }
+            Signal::User2 if self.is_suspended => {
+                self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
+                self.wake_up("SIGUSR2");
+            }
+            Signal::User2 if self.present.force.standing.is_paused => {
+                self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
+                self.unpause(&None);
+            }
+            Signal::User2 => self.present.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
+        }
+    }
+
+    /// As in PgBouncer, nobody is waited for who stands still.
+    fn go_down_by_signal(&mut self, way: Shutdown) {
+        if self.is_suspended || self.handovers.is_open() {
+            let what = if self.handovers.is_open() { "takeover" } else { "suspend" };
+            self.present.log(Level::Fatal, format_args!("{what} was in progress, going down immediately"));
+            self.has_failed = true;
+            self.go_down(Shutdown::Now);
+        } else {
+            self.go_down(way);
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! What the checkers remember: where a world is, what has been in force, what the log has said and clients were told.
+//!
+//! Always true: of what is told here each thing by itself is enough to accuse.
+//! Not here: when somebody looks (`checks`, `phases`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Time;
+use reactor::Level;
+use worker::letters::{Force, Parts, Shutdown, Snapshot};
+
+use crate::app::Ended;
+use crate::checks::archive::Archive;
+use crate::checks::counters::Counters;
+use crate::checks::witness::{Charge, Witness};
+use crate::plan::fault::What;
+use crate::plan::{Person, Plan};
+use crate::postgres::Limits;
+use crate::postgres::manner::Mood;
+use crate::postgres::sql::Nonce;
+
+/// What the checkers remember.
+#[derive(Debug)]
+pub(crate) struct Checkers {
+    pub(crate) phase: Phase,
+    /// Workers that have shown themselves.
+    pub(crate) shown: Vec<(u8, Snapshot)>,
+    /// Workers that have nothing left that a shutdown waits for.
+    pub(crate) drained: BTreeSet<u8>,
+    /// How they were told to go down.
+    pub(crate) shutdown: Option<Shutdown>,
+    /// The configurations in force lately, the newest last.
+    pub(crate) forces: Vec<(Time, Arc<Force>)>,
+    /// How often the log says why a client is closed.
+    logged: HashMap<String, u64>,
+    /// The numbers of clients of which the log says that they are killed, and nobody has looked at it.
+    pub(crate) killed: Vec<u64>,
+    told: HashMap<String, u64>,
+    is_calm: bool,
+    /// Nothing goes wrong but by timers.
+    is_timed: bool,
+    /// The file of secrets may lack users for a while, who are not counted then.
+    pub(crate) are_users_lost: bool,
+    /// Pools compete for servers.
+    has_shared_limits: bool,
+    /// Servers that speak nonsense are among the faults.
+    pub(super) is_mad: bool,
+    /// Databases may have been removed, or their clients killed.
+    pub(crate) was_removed: bool,
+    /// The settings by which it may be told that it keeps a server.
+    limits_of_pins: Vec<&'static str>,
+    /// How many clients had more to be told than they took, and have not been told so.
+    overflows: u32,
+    /// The most that had a server at once in the present census.
+    pub(crate) census_most: usize,
+    /// Statements that run on though whoever asked for them has gone, by their servers: since when.
+    pub(super) left_running: BTreeMap<u32, (Nonce, Time)>,
+    /// When another process took over.
+    pub(crate) restarted: Time,
+    pub(crate) counters: Counters,
+}
+
+/// Where a world is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Faults,
+    Healing {
+        since: Time,
+    },
+    /// The pooler was told to go down when nothing is left to wait for.
+    GoingDown {
+        since: Time,
+    },
+    /// No worker is left; what they said is still under way.
+    Gone {
+        since: Time,
+    },
+    /// Everybody has left.
+    Resting {
+        since: Time,
+        is_asked: bool,
+    },
+    /// As many as a pool has servers want one at once; pool after pool.
+    Census {
+        pool: usize,
+        since: Time,
+        has_begun: bool,
+    },
+    /// As many as may come in want in at once.
+    Crowd {
+        since: Time,
+        has_begun: bool,
+    },
+    /// Nobody is left, and nothing must be.
+    Last {
+        since: Time,
+    },
+    Over,
+}
+
+impl Checkers {
+    pub(crate) fn new(plan: &Plan, force: &Arc<Force>) -> Self {
+        Self {
+            phase: Phase::Faults,
+            shown: Vec::new(),
+            drained: BTreeSet::new(),
+            shutdown: None,
+            forces: vec![(Time(0), force.clone())],
+            logged: HashMap::new(),
+            killed: Vec::new(),
+            told: HashMap::new(),
+            is_calm: plan.is_calm,
+            is_timed: plan.is_timed,
+            are_users_lost: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Secrets { .. })),
+            has_shared_limits: plan.shape.has_shared_limits(),
+            is_mad: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Mood { mood: Mood::Mad, .. })),
+            was_removed: false,
+            limits_of_pins: plan.shape.limits_of_pins(),
+            overflows: 0,
+            census_most: 0,
+            left_running: BTreeMap::new(),
+            restarted: Time(0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Other settings are on their way to the workers.
+    pub(crate) fn in_force(&mut self, force: &Arc<Force>, now: Time) {
+        self.forces.push((now, force.clone()));
+        self.was_removed |= matches!(self.phase, Phase::Faults | Phase::GoingDown { .. });
+        // What was replaced a while ago is in force nowhere.
+        while self.forces.len() > 1 && now.since(self.forces[1].0) > FORGOTTEN {
+            self.forces.remove(0);
+        }
+    }
+
+    /// The configurations that were in force at this time or since, each as long as some worker may go by it: `reach` after the
+    /// next one.
+    pub(crate) fn forces_since(&self, since: Time, reach: Duration) -> impl Iterator<Item = &Force> {
+        let ends = self.forces.iter().skip(1).map(move |(begun, _)| *begun + reach).chain([Time(u64::MAX)]);
+        self.forces.iter().zip(ends).filter(move |(_, end)| *end >= since).map(|((_, force), _)| &**force)
+    }
+
+    /// How many servers there may be under any of the settings in force.
+    pub(super) fn limits(&self, database: &str, user: &str) -> Limits {
+        let mut limits = Limits { pool: 1, beside: 0, database: 1, user: 1, private: None };
+        for (_, force) in &self.forces {
+            let settings = &force.settings;
+            let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
+            // A user's servers at other databases are there whether this one is or not.
+            limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
+            let Some(entry) = settings.database(database) else { continue };
+            let pool = settings.pool_limits(&entry, user);
+            limits.pool =
+                widest(limits.pool, if pool.servers_max == 0 { 0 } else { pool.servers_max + pool.reserve_max });
+            limits.private = pool.private_max;
+            limits.database = widest(limits.database, settings.max_db_connections(&entry).unwrap_or(0));
+        }
+        limits
+    }
+
+    /// A client's connection has ended from the other side.
+    pub(crate) fn client_ended(
+        &mut self,
+        app: u32,
+        ended: &Ended,
+        who: &Person,
+        archive: &mut Archive,
+        witness: &mut Witness,
+    ) {
+        let since_healed = match self.phase {
+            Phase::Faults => Duration::ZERO,
+            Phase::Healing { since } => witness.now.since(since),
+            _ => Duration::MAX,
+        };
+        let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. } | Phase::Over);
+        let is_excused = is_going_down || !self.is_calm && since_healed < GRACE;
+        match ended {
+            Ended::Wanted => {}
+            Ended::Silent if is_excused => witness.count("silent ends"),
+            Ended::Drowned if !self.is_calm || is_going_down => witness.count("words lost to a reset"),
+            // It went on speaking when it was told why, and the words were lost to the reset.
+            Ended::Silent | Ended::Drowned if self.logged.get(STATE_LOST) > self.told.get(STATE_LOST) => {
+                *self.told.entry(STATE_LOST.to_owned()).or_default() += 1;
+                witness.count("words lost to a reset");
+            }
+            Ended::Silent | Ended::Drowned => {
+                witness.accuse(Charge::NotServed, format!("application {app} is closed without a word"));
+            }
+            Ended::Refused { sqlstate, text, is_due } => {
+                let is_servers = sqlstate == "57P01";
+                let told = self.told.entry(text.clone()).or_default();
+                *told += 1;
+                if !is_servers && self.logged.get(text).is_none_or(|logged| logged < told) {
+                    witness.accuse(Charge::NoReason, format!("application {app} is told {text:?}, the log is not"));
+                }
+                if *is_due {
+                    witness.count("refusals that were due");
+                    return;
+                }
+                // Who sends Syncs into a COPY that fails, and leaves something in its session in the same breath.
+                if text == STATE_LOST {
+                    witness.count("states lost to a failed COPY");
+                    return;
+                }
+                if text == "database removed" && !self.was_removed {
+                    witness.accuse(
+                        Charge::NoReason,
+                        format!("application {app} is told {text:?}, and nobody removed any"),
+                    );
+                }
+                // A pool that is never without waiting clients keeps its servers, and one of the same user's may starve beside it.
+                // So may who listens for all.
+                if self.has_shared_limits && (text.starts_with("query_wait_timeout") || text == NEWS_LOST) {
+                    witness.count("starved beside a busy pool");
+                    return;
+                }
+                if text == NEWS_LOST && self.overflows > 0 {
+                    self.overflows -= 1;
+                    witness.count("told too much to take");
+                    return;
+                }
+                if self.limits_of_pins.iter().any(|limit| text.contains(limit)) {
+                    witness.count("told that they keep too much");
+                    return;
+                }
+                let is_healing = matches!(self.phase, Phase::Healing { .. });
+                if is_healing && archive.is_outdated(text, &who.user)
+                    || archive.excuses(text, &who.user, is_excused, witness.now)
+                {
+                    witness.count("refusals for want of an answer");
+                    return;
+                }
+                let is_fast_close = self.forces.iter().any(|(_, force)| force.settings.server_fast_close);
+                if is_fast_close && text.starts_with("database configuration changed") {
+                    // A session that was in a transaction when it was told so ends behind it, however long that takes.
+                    witness.count("sessions closed fast");
+                    return;
+                }
+                let is_known = is_servers || REFUSALS.iter().any(|known| text.starts_with(known));
+                let is_limit = LIMITS.iter().any(|known| text.starts_with(known));
+                let is_limited = is_limit && !self.is_calm && !matches!(self.phase, Phase::Crowd { .. });
+                if !is_known && !is_limit {
+                    witness.accuse(Charge::NoReason, format!("application {app} is refused: {sqlstate} {text}"));
+                } else if !is_excused && !is_limited {
+                    witness.accuse(Charge::NotServed, format!("application {app} is refused: {sqlstate} {text}"));
+                }
+            }
+        }
+    }
+
+    /// What a worker has written to its log.
+    pub(super) fn read_log(&mut self, level: Level, line: &str, witness: &mut Witness) {
+        witness.note(|| format!("log: {level:?} {line}"));
+        if SECRETS.iter().any(|secret| line.contains(secret)) {
+            witness.accuse(Charge::ForeignBytes, format!("a secret is in the log: {line}"));
+        }
+        let is_nonsense = !self.is_mad && line.contains("nonsense during login");
+        if line.contains("protocol surprise") || is_nonsense {
+            witness.accuse(Charge::NoReason, line.to_owned());
+        }
+        if let Some((name, _)) = line.strip_prefix("dropping database '").and_then(|rest| rest.split_once('\'')) {
+            self.counters.forget(name);
+        }
+        self.overflows += u32::from(line.contains(OVERFLOW));
+        let Some((who, why)) = line.split_once("closing because: ") else { return };
+        let why = why.rsplit_once(" (age=").map_or(why, |(why, _)| why);
+        if who.starts_with("C-") {
+            *self.logged.entry(why.to_owned()).or_default() += 1;
+            if why == "admin forced disconnect" {
+                let number = who.strip_prefix("C-0x").and_then(|rest| rest.split(':').next());
+                self.killed.extend(number.and_then(|number| u64::from_str_radix(number, 16).ok()));
+            }
+        } else if who.starts_with("S-") {
+            let is_calm_reason = CALM_REASONS.contains(&why);
+            let is_known = is_calm_reason || REASONS.iter().any(|known| why.starts_with(known));
+            let is_calm = self.is_calm && !matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. });
+            let is_fault = self.is_timed && FAULTS.iter().any(|fault| why.starts_with(fault));
+            if !is_known || is_fault || (is_calm && !is_calm_reason) {
+                witness.accuse(Charge::NoReason, format!("a server is closed because: {why}"));
+            }
+            witness.count("servers closed");
+        }
+    }
+}
+
+/// How passwords and hashes begin.
+const SECRETS: [&str; 2] = ["secret of ", "SCRAM-SHA-256$"];
+/// All that a worker shows.
+pub(crate) const EVERYTHING: Parts = Parts {
+    clients: true,
+    servers: true,
+    pools: true,
+    stats: true,
+    memory: true,
+    logins: true,
+    hosts: true,
+    pins: true,
+};
+/// The question that is asked when everybody has left.
+pub(crate) const AT_REST: u64 = OF_THE_WORLD;
+/// What is asked when somebody looks.
+pub(crate) const LOOKS: u64 = OF_THE_WORLD + 1;
+/// From this number on questions to workers are the world's own, and none of the control thread.
+pub(crate) const OF_THE_WORLD: u64 = 1 << 40;
+/// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
+const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
+/// What the log says of a client that does not take what it is told (`notify_queue_size`).
+const OVERFLOW: &str = "more notifications wait for it than notify_queue_size allows";
+/// What a client is told that may have missed something.
+const NEWS_LOST: &str = "notifications may have been lost";
+/// Why a client may be refused while something is wrong.
+const REFUSALS: &[&str] = &[
+    "suspend_timeout",
+    "online restart",
+    "login failed",
+    "authentication database \"",
+    "unix socket login rejected",
+    "database configuration changed",
+    "admin forced disconnect",
+    "database \"",
+    "SASL authentication failed",
+    "\"trust\" authentication failed",
+    "server login failed",
+    "password authentication failed",
+    "pooler is shutting down",
+    "server shutting down",
+    "query_wait_timeout",
+    "query_timeout",
+    "query timeout",
+    "idle transaction timeout",
+    "transaction timeout",
+    "client_idle_timeout",
+    "client_login_timeout",
+    "server conn crashed?",
+    "the session's state could not be read from its server",
+    "server login has been failing, cached error: ",
+    "database removed",
+    "no such database: ",
+    "sorry, too many clients already",
+    "the database system is starting up",
+    "connect failed",
+    "connect timeout",
+    "server DNS lookup failed",
+    "no more connections allowed (out of file descriptors)",
+    "invalid server parameter",
+    NEWS_LOST,
+    "terminating connection due to administrator command",
+];
+/// Limits that a plan may set so low that they are met.
+const LIMITS: [&str; 3] =
+    ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
+/// Why a server may be closed while something is wrong.
+const REASONS: &[&str] = &[
+    "online restart",
+    "server refused SSL",
+    "login failed",
+    "replication client disconnected",
+    "client disconnect while server was not ready",
+    "pause mode",
+    "server login failed",
+    "password authentication failed",
+    "server conn crashed?",
+    "connect failed",
+    "connect timeout",
+    "database removed",
+    "database configuration changed",
+    "connect string changed",
+    "close_needed",
+    "obsolete connection",
+    "too many servers in the pool",
+    "sorry, too many clients already",
+    "the database system is starting up",
+    "idle server got dirty",
+    "client disconnect before everything was sent to the server",
+    "could not be made clean",
+    "suspend_timeout",
+    "cancel_wait_timeout",
+    "cancel request was cut off",
+    "server DNS lookup failed",
+    "query timeout",
+    "did not take over the client's settings in time",
+    "it does not answer a cancel request after query_timeout",
+    "what it was told has been cancelled",
+];
+/// Why no server may be closed where nothing goes wrong, however long statements last and timers are.
+const FAULTS: [&str; 10] = [
+    "server conn crashed?",
+    "did not take over the client's settings in time",
+    "could not be made clean",
+    "cancel_wait_timeout",
+    "cancel request was cut off",
+    "it does not answer a cancel request",
+    "connect failed",
+    "connect timeout",
+    "its session could not be read in time",
+    "idle server got dirty",
+];
+/// Why a server may be closed at any time.
+const CALM_REASONS: [&str; 8] = [
+    "invalid server parameter",
+    "its session could not be read in time",
+    "replication client was closed",
+    "server idle timeout",
+    "server lifetime over",
+    "evicted",
+    "unproven after a failed COPY",
+    "too many servers in the pool",
+];
+/// After this time a replaced configuration is in force nowhere.
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(30);
+/// After this time the workers of a new process know of each other's servers.
+pub(crate) const ACQUAINTED: Duration = Duration::from_secs(4);
+/// How long after the healing a fault may still be felt.
+const GRACE: Duration = Duration::from_secs(20);

@@ -1,0 +1,184 @@
+//! What is ordered is obeyed: by the control thread, and then by every worker.
+//!
+//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker; what has been packed for
+//! another process is not touched by this one.
+//! Not here: who orders something (`faults`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::WorkerId;
+use pool::ClientKey;
+use wire::backend;
+use wire::notice::Notice;
+use worker::letters::{Force, Order, ToWorker, Whose};
+
+use crate::checks::witness::Charge;
+use crate::faults::operator::{Given, RELOAD, stands};
+use crate::postgres::session::{Life, Session};
+use crate::sim::io::SimSocket;
+use crate::sim::net::{Holder, Net};
+use crate::state::World;
+
+impl World {
+    /// The control thread answers on the console; if that is the operator, as which client.
+    pub(crate) fn note_answer(&mut self, letter: &ToWorker<SimSocket>) -> Option<ClientKey> {
+        let ToWorker::ConsoleAnswer { client, bytes, .. } = letter else { return None };
+        let text = self.operator.asked.remove(client)?;
+        self.is_answered(&text, bytes);
+        Some(*client)
+    }
+
+    /// The control thread writes to a worker.
+    pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
+        match letter {
+            ToWorker::Told { inquirer, told } => self.is_told(WorkerId(to - self.crew.start), *inquirer, told),
+            ToWorker::ListenerLost { database } => {
+                self.witness.count("sessions for all that ended");
+                self.witness.board.borrow_mut().gaps.insert(database.to_string());
+            }
+            _ => {}
+        }
+        if to != self.crew.start {
+            return;
+        }
+        match letter {
+            ToWorker::Force(force) => self.in_force(force.clone()),
+            ToWorker::Order { question, order } => self.is_ordered(*question, order),
+            ToWorker::ForgetOrder { question } => drop(self.operator.open.remove(question)),
+            ToWorker::WakeUp => {
+                self.check_packed();
+                self.operator.is_suspended = false;
+            }
+            ToWorker::Shutdown(way) => self.goes_down(*way),
+            ToWorker::EndClients { .. } => self.clients_are_ended(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn is_answered(&mut self, text: &str, bytes: &[u8]) {
+        if bytes.first() != Some(&backend::ERROR_RESPONSE) {
+            return;
+        }
+        self.witness.count("commands refused");
+        let said = crate::message_at(bytes, 0).map(|(_, body, _)| Notice::parse(body).message.to_string());
+        self.witness.note(|| format!("{text} is refused: {said:?}"));
+        if said.as_deref() == Some(IN_PROGRESS) {
+            let is_needed = [RELOAD, "RESUME ", "ENABLE "].iter().any(|word| text.starts_with(word));
+            self.operator.owed.extend(is_needed.then(|| text.to_owned()));
+        } else if text == RELOAD {
+            self.witness.accuse(Charge::NoReason, format!("the files are refused: {said:?}"));
+        }
+    }
+
+    /// This comes into force.
+    pub(crate) fn in_force(&mut self, force: Arc<Force>) {
+        self.operator.mind(&force.standing);
+        self.force = force.clone();
+        self.checkers.in_force(&force, self.witness.now);
+        self.forget_old_secrets();
+    }
+
+    /// Every worker is ordered this.
+    pub(crate) fn is_ordered(&mut self, question: u64, order: &Order) {
+        match order {
+            Order::Kill(_) => self.checkers.was_removed = true,
+            Order::Reconnect(whose) => self.renewal_ordered(whose),
+            Order::Suspend { is_handover } => self.operator.is_suspended = !is_handover,
+            _ => {}
+        }
+        let given = Given { order: order.clone(), obeyed: BTreeSet::new(), done: 0, is_undone: false };
+        self.operator.open.insert(question, given);
+    }
+
+    /// A worker has obeyed.
+    pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
+        let workers = self.crew.len();
+        let Some(given) = self.operator.open.get_mut(&question) else { return };
+        if let Order::KillClient(_) = given.order {
+            self.evicted.last = self.evicted.last.max(self.witness.now);
+        }
+        given.obeyed.insert(from);
+        given.done += usize::from(is_done);
+        if given.obeyed.len() < workers {
+            return;
+        }
+        self.witness.count("orders");
+        let Some(Given { order, done, is_undone, .. }) = self.operator.open.remove(&question) else { return };
+        match order {
+            Order::AwaitUnused(whose) | Order::Kill(whose) => {
+                // It may have been ended before it was complete.
+                if stands(&self.force.standing, &whose) && !is_undone {
+                    self.operator.held.push(whose);
+                    let sessions: Vec<u32> = (0..self.postgres.sessions.len() as u32).collect();
+                    let net = self.net.clone();
+                    self.check_pauses(&net.borrow(), &sessions);
+                }
+            }
+            Order::Suspend { .. } => self.witness.count("suspensions"),
+            Order::KillClient(id) => self.check_killed(id, done),
+            Order::Reconnect(whose) => self.renewal_obeyed(&whose),
+            Order::AwaitRenewed(_) | Order::ConfirmDrained => {}
+        }
+    }
+
+    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
+    pub(crate) fn drained(&mut self, from: u8, is_drained: bool) {
+        match is_drained {
+            true => drop(self.checkers.drained.insert(from)),
+            false => drop(self.checkers.drained.remove(&from)),
+        }
+    }
+
+    /// None of these sessions may belong to a database that is paused.
+    pub(crate) fn check_pauses(&mut self, net: &Net, sessions: &[u32]) {
+        if self.operator.held.is_empty() {
+            return;
+        }
+        // What the process before has not closed yet is no longer within reach of an order.
+        let is_left =
+            |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.crew.start);
+        let is_open = |session: &Session| {
+            let ours = session.end ^ 1;
+            session.is_server() && !matches!(session.life, Life::Dead) && !net.end(ours).is_closed && !is_left(ours)
+        };
+        let sessions = sessions.iter().map(|&number| &self.postgres.sessions[number as usize]);
+        for session in sessions.filter(|session| is_open(session)) {
+            let is_held = |held: &Whose| held.as_deref().is_none_or(|name| *name == *session.database);
+            if self.operator.held.iter().any(is_held) {
+                let text = format!("server {} of {} is there in a pause", session.number, session.database);
+                self.witness.accuse(Charge::BrokenPause, text);
+            }
+        }
+    }
+
+    /// The orders that nobody has obeyed.
+    pub(crate) fn check_orders(&mut self) {
+        if let Some(Given { order, obeyed, .. }) = self.operator.open.values().next() {
+            let text = format!("{order:?} has been obeyed by {obeyed:?} only, and nothing is left to wait for");
+            self.witness.accuse(Charge::NotServed, text);
+        }
+    }
+
+    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
+    pub(crate) fn check_packed(&mut self) {
+        if self.checkers.shutdown.is_some() {
+            return;
+        }
+        let Some(handover) = &self.operator.handover else { return };
+        let net = self.net.borrow();
+        for &(end, then) in &handover.packed {
+            let now = net.end(end).traffic();
+            if now != then {
+                let text = format!(
+                    "a connection was used after it had been packed for another process: {then:?} bytes given and read \
+                     then, {now:?} now"
+                );
+                self.witness.accuse(Charge::ForeignBytes, text);
+            }
+        }
+    }
+}
+
+/// Why nothing can be ordered just now.
+const IN_PROGRESS: &str = "an online restart is in progress";

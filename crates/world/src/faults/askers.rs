@@ -1,0 +1,329 @@
+//! Those who want something cancelled that may be a client's of another process, and what the peers do with that.
+//!
+//! Always true: who has asked is told when the peer is done with it, and otherwise only for a reason that this world has given.
+//! Not here: what is remembered of peers (`peers`), which there are (`group`), how applications cancel (`app::cancel`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use base::Time;
+use config::Host;
+use wire::{backend, write};
+use worker::letters::PeerRow;
+
+use crate::checks::checkers::{Checkers, Phase};
+use crate::checks::witness::Charge;
+use crate::faults::peers::{Asker, Call};
+use crate::plan::fault::{Command, Fault, What};
+use crate::plan::group::{Ask, Fate, HOPS, Whose, count_hops};
+use crate::sim::agenda::{Alarm, Event};
+use crate::sim::net::{Holder, Net};
+use crate::state::{START, World};
+
+impl Checkers {
+    /// How many connections there may be to a peer under any of the settings in force.
+    fn peer_limit(&self, peer: u16) -> usize {
+        let sizes = self.forces.iter().filter_map(|(_, force)| {
+            let line = force.settings.peers.get(&peer)?;
+            Some(force.settings.peer_pool_size(line).map_or(usize::MAX, |size| size as usize))
+        });
+        sizes.max().unwrap_or(0)
+    }
+
+    /// Whether this peer has been known, and its number another one than this process's, for as long as anybody remembers.
+    fn is_peer_known(&self, peer: u16) -> bool {
+        let is_known = |settings: &config::Settings| {
+            settings.own_peer() > 0 && settings.own_peer() != peer && settings.peers.contains_key(&peer)
+        };
+        self.forces.iter().all(|(_, force)| is_known(&force.settings))
+    }
+
+    /// The shortest time after which a request may be given up, and the longest.
+    fn cancel_patience(&self) -> (Duration, Duration) {
+        let waits = self.forces.iter().map(|(_, force)| force.settings.cancel_wait_timeout.unwrap_or(Duration::MAX));
+        let dials = self.forces.iter().map(|(_, force)| force.settings.server_connect_timeout.unwrap_or(Duration::MAX));
+        let least = waits.clone().chain(dials).min().unwrap_or(Duration::ZERO);
+        (least, waits.max().unwrap_or(Duration::MAX))
+    }
+}
+
+impl World {
+    /// People who will ask.
+    pub(crate) fn begin_group(&self, net: &mut Net) {
+        for (number, ask) in self.plan.group.asks.iter().enumerate() {
+            net.agenda.at(Time(START + ask.at), Event::Peers(Alarm::Asks(number as u32)));
+        }
+    }
+
+    /// Something happens to a peer or to somebody who asks.
+    pub(crate) fn peers_happen(&mut self, alarm: Alarm) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        match alarm {
+            Alarm::Asks(number) => self.ask(net, number),
+            Alarm::Leaves(asker) => {
+                let asker = &mut self.peers.askers[asker as usize];
+                if !asker.is_over {
+                    asker.is_over = true;
+                    self.witness.count("requests that nobody waits for");
+                    net.drop_end(asker.end);
+                }
+            }
+            Alarm::Done(call) => {
+                let Call { end, peer, fate, .. } = self.peers.calls[call as usize];
+                if !net.end(end).is_closed {
+                    if let Fate::Reset(_) = fate {
+                        self.peers.failed.insert(peer, self.witness.now);
+                    }
+                    self.peers.part(net, call);
+                }
+            }
+        }
+    }
+
+    /// Somebody who is no application wants something cancelled.
+    fn ask(&mut self, net: &mut Net, number: u32) {
+        if !matches!(self.checkers.phase, Phase::Faults | Phase::Healing { .. } | Phase::GoingDown { .. }) {
+            return;
+        }
+        let ask = self.plan.group.asks[number as usize].clone();
+        let (key, wants) = self.key_of(&ask);
+        let mut request = Vec::new();
+        write::cancel_request(&mut request, &key);
+        let asker = self.peers.askers.len() as u32;
+        let end = net.dial(Holder::Asker(asker), None);
+        self.witness.count("requests of strangers");
+        self.witness.note(|| format!("asker {asker} asks by {request:x?}"));
+        let patience = ask.patience;
+        let (said, call, is_over, is_told, is_refused) = (None, None, false, false, false);
+        self.peers.askers.push(Asker { end, request, wants, patience, said, call, is_over, is_told, is_refused });
+    }
+
+    /// The key that somebody names, and what becomes of it on the way.
+    fn key_of(&mut self, ask: &Ask) -> (Vec<u8>, Option<(u16, Vec<u8>)>) {
+        let dice = &mut self.peers.dice;
+        let mut key: Vec<u8> = (0..KEY_BYTES).map(|_| dice.any() as u8).collect();
+        let peer = match ask.whose {
+            Whose::Peer(peer) => peer,
+            Whose::Own => self.force.settings.own_peer(),
+            Whose::Namesake { peer, which } => {
+                let keys: Vec<&[u8]> = self.apps.iter().filter_map(|app| app.key_in_use()).collect();
+                if let Some(theirs) = keys.get((which % keys.len().max(1) as u64) as usize) {
+                    key = theirs.to_vec();
+                }
+                peer
+            }
+            Whose::Nobody(bytes) => {
+                let key = (0..bytes).map(|_| dice.any() as u8 | 0x80).collect();
+                return (key, None);
+            }
+        };
+        if matches!(ask.whose, Whose::Peer(_)) && key[3] & 3 == 0 {
+            // It speaks protocol 3.2 there.
+            key.resize(LONG_KEY_BYTES, key[4]);
+        }
+        key[0] &= 0x7f;
+        key[1..3].copy_from_slice(&peer.to_le_bytes());
+        key[7] = key[7] & !HOPS | ask.hops;
+        let mut passed = key.clone();
+        count_hops(&mut passed, 1);
+        let mut request = Vec::new();
+        write::cancel_request(&mut request, &passed);
+        let is_here = peer == self.force.settings.own_peer() || matches!(ask.whose, Whose::Own);
+        (key, (ask.hops > 0 && !is_here).then_some((peer, request)))
+    }
+
+    /// A dial has reached a peer.
+    pub(crate) fn peer_knocked(&mut self, net: &mut Net, far: u32, peer: u16) {
+        let is_well = self.plan.is_calm || self.checkers.phase != Phase::Faults;
+        let fates = &self.plan.group.fates;
+        let fate = if is_well { Fate::Taken(WELL_MICROS) } else { self.peers.dice.pick(fates) };
+        let number = self.peers.calls.len() as u32;
+        let since = self.witness.now;
+        self.peers.calls.push(Call { end: far, peer, fate, said: Vec::new(), since, is_over: false });
+        let (open, most) = (self.peers.open_calls(net, peer), self.checkers.peer_limit(peer));
+        // Two processes count for themselves.
+        if open > most && !self.is_another_closing() {
+            let text = format!("there are {open} connections to peer {peer}, which may have {most}");
+            self.witness.accuse(Charge::LimitExceeded, text);
+        }
+        self.witness.count("calls of peers");
+        self.witness.note(|| format!("peer {peer} is called: {fate:?}"));
+        if matches!(fate, Fate::Refused | Fate::Hanging | Fate::Unread | Fate::Kept) {
+            self.peers.failed.insert(peer, self.witness.now);
+        }
+        match fate {
+            Fate::Refused => net.answer(far, false),
+            Fate::Hanging => {}
+            Fate::Unread => {
+                net.answer(far, true);
+                self.peers.part(net, number);
+            }
+            Fate::Taken(_) | Fate::Answered(_) | Fate::Reset(_) | Fate::Kept => {
+                net.end_mut(far).holder = Holder::Peer(number);
+                net.answer(far, true);
+            }
+        }
+    }
+
+    /// Something has happened at a peer's end.
+    pub(crate) fn peer_heard(&mut self, net: &mut Net, call: u32) {
+        let is_sure = !self.plan.group.is_fickle();
+        self.peers.hear(net, call, is_sure, &mut self.witness);
+    }
+
+    /// Whoever asks has been answered at the door.
+    pub(crate) fn asker_answered(&mut self, net: &mut Net, asker: u32, is_welcome: bool) {
+        self.peers.asker_connected(net, asker, is_welcome, self.witness.now);
+    }
+
+    /// Something has happened at the end of somebody who asks: that it ends is all it may be told.
+    pub(crate) fn asker_heard(&mut self, net: &mut Net, number: u32) {
+        let asker = &mut self.peers.askers[number as usize];
+        if asker.is_over {
+            return;
+        }
+        let mut words = Vec::new();
+        net.read(asker.end, usize::MAX, &mut words);
+        if !words.is_empty() && !asker.is_refused {
+            asker.is_refused = true;
+            if words[0] != backend::ERROR_RESPONSE {
+                let text = format!("somebody who wants something cancelled is told {words:x?}");
+                self.witness.accuse(Charge::ForeignBytes, text);
+            }
+        }
+        let row = net.end(asker.end);
+        if row.is_eof || row.is_reset {
+            asker.is_over = true;
+            net.close(asker.end);
+            self.check_told(number);
+            self.peers.askers[number as usize].is_told = true;
+        }
+    }
+
+    /// Whoever is told that it is over is told the truth.
+    fn check_told(&mut self, number: u32) {
+        self.peers.tell_apart(number);
+        let asker = &self.peers.askers[number as usize];
+        let (Some((peer, _)), Some(said), false) = (&asker.wants, asker.said, asker.is_refused) else { return };
+        let now = self.witness.now;
+        let has_failed = self.peers.failed.get(peer).is_some_and(|&at| at >= said) || self.has_no_name(*peer, said);
+        let (least, _) = self.checkers.cancel_patience();
+        if self.peers.is_done_with(asker) {
+            self.witness.count("requests that peers were done with");
+        } else if self.checkers.is_peer_known(*peer)
+            && !has_failed
+            && now.since(said) < least
+            && self.calm_since(now) <= said
+        {
+            let became = match asker.call {
+                Some(_) => "has not done with it",
+                None => "has never heard of it",
+            };
+            let text = format!("asker {number} is told that its request is over, and peer {peer} {became}");
+            self.witness.accuse(Charge::StrayCancel, text);
+        }
+    }
+
+    /// Whether the worker may believe that the name of a peer has no address.
+    fn has_no_name(&self, peer: u16, since: Time) -> bool {
+        let line = self.force.settings.peers.get(&peer);
+        line.is_none_or(|line| match &line.host {
+            Host::Name(name) => self.peers.nameless.get(name).is_some_and(|&at| at + NAMELESS_FOR >= since),
+            _ => false,
+        })
+    }
+
+    /// Since when nothing has happened that could touch a request for a peer; the present if something does.
+    pub(crate) fn calm_since(&self, now: Time) -> Time {
+        let (faults, phase) = (&self.plan.faults, self.checkers.phase);
+        let touching = faults.iter().map(|(_, fault)| fault).filter(|fault| may_touch_requests(&fault.what));
+        let touched = touching.filter(|fault| fault_begins(fault) <= now);
+        let last = touched.map(|fault| fault_ends(fault, self.plan.heals_at).min(now)).max().unwrap_or(Time(0));
+        match phase {
+            Phase::Faults => last.max(self.evicted.last.min(now)),
+            Phase::Healing { since } => last.max(since + SETTLING).max(self.evicted.last.min(now)),
+            _ => now,
+        }
+    }
+
+    /// Now and then: nobody who has asked waits for too long, or for nothing.
+    pub(crate) fn look_at_askers(&mut self) {
+        if self.plan.group.asks.is_empty() {
+            return;
+        }
+        let now = self.witness.now;
+        let calm_since = self.calm_since(now);
+        let (_, most) = self.checkers.cancel_patience();
+        let net = self.net.borrow();
+        let mut left = BTreeSet::new();
+        for (number, asker) in self.peers.askers.iter().enumerate() {
+            let Some(said) = asker.waits_since() else { continue };
+            let waited = now.since(said.max(calm_since));
+            if waited > most.saturating_add(LATE) {
+                let text = format!("asker {number} has not been told for {waited:?} that its request is over");
+                self.witness.accuse(Charge::NotServed, text);
+            }
+            let Some((peer, _)) = &asker.wants else { continue };
+            let is_free = self.peers.open_calls(&net, *peer) == 0 && !self.has_no_name(*peer, said);
+            if waited > LATE && asker.call.is_none() && is_free && self.checkers.is_peer_known(*peer) {
+                left.insert(number);
+                if self.peers.suspects.contains(&number) {
+                    let text = format!("asker {number} waits for peer {peer}, to which there is no connection");
+                    self.witness.accuse(Charge::NotServed, text);
+                }
+            }
+        }
+        self.peers.suspects = left;
+    }
+
+    /// What a worker shows of the peers.
+    pub(crate) fn check_peer_rows(&mut self, worker: u8, rows: &[PeerRow]) {
+        for row in rows {
+            let most = self.checkers.peer_limit(row.peer);
+            if (row.active + row.dialing) as usize > most || row.dialing > row.waiting {
+                let text = format!("worker {worker} shows {row:?}, where {most} connections may be");
+                self.witness.accuse(Charge::Counters, text);
+            }
+        }
+    }
+}
+
+/// Whether a fault may end a request, or keep it from going on.
+fn may_touch_requests(what: &What) -> bool {
+    !matches!(
+        what,
+        What::Mood { .. }
+            | What::Terminate { .. }
+            | What::Crash { .. }
+            | What::CrashAll { .. }
+            | What::Show
+            | What::SlowServers { .. }
+            | What::Secrets { .. }
+            | What::Order(Command::Pause(_) | Command::Disable(_) | Command::Reconnect(_))
+    )
+}
+
+fn fault_begins(fault: &Fault) -> Time {
+    Time(START + fault.at)
+}
+
+fn fault_ends(fault: &Fault, heals_at: u64) -> Time {
+    let lasts = match fault.what {
+        // However long it lasts on paper.
+        What::Stall { micros, .. } => micros,
+        _ => fault.lasts.min(heals_at.saturating_sub(fault.at)),
+    };
+    fault_begins(fault) + Duration::from_micros(lasts) + SETTLING
+}
+
+const KEY_BYTES: usize = 8;
+const LONG_KEY_BYTES: usize = 36;
+/// A peer that is well is done with a request in this time.
+const WELL_MICROS: u64 = 50_000;
+/// Letters and whatever waited for them have arrived in this time after a fault.
+const SETTLING: Duration = Duration::from_millis(20);
+/// Longer than it is believed that a name has no address.
+const NAMELESS_FOR: Duration = Duration::from_secs(20);
+/// Longer than anybody needs who has nobody to wait for.
+const LATE: Duration = Duration::from_secs(2);

@@ -1,0 +1,327 @@
+//! What there is of a session of the fake PostgreSQL, and what everything that it does ends with.
+//!
+//! Always true: what has changed is told with `ReadyForQuery`; what goes wrong takes the parameters of its transaction back.
+//! Not here: what it does with messages (`session`) and statements (`run`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::Time;
+use protocol::client::login::Login;
+use wire::backend::TxStatus;
+use wire::write;
+
+use super::channels::Channels;
+use super::prepared::BySql;
+use crate::checks::board::Board;
+use crate::postgres::sql::{Nonce, Statement};
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) end: u32,
+    pub(crate) host: usize,
+    pub(crate) number: u32,
+    pub(crate) born: Time,
+    pub(crate) life: Life,
+    /// It has said that it speaks TLS.
+    pub(crate) is_shaking: bool,
+    pub(super) input: Vec<u8>,
+    pub(super) queue: VecDeque<(u8, Vec<u8>)>,
+    /// What it will send.
+    pub(crate) out: Vec<u8>,
+    pub(crate) is_flushed: bool,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) secret: u32,
+    pub(super) vars: Vars,
+    /// What it has told of its parameters.
+    pub(super) told: Vars,
+    /// As it was started, and as a reset leaves it.
+    pub(super) started: Vars,
+    /// What an error or a ROLLBACK brings back.
+    pub(super) before: Option<Vars>,
+    pub(super) tx: TxStatus,
+    /// The application that has begun the transaction.
+    pub(super) owner: Option<u32>,
+    /// The application that has a lock of the session.
+    pub(super) held: Option<u32>,
+    /// The application that left something behind.
+    pub(super) dirty: Option<u32>,
+    /// The application that may have sent more requests behind one that was cancelled.
+    pub(super) unsure: Option<u32>,
+    /// The application whose request is not answered.
+    pub(super) unanswered: Option<u32>,
+    pub(super) is_skipping: bool,
+    /// Messages of the extended protocol have come that no Sync has followed.
+    pub(super) is_in_batch: bool,
+    pub(super) copy: Option<Copy>,
+    pub(super) parsed: Option<Statement>,
+    pub(super) named: Named,
+    pub(super) prepared: BySql,
+    pub(super) told_by: Told,
+    pub(crate) channels: Channels,
+    pub(super) portal: Option<Portal>,
+    /// What it is asked of a user.
+    pub(super) about: Option<About>,
+    /// What it works on.
+    pub(super) work: Option<Work>,
+    /// When it began to work on that.
+    pub(crate) works_since: Time,
+    /// When the transaction began that an application has begun.
+    pub(crate) begun: Time,
+    pub(crate) alarm: u32,
+    pub(super) is_session_mode: bool,
+    /// The application that it streams to, and to nobody else.
+    pub(crate) alone: Option<u32>,
+    /// It was opened without a database, and knows no SQL.
+    pub(super) is_physical: bool,
+}
+
+/// Where it stands.
+#[derive(Debug)]
+pub(crate) enum Life {
+    Startup,
+    /// It has a cancel request, of this key, and is slow to send the signal.
+    Signals(Vec<u8>),
+    Login(Box<Login>),
+    Ready,
+    Dead,
+}
+
+/// Parameters that it tells of.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Vars {
+    pub(super) zone: String,
+    /// It was set in the session, whatever to.
+    pub(super) is_zone_set: bool,
+    pub(super) application_name: String,
+    /// A setting that it does not tell of.
+    pub(super) mark: String,
+}
+
+/// A statement that is bound, and how many of its rows have been sent.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub(super) statement: Statement,
+    pub(super) sent: u32,
+}
+
+/// What it works on.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// The rest of a simple query.
+    Query {
+        rest: VecDeque<String>,
+        is_first: bool,
+    },
+    Execute {
+        rows_max: u32,
+    },
+    Function {
+        nonce: Nonce,
+    },
+    /// The second half of a stream.
+    Stream {
+        millis: u32,
+    },
+}
+
+/// A COPY under way.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub(super) nonce: Nonce,
+    pub(super) rows: u32,
+    pub(super) is_bad: bool,
+    pub(super) is_extended: bool,
+    /// It goes both ways, and this is what it was asked for.
+    pub(super) stream: Option<Stream>,
+}
+
+/// A stream, as far as it is not told by its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stream {
+    pub(super) rows: u32,
+    pub(super) size: u32,
+    pub(super) words: u32,
+    pub(super) is_ended_by_server: bool,
+}
+
+/// A question about a user's secret that has been read.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    /// What is to be answered.
+    pub(super) word: String,
+    pub(super) user: String,
+}
+
+/// The statements that the pooler has prepared to tell of settings along with a request, and the one that is to be executed with its values.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) prepared: BTreeMap<String, String>,
+    pub(super) portal: Option<(String, Vec<String>)>,
+}
+
+impl Told {
+    pub(super) fn drop_all(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn drop_one(&mut self, name: &str) {
+        self.prepared.remove(name);
+    }
+}
+
+/// The statements of a session that have come by the protocol, by their names.
+pub(super) type Named = BTreeMap<String, ByName>;
+
+/// A prepared statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ByName {
+    pub(super) rows: u32,
+    /// The TimeZone under which it was read.
+    pub(super) zone: String,
+    /// It has been bound since it was prepared.
+    pub(super) was_bound: bool,
+}
+
+/// What a session wants after it has looked at something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    Nothing,
+    /// To be woken when its work is done.
+    Work(Duration),
+    /// To be closed.
+    Close,
+}
+
+impl Session {
+    pub(crate) fn new(end: u32, host: usize, number: u32, secret: u32, board: Rc<RefCell<Board>>) -> Self {
+        Self {
+            end,
+            host,
+            number,
+            born: Time(0),
+            life: Life::Startup,
+            is_shaking: false,
+            input: Vec::new(),
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            is_flushed: false,
+            user: String::new(),
+            database: String::new(),
+            secret,
+            vars: Vars::default(),
+            told: Vars::default(),
+            started: Vars::default(),
+            before: None,
+            tx: TxStatus::Idle,
+            owner: None,
+            dirty: None,
+            held: None,
+            unsure: None,
+            unanswered: None,
+            is_skipping: false,
+            is_in_batch: false,
+            copy: None,
+            parsed: None,
+            named: Named::new(),
+            prepared: BySql::default(),
+            told_by: Told::default(),
+            channels: Channels::at(board),
+            portal: None,
+            about: None,
+            work: None,
+            works_since: Time(0),
+            begun: Time(0),
+            alarm: 0,
+            is_session_mode: false,
+            alone: None,
+            is_physical: false,
+        }
+    }
+
+    pub(super) fn row_description(&mut self) {
+        write::row_description(
+            &mut self.out,
+            &[write::Column { name: "row", type_oid: 25, type_bytes: -1, format: 0 }],
+        );
+    }
+
+    pub(super) fn ready(&mut self) {
+        // As PostgreSQL since version 14: what has changed is told at the end.
+        if self.told.zone != self.vars.zone {
+            write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
+        }
+        if self.told.application_name != self.vars.application_name {
+            write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
+        }
+        self.told.clone_from(&self.vars);
+        if self.tx == TxStatus::Idle {
+            self.commit_channels();
+            self.tell_news();
+        }
+        write::ready_for_query(&mut self.out, self.tx);
+        self.is_flushed = true;
+        if self.tx == TxStatus::Idle {
+            self.owner = None;
+            self.before = None;
+        }
+    }
+
+    /// Whether it works on something, and so hears nothing.
+    pub(crate) fn is_working(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Bytes that it has read ahead.
+    pub(crate) fn unread(&self) -> usize {
+        self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()
+    }
+
+    /// An administrator ends it.
+    pub(crate) fn terminate(&mut self) -> Wish {
+        self.alarm += 1;
+        self.refuse("57P01", "terminating connection due to administrator command")
+    }
+
+    /// Refuses whoever wants in.
+    pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
+        write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
+        self.life = Life::Dead;
+        Wish::Close
+    }
+
+    /// From here on parameters fall back if it goes wrong.
+    pub(super) fn transaction_begins(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(self.vars.clone());
+        }
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        self.channels.roll_back();
+        if let Some(before) = self.before.take() {
+            self.vars = before;
+        }
+    }
+
+    pub(super) fn fail(&mut self, sqlstate: &str, message: &str, is_extended: bool) {
+        write::error(&mut self.out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        if self.tx == TxStatus::Open {
+            self.tx = TxStatus::Failed;
+        }
+        self.roll_back();
+        self.is_skipping = is_extended;
+        if is_extended {
+            self.portal = None;
+            self.is_flushed = true;
+        }
+    }
+
+    pub(super) fn complete(&mut self, nonce: Nonce) {
+        write::command_complete(&mut self.out, &format!("DONE {nonce}"));
+    }
+}

@@ -1,0 +1,41 @@
+//! What is remembered of an online restart: what has been packed, and what has not arrived.
+//!
+//! Always true: what has been packed is known with what had been given and read there by then.
+//! Not here: how one goes (`takeover`).
+
+use std::fmt;
+use std::sync::mpsc::Receiver;
+
+use control::Courier;
+use worker::letters::{Estate, Parcel};
+
+use crate::sim::io::SimSocket;
+
+/// An online restart that is under way.
+pub(crate) struct Handover {
+    /// Which one.
+    pub(crate) dice: u64,
+    /// Whether the new process comes up.
+    pub(crate) succeeds: bool,
+    pub(crate) courier: Courier<SimSocket>,
+    /// The worker that packs, once everything stands still.
+    pub(crate) packs: u8,
+    pub(crate) parcels: Option<Receiver<Parcel<SimSocket>>>,
+    pub(crate) estate: Estate<SimSocket>,
+    /// The ends of connections that have been packed, and how much had been given and read there.
+    pub(crate) packed: Vec<(u32, (u64, u64))>,
+}
+
+impl fmt::Debug for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handover").field("packs", &self.packs).finish_non_exhaustive()
+    }
+}
+
+/// Connections on their way to a worker of a new process.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    pub(crate) to: u8,
+    pub(crate) ends: Vec<u32>,
+    pub(crate) is_there: bool,
+}

@@ -1,0 +1,68 @@
+//! What has been written is posted, and what is written to the control thread is read.
+//!
+//! Always true: what the control thread answers in the meantime is posted before the next letter is looked at.
+//! Not here: how long a letter takes (`state`).
+
+use std::sync::PoisonError;
+
+use base::WorkerId;
+use worker::letters::ToControl;
+
+use crate::checks::checkers::{AT_REST, OF_THE_WORLD};
+use crate::sim::mail::Envelope;
+use crate::state::World;
+
+impl World {
+    /// Posts what has been written.
+    pub(crate) fn send_mail(&mut self) {
+        loop {
+            let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+            if written.is_empty() {
+                return;
+            }
+            written.into_iter().for_each(|envelope| self.deliver(envelope));
+        }
+    }
+
+    /// Posts a letter, or has the control thread read it.
+    pub(crate) fn deliver(&mut self, envelope: Envelope) {
+        let letter = match envelope {
+            Envelope::ToWorker { to, letter } => return self.post(to, letter),
+            Envelope::FromControl { to, letter } => {
+                if let Some(client) = self.note_answer(&letter) {
+                    let left = ToControl::ConsoleLeft { from: WorkerId(0), client };
+                    return self.control_hears(control::Event::Letter(left));
+                }
+                self.note_order(to, &letter);
+                return self.post(to, letter);
+            }
+            Envelope::ToControl { first, letter } if first == self.crew.start => letter,
+            // Nobody is left there who could read it.
+            Envelope::ToControl { .. } => return,
+        };
+        match letter {
+            ToControl::Shown { from, question, snapshot } if question >= OF_THE_WORLD => {
+                if self.sought(question, &snapshot) {
+                    return;
+                }
+                self.check_shown(from.0, &snapshot);
+                if question == AT_REST {
+                    self.checkers.shown.push((from.0, *snapshot));
+                }
+            }
+            letter @ (ToControl::AskSecret(_)
+            | ToControl::SecretUnneeded { .. }
+            | ToControl::Listen { .. }
+            | ToControl::Unlisten { .. }
+            | ToControl::UnlistenAll { .. }) => self.control_reads_later(letter),
+            letter => {
+                match letter {
+                    ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
+                    ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
+                    _ => {}
+                }
+                self.control_hears(control::Event::Letter(letter));
+            }
+        }
+    }
+}

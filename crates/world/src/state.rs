@@ -1,0 +1,129 @@
+//! Everything there is in a world, and what everybody may ask of it.
+//!
+//! Always true: what is asked here changes nothing but letters on their way, and the applications that are there.
+//! Not here: what happens (`world`).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Time, Wall};
+use control::Moment;
+use worker::Worker;
+use worker::letters::{Force, Ids, ToWorker};
+
+use crate::app::App;
+use crate::checks::archive::Archive;
+use crate::checks::checkers::{Checkers, Phase};
+use crate::checks::fairness::Fairness;
+use crate::checks::witness::Witness;
+use crate::faults::evict::Evicted;
+use crate::faults::operator::Operator;
+use crate::faults::peers::Peers;
+use crate::plan::Plan;
+use crate::plan::fault::{Command, What};
+use crate::postgres::Postgres;
+use crate::sim::agenda::Event;
+use crate::sim::dice::Dice;
+use crate::sim::io::{CALENDAR, SimIo, SimSocket};
+use crate::sim::links::Links;
+use crate::sim::mail::Envelope;
+use crate::sim::net::Net;
+use crate::sim::thread::{ControlThread, Disk};
+
+/// Everything there is.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) net: Rc<RefCell<Net>>,
+    /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
+    pub(crate) workers: Vec<Option<Worker<SimIo>>>,
+    /// The places of those of the process that serves.
+    pub(crate) crew: Range<u8>,
+    pub(crate) ids: Ids,
+    pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
+    pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
+    /// Letters that wait for their moment, by receiver.
+    pub(crate) bags: Vec<VecDeque<ToWorker<SimSocket>>>,
+    /// When the last letter to each arrives.
+    pub(crate) bag_ends: Vec<Time>,
+    pub(crate) apps: Vec<App>,
+    pub(crate) postgres: Postgres,
+    pub(crate) witness: Witness,
+    /// What the control thread has put in force.
+    pub(crate) force: Arc<Force>,
+    pub(crate) disk: Disk,
+    pub(crate) thread: ControlThread,
+    pub(crate) checkers: Checkers,
+    pub(crate) operator: Operator,
+    pub(crate) peers: Peers,
+    pub(crate) evicted: Evicted,
+    pub(crate) archive: Archive,
+    pub(crate) links: Links,
+    pub(crate) fairness: Fairness,
+    /// When a clock jumped last.
+    pub(crate) jumped: Time,
+    pub(crate) post_dice: Dice,
+}
+
+impl World {
+    /// The present on the clocks of the machine.
+    pub(crate) fn moment(&self) -> Moment {
+        let time = Time(self.witness.now.0 + self.ahead());
+        Moment { time, wall: Wall(CALENDAR + time.0 as i64) }
+    }
+
+    pub(crate) fn ahead(&self) -> u64 {
+        self.net.borrow().desks.first().map_or(0, |desk| desk.ahead)
+    }
+
+    /// Whether the faults are over.
+    pub(crate) fn is_healed(&self) -> bool {
+        self.checkers.phase != Phase::Faults
+    }
+
+    /// Whether somebody has ordered that everything stands still.
+    pub(crate) fn is_suspended(&self) -> bool {
+        let is_one = |what: &What| matches!(what, What::Order(Command::Suspend | Command::Handover { .. }));
+        self.plan.faults.iter().any(|(_, fault)| is_one(&fault.what))
+    }
+
+    /// Whether workers of a process that has handed over still close what could not go.
+    pub(crate) fn is_another_closing(&self) -> bool {
+        self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
+    }
+
+    /// Writes a letter to every worker; it is posted with the next mail.
+    pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<SimSocket>) {
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
+    }
+
+    /// Whether a worker waits for a time.
+    pub(crate) fn deadline_of(&self, worker: u8) -> Option<Time> {
+        self.workers[usize::from(worker)].as_ref()?.next_deadline()
+    }
+
+    /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
+    /// written, whoever wrote them.
+    pub(crate) fn post(&mut self, to: u8, letter: ToWorker<SimSocket>) {
+        let bag = usize::from(to);
+        let (low, high) = self.plan.post;
+        let at = (self.witness.now + self.post_dice.micros(low..=high)).max(self.bag_ends[bag]);
+        self.bag_ends[bag] = at;
+        self.bags[bag].push_back(letter);
+        self.net.borrow_mut().agenda.at(at, Event::Letter { to });
+    }
+
+    /// Somebody new, at the end of a world.
+    pub(crate) fn arrive(&mut self, mut app: App, net: &mut Net) {
+        app.is_gentle = true;
+        app.begin(net);
+        self.apps.push(app);
+    }
+}
+
+/// The first moment of every world.
+pub(crate) const START: u64 = 1_000_000;

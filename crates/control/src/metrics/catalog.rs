@@ -385,11 +385,12 @@ fn applications(view: &View<'_>, pick: fn(&measure::Sums) -> f64) -> Vec<Sample>
         other += pick(&snapshot.other_applications);
     }
     let nobody: Arc<str> = "".into();
-    let of = |((database, user, name), value): ((&Arc<str>, &Arc<str>, &Box<str>), f64)| {
-        Sample::new([database, user, &(**name).into()], value)
-    };
     let folded = Sample::new([&nobody, &nobody, &"other".into()], other);
-    sums.into_iter().map(of).chain([folded]).collect()
+    let mut samples = vec![folded];
+    for ((database, user, name), value) in sums {
+        samples.push(Sample::new([database, user, &(**name).into()], value));
+    }
+    samples
 }
 
 /// The totals of each database over all workers.

@@ -30,7 +30,7 @@ pub(super) const APPLICATIONS: Subject = Subject {
 };
 
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
-    let mut sums: BTreeMap<(Arc<str>, Arc<str>, Box<str>), Sums> = BTreeMap::new();
+    let mut sums: BTreeMap<Application, Sums> = BTreeMap::new();
     let mut other = Sums::default();
     for snapshot in view.snapshots {
         for row in &snapshot.applications {
@@ -45,6 +45,9 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     rows.push(cells([None, None, text("other")], &other));
     rows
 }
+
+/// A database, a user and what an application calls itself.
+type Application = (Arc<str>, Arc<str>, Box<str>);
 
 fn cells(names: [Cell; 3], sums: &Sums) -> Vec<Cell> {
     let times = PHASES.map(|(phase, _)| number(sums.of(phase)));

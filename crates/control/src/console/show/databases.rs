@@ -165,10 +165,10 @@ mod tests {
         assert_eq!(
             lines(&table),
             [
-                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known",
-                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0|",
-                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0|",
-                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known",
+                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known|0",
+                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0||0",
+                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0||0",
+                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known|0",
             ]
         );
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Force, Parts, Shutdown, Snapshot};
+use worker::letters::{Detail, Force, Parts, Shutdown, Snapshot};
 
 use crate::app::Ended;
 use crate::checks::archive::Archive;
@@ -298,6 +298,9 @@ pub(crate) const EVERYTHING: Parts = Parts {
     logins: true,
     hosts: true,
     pins: true,
+    measures: Detail::Histograms,
+    applications: true,
+    waits: true,
 };
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = OF_THE_WORLD;

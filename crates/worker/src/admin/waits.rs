@@ -138,7 +138,7 @@ impl<I: Io> Worker<I> {
             waited: seen.waited,
             sums: measured.sums,
             lives: measured.lives,
-            wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting).clone())),
+            wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting))),
             total: histograms.map(|histograms| Box::new(histograms.total.clone())),
             histograms: histograms.filter(|_| detail == Detail::Histograms).cloned(),
         }))

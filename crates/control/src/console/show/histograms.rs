@@ -41,7 +41,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
             );
         };
         add("total", &histograms.total);
-        PHASES.iter().for_each(|(phase, name)| add(name, histograms.of(*phase)));
+        PHASES.iter().for_each(|(phase, name)| add(name, &histograms.of(*phase)));
     }
     rows
 }

@@ -101,6 +101,10 @@ mod tests {
     use super::*;
 
     use base::Key;
+    use worker::letters::ToControl;
+
+    use crate::Event;
+    use crate::control::tests::Desk;
 
     /// The client of this number, which this user runs.
     fn question(number: u32, uid: u32) -> Question {
@@ -156,5 +160,23 @@ mod tests {
         assert_eq!(next(&mut users, 2), [1, 2]);
         (0..6000).for_each(|number| users.forget(WorkerId(0), question(number, 1000).client));
         assert!(users.places.is_empty() && users.queue.is_empty() && users.start().is_none());
+    }
+
+    #[test]
+    fn users_of_the_system_are_looked_up_a_few_at_a_time_and_who_finds_no_place_is_told() {
+        let mut desk = Desk::new("system_users", 1, "");
+        let (from, client) = (WorkerId(0), |number| Key { index: number, generation: 1 });
+        let ask = |number| Event::Letter(ToControl::SystemUser { from, client: client(number), uid: 1000 });
+        (0..1025).for_each(|number| desk.happens(ask(number)));
+        let letters = desk.letters(0);
+        let [ToWorker::SystemUser { client: refused, found: Err(why) }] = &letters[..] else { panic!("{letters:?}") };
+        assert_eq!((*refused, &**why), (client(1024), "too many clients wait for the names of system users: 1024"));
+        let begun: Vec<_> = std::iter::from_fn(|| desk.control.next_system_user()).map(|asked| asked.client).collect();
+        assert_eq!(begun, [0, 1, 2, 3].map(client));
+        desk.happens(Event::Letter(ToControl::SystemUserUnneeded { from, client: client(4) }));
+        desk.happens(Event::SystemUser { from, client: client(1), found: Ok(Some("u".into())) });
+        let letters = desk.letters(0);
+        assert!(matches!(&letters[..], [ToWorker::SystemUser { client: of, found: Ok(Some(_)) }] if *of == client(1)));
+        assert_eq!(desk.control.next_system_user().map(|asked| asked.client), Some(client(5)));
     }
 }

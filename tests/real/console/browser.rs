@@ -161,9 +161,13 @@ impl Browser {
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))");
     }
 
-    /// The page in its full height as a PNG file.
+    /// The page as a PNG file, down to a height that can still be looked at.
     pub(crate) fn keep_picture(&mut self, path: &Path) {
-        let answer = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true }));
+        let size =
+            self.evaluate("({ width: innerWidth, height: Math.min(document.documentElement.scrollHeight, 2400) })");
+        let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+        let order = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let answer = self.call("Page.captureScreenshot", order);
         let picture = answer["data"].as_str().expect("a picture");
         let picture = base64::engine::general_purpose::STANDARD.decode(picture).expect("base64");
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
@@ -194,7 +198,9 @@ impl Drop for Browser {
             let _ = self.child.wait();
         }
         if try_wait_for(END_MAX, || self.processes().is_empty().then_some(())).is_none() {
-            self.processes().into_iter().for_each(|process| drop(kill(process, Signal::SIGKILL)));
+            for process in self.processes() {
+                let _ = kill(process, Signal::SIGKILL);
+            }
             let gone = || self.processes().is_empty().then_some(());
             if !std::thread::panicking() {
                 wait_for("the browser's processes to end", END_MAX, gone);
@@ -205,7 +211,7 @@ impl Drop for Browser {
 
 const PROGRAMS: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 /// Without the sandbox, which needs rights that containers lack: it opens our page only. Nothing is fetched from elsewhere.
-const ARGUMENTS: [&str; 14] = [
+const ARGUMENTS: [&str; 15] = [
     "--headless=new",
     "--remote-debugging-pipe",
     "--no-sandbox",
@@ -213,6 +219,7 @@ const ARGUMENTS: [&str; 14] = [
     "--no-default-browser-check",
     "--no-proxy-server",
     "--disable-gpu",
+    "--hide-scrollbars",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",

@@ -202,7 +202,7 @@ pub(crate) fn the_page_bears_a_thousand_pools_and_five_thousand_clients(house: &
         assert!(took < 1000.0, "{view} takes {took} ms each second");
         inspect(&mut browser, &format!("many-{view}"));
     }
-    let filtered = "(() => { const box = at('clients-filter'); box.value = 'app-7 '; box.value = 'c4999'; const begun = performance.now(); box.dispatchEvent(new Event('input')); return performance.now() - begun; })()";
+    let filtered = "(() => { const box = at('clients-filter'); box.value = 'c4999'; const begun = performance.now(); box.dispatchEvent(new Event('input')); return performance.now() - begun; })()";
     let took = browser.evaluate(filtered).as_f64().unwrap_or(f64::MAX);
     println!("the page: filtering 5,000 clients takes {took:.1} ms");
     assert_eq!(browser.evaluate("at('clients-count').textContent"), "1 of 5,000 clients fit");
@@ -266,7 +266,7 @@ const MANY: &str = r#"(async () => {
         for: 4e6 / (i + 1), transaction: 9e6 / (i + 1), statement: "update stock set left = left - ? where article = ? and warehouse in (select id from warehouses where country = ?)", keeps: "" });
     window.step = () => {
         second += 1;
-        const wave = 1 + Math.sin(second / 60), stall = second % 300 > 240 ? 6 : 1;
+        const wave = 1.4 + Math.sin(second / 60), stall = second % 300 > 240 ? 6 : 1;
         totals.forEach((total, i) => {
             const busy = (4 - i) * (2 + wave + random());
             total.xacts += Math.round(busy * 120);

@@ -143,6 +143,10 @@ fn has_exporter() -> bool {
     Path::new("/usr/lib/python3/dist-packages/prometheus_pgbouncer_exporter/__init__.py").is_file()
 }
 
+fn has_chromium() -> bool {
+    which("chromium", &[]).is_some()
+}
+
 /// What runs PostgreSQL's regression tests, and the headers for their library, which come in another package.
 fn has_pg_regress() -> bool {
     let has_headers = |version: &OsStr| Path::new("/usr/include/postgresql").join(version).join("server/c.h").is_file();
@@ -158,7 +162,7 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
@@ -196,6 +200,12 @@ const NEEDS: [Need; 8] = [
         package: "prometheus-pgbouncer-exporter",
         purposes: &[Purpose::Test],
         is_there: has_exporter,
+    },
+    Need {
+        what: "Chromium, which opens the page",
+        package: "chromium",
+        purposes: &[Purpose::Test],
+        is_there: has_chromium,
     },
 ];
 

@@ -51,10 +51,13 @@ bench: ## compare with PgBouncer on this machine (QUICK=1: rough, under two minu
 cost: ## count what a transaction costs; fails when the table in docs/reference/cost.md says less (ARGS=--write)
 	cargo xtask cost $(ARGS)
 
+page: ## the page in a real browser, each view under a load; screenshots in target/page
+	cargo xtask page
+
 check: ## formatting, lints, the house's rules, generated pages
 	cargo xtask check
 
 build: ## leave the pooler in target/release/trunkline
 	cargo build --release --package trunkline
 
-.PHONY: help setup demo test world soak hostile differential regress versions drivers migrations fuzz oracle coverage bench cost check build
+.PHONY: help setup demo test world soak hostile differential regress versions drivers migrations fuzz oracle coverage bench cost page check build

@@ -1,5 +1,5 @@
 //! Programs of `tests` that run only when they are asked for: `cargo xtask drivers`, `cargo xtask hostile`,
-//! `cargo xtask migrations`, `cargo xtask soak`, `cargo xtask regress`.
+//! `cargo xtask migrations`, `cargo xtask soak`, `cargo xtask regress`, `cargo xtask page`.
 //!
 //! Always true: they run around the pooler as it ships; what is asked for goes to them as it is; their exit code is the
 //! chore's.
@@ -16,13 +16,18 @@ pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(
     if arguments.iter().any(|argument| argument == "--pgbouncer") {
         setup::run(&[Purpose::Bench])?;
     }
+    if name == "page" {
+        setup::run(&[Purpose::Page])?;
+    }
     let program = house.build_release()?;
     let mut command = house.cargo_command();
     if name == "regress" {
         setup::run(regress_purposes(arguments))?;
         command.env("TRUNKLINE_REGRESS", postgres_source(&house.target().join("oracle"))?);
     }
-    command.args(["test", "--quiet", "--package", "tests", "--test", name, "--"]).args(arguments);
+    // The page is opened by those tests of `real` that `test` skips where there is no browser.
+    let (binary, filter) = if name == "page" { ("real", Some("console::page")) } else { (name, None) };
+    command.args(["test", "--quiet", "--package", "tests", "--test", binary, "--"]).args(filter).args(arguments);
     let status =
         command.env("TRUNKLINE_BIN", program).status().map_err(|error| format!("cannot start cargo: {error}"))?;
     status.success().then_some(()).ok_or(format!("{name}: failed"))

@@ -51,7 +51,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
         "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
         "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
-        "soak" | "hostile" | "drivers" | "migrations" | "regress" => asked::run(&house, &chore, &rest),
+        "soak" | "hostile" | "drivers" | "migrations" | "regress" | "page" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
         "cost" => cost::run(&house, &rest),
         "differential" => differential::run(&house, &rest),
@@ -85,7 +85,7 @@ fn demo(house: &House, rest: &[OsString]) -> Result<(), String> {
 const USAGE: &str = "\
 usage: cargo xtask CHORE
 
-  setup [demo|test|bench|oracle]  install from the distribution what is missing (all of it without a word)
+  setup [demo|test|bench|page|oracle]  install from the distribution what is missing (all of it without a word)
   demo [ARGUMENTS]          build, then run `trunkline demo`
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
@@ -103,6 +103,7 @@ usage: cargo xtask CHORE
   oracle [ARGUMENTS]        build, then hold what we read in SQL against PostgreSQL's own parser ([FOLDER], --mutations, --seed)
   world [ARGUMENTS]         build, then simulated days out of seeds (--seeds, --from, --seed, --planted, --known)
   coverage [ARGUMENTS]      which lines of protocol, pool and worker the unit tests and the world reach (--seeds)
+  page                      build, then open the page in Chromium, each view under a load; screenshots in target/page
   check                     formatting, lints, tidy, generated pages
   tidy                      the rules of the house that a machine can check
   gen [--check]             write docs/reference, or only say whether it is fresh";

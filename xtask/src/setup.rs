@@ -25,6 +25,8 @@ pub(crate) enum Purpose {
     Regress,
     /// To run PostgreSQL's isolation tests.
     Isolation,
+    /// To open the page in a browser, which is large: without it its tests are skipped.
+    Page,
     /// To build PostgreSQL's parser; nobody gets that without asking for it.
     Oracle,
 }
@@ -37,9 +39,10 @@ impl Purpose {
             Some("test") => Ok(Purpose::Test),
             Some("bench") => Ok(Purpose::Bench),
             Some("cost") => Ok(Purpose::Cost),
+            Some("page") => Ok(Purpose::Page),
             Some("oracle") => Ok(Purpose::Oracle),
             _ => Err(format!(
-                "usage: cargo xtask setup [demo|test|bench|cost|oracle]: {} is none of these",
+                "usage: cargo xtask setup [demo|test|bench|cost|page|oracle]: {} is none of these",
                 argument.to_string_lossy()
             )),
         };
@@ -204,7 +207,7 @@ const NEEDS: [Need; 9] = [
     Need {
         what: "Chromium, which opens the page",
         package: "chromium",
-        purposes: &[Purpose::Test],
+        purposes: &[Purpose::Page],
         is_there: has_chromium,
     },
 ];

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tests::client::Client;
+use tests::client::{Answer, Client};
 use tests::place::Place;
 use tests::pooler::Ini;
 use tests::postgres::Postgres;
@@ -123,7 +123,8 @@ fn prepare(postgres: &Postgres, database: &str) {
     if !has(&mut client, &format!("select 1 from pg_database where datname = '{BYSTANDERS}'")) {
         client.run(&format!("create database {BYSTANDERS}"));
     }
-    client.run(&format!("create database {database} owner {STRANGER}"));
+    let made = patiently(&mut client, &format!("create database {database} owner {STRANGER}"));
+    assert!(made.errors.is_empty(), "{made:?}");
 }
 
 /// The pooler is gone, and what it left running in the database goes too.
@@ -131,11 +132,15 @@ fn clear(postgres: &Postgres, database: &str) {
     let mut client = postgres.client("postgres");
     let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{database}'");
     // While a session reads a text that takes it long it hears no signal, and DROP DATABASE waits for all (`WaitForProcSignalBarrier`).
-    let _ = try_wait_for(READ_MAX, || client.query(&end).rows.is_empty().then_some(()));
-    let _ = try_wait_for(LIMIT, || {
-        client.ask(&format!("drop database {database}"));
-        client.answer_within(READ_MAX).errors.is_empty().then_some(())
-    });
+    let _ = try_wait_for(READ_MAX, || patiently(&mut client, &end).rows.is_empty().then_some(()));
+    let drop = format!("drop database {database}");
+    let _ = try_wait_for(LIMIT, || patiently(&mut client, &drop).errors.is_empty().then_some(()));
+}
+
+/// PostgreSQL makes and drops a database when every session has heard a signal: one that reads a hard text hears it late.
+fn patiently(client: &mut Client, sql: &str) -> Answer {
+    client.ask(sql);
+    client.answer_within(READ_MAX)
 }
 
 fn ini(place: &Place, postgres: &Postgres, whom: Option<&Path>) -> Ini {

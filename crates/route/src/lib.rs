@@ -47,5 +47,5 @@ pub use meaning::decides_meaning;
 pub use numbers::Numbers;
 pub use prepare::{deallocated, prepared};
 pub use setting::{Certain, Change, Value};
-pub use shape::{may_lock, shape_of};
+pub use shape::{may_lock, shape_however_read, shape_of};
 pub use touch::Touches;

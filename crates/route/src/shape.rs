@@ -3,13 +3,25 @@
 //! Always true: no value of the text is shown, for it may be a secret; what is shown is short, however long the text is.
 //! Not here: what the text does (`classify`).
 
-use crate::lexer::{Dialect, Kind, Lexer, Token};
+use crate::lexer::{Dialect, Encoding, Kind, Lexer, Token};
 
 /// A text as a person may see it: without its values, which may be secrets, without comments, and short. Statements that differ in
 /// their values only have the same.
 #[must_use]
 pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
     shape(text, Lexer::new(text, dialect))
+}
+
+/// The same of a text of which nobody knows any more whether a backslash in its strings meant something (`standard_conforming_strings`): as far as both
+/// readings agree, for what is a value in one of them may be a word in the other.
+#[must_use]
+pub fn shape_however_read(text: &[u8], encoding: Encoding) -> Box<str> {
+    let [one, other] = [false, true].map(|backslashes| shape_of(text, Dialect { encoding, backslashes }));
+    if one == other {
+        return one;
+    }
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other);
+    same.map(|(one, _)| one).chain("...".chars()).collect::<String>().into()
 }
 
 /// Whether a text seems to change or lock rows or tables, so that it may wait until another transaction ends. For people who wonder what it waits for:
@@ -66,3 +78,39 @@ pub(crate) fn shape(text: &[u8], tokens: impl Iterator<Item = Token>) -> Box<str
 
 /// Of a text, about so much is shown to people.
 const SHAPE_BYTES_MAX: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_reading_of_a_text_shows_a_value() {
+        let shape = |text: &str| shape_however_read(text.as_bytes(), Encoding::Safe).into_string();
+        assert_eq!(shape("select 'a', 1 from t where b = $1 -- secret"), "select ?, ? from t where b = $1");
+        // A string whose quote is escaped in one of the readings.
+        assert_eq!(shape(r"select 'a\' secret or ''x' from t"), "select ?...");
+        assert!(!shape(r"select 'a\' secret or ''x' from t").contains("secret"));
+        // The beginning of a text ends anywhere.
+        for text in
+            ["select 'secret", "select $a$secret", "select 1 /* secret", "select E'secret\\", "select \"a\", 'secret"]
+        {
+            assert!(!shape(text).contains("secret"), "{text}: {}", shape(text));
+        }
+    }
+
+    #[test]
+    fn what_may_wait_for_a_lock_is_told_by_its_verb_or_its_locking_clause() {
+        for text in [
+            "update t set a = 1",
+            " /* x */ DELETE from t",
+            "select 1 from t for update",
+            "select for no key update",
+            "lock t",
+        ] {
+            assert!(may_lock(text.as_bytes()), "{text}");
+        }
+        for text in ["select 1", "", "select substring('update' for 3)", "show x", "select 'for update'"] {
+            assert!(!may_lock(text.as_bytes()), "{text}");
+        }
+    }
+}

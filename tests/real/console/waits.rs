@@ -152,6 +152,8 @@ pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &Ho
     client.run("begin");
     client.run("select pg_sleep(0.3)");
     thread::park_timeout(Duration::from_millis(200));
+    // So much that the first bytes of it come before the last are made.
+    client.run("select repeat('x', 1000) from generate_series(1, 30000)");
     client.run("commit");
     let took = begun.elapsed().as_micros() as f64;
     let after = phases(&pooler);
@@ -163,7 +165,31 @@ pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &Ho
     assert!(total <= took && total >= took * 0.9, "{total} of {took}");
     assert!(spent("first_byte") >= 300_000.0, "{after:?}");
     assert!(spent("client_thinking") >= 190_000.0, "{after:?}");
+    assert!(spent("streaming") > 0.0, "{after:?}");
     assert_eq!(spent("transactions"), 1.0);
+}
+
+pub(crate) fn no_value_is_shown_however_a_request_comes(house: &House) {
+    let pooler = house.pooler("waits_values", &["default_pool_size = 1"]);
+    let mut holder = client(&pooler, "waits_values", "holder");
+    holder.run("begin; set standard_conforming_strings = off");
+    let shown = || named(&pooler.console("SHOW WAITS"), "holder", "holder")["statement"].clone();
+    // A backslash takes the quote behind it along here, and not by default.
+    holder.run(r"select 'a\' secret', 'x'");
+    assert!(!shown().contains("secret"), "{}", shown());
+    // Bytes of a message whose head came before begin nowhere that is known.
+    let request = tests::message::query("select 'Qsecret secret'");
+    for at in [1, 3, 5, 14] {
+        holder.peer.send(&request[..at]);
+        // Which has been read when its worker has answered this.
+        pooler.console("SHOW WAITS");
+        holder.peer.send(&request[at..]);
+        holder.answer();
+        assert!(!shown().contains("secret"), "cut at {at}: {}", shown());
+    }
+    let long = format!("select '{}secret'", "x".repeat(200));
+    holder.run(&long);
+    assert_eq!(shown(), "select...");
 }
 
 /// The row of `SHOW APPLICATIONS` of the application `divided`.

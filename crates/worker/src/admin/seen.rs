@@ -105,6 +105,8 @@ pub enum Doing {
     Kept,
     /// It has a server outside a transaction because its pool is in session mode.
     Session,
+    /// Its transaction has just ended: its server is asked what the session keeps, or stays a moment with it.
+    Between,
 }
 
 impl Doing {
@@ -127,6 +129,7 @@ impl Doing {
             Self::In(Phase::Thinking) => "idle in transaction",
             Self::Kept => "idle, keeps its server",
             Self::Session => "idle in its session",
+            Self::Between => "between two transactions",
         }
     }
 }

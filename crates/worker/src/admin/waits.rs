@@ -7,7 +7,7 @@ use base::{Key, Time};
 use measure::Phase;
 use pool::ServerKey;
 use reactor::{Io, Peer};
-use route::{Dialect, may_lock, shape_of};
+use route::{Encoding, may_lock, shape_however_read};
 
 use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
 use crate::data::client::{Client, Link, Ready, Stage};
@@ -46,7 +46,10 @@ impl<I: Io> Worker<I> {
                 (None, Some(traces)) if !traces.pins().is_empty() => {
                     (Doing::Kept, traces.kept_since().unwrap_or(client.answered))
                 }
-                (None, _) => (Doing::Session, server.map_or(client.answered, |server| server.answered)),
+                (None, _) => {
+                    let doing = if place.mode == pool::Mode::Session { Doing::Session } else { Doing::Between };
+                    (doing, server.map_or(client.answered, |server| server.answered))
+                }
             },
         };
         let (addr, port) = self.address_of_peer(client);
@@ -65,7 +68,7 @@ impl<I: Io> Worker<I> {
             since: self.wall_of(since),
             doing_for: self.now.since(since),
             transaction: self.now.since(began.min(since)),
-            statement: if server.is_some() { shape_of(said, Dialect::default()) } else { "".into() },
+            statement: if server.is_some() { shape_however_read(said, self.encoding_of(ready)) } else { "".into() },
             may_wait_for_lock: may_lock(said),
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),
@@ -98,7 +101,12 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    fn address_of_peer(&self, client: &Client) -> (String, u16) {
+    fn encoding_of(&self, ready: &Ready) -> Encoding {
+        let place = self.force.tracked.place("client_encoding");
+        place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
+    }
+
+    pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
         match client.peer {
             Peer::Tcp(address) => (address.ip().to_string(), address.port()),
             Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),

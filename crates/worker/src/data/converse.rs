@@ -148,12 +148,11 @@ impl<I: Io> Worker<I> {
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));
-        let (mut session, mut division, mut conn, mut is_listener) = (None, None, None, false);
+        let (mut session, mut conn, mut is_listener) = (None, None, false);
         if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
             // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
             assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
             (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
-            division = Some(&mut ready.meter.division);
         }
         let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
         let mut answers = Answers {
@@ -166,13 +165,8 @@ impl<I: Io> Worker<I> {
         };
         let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
         let heard = answers.hear(session, &mut server.session, chunk.bytes(), place, &mut to_client);
-        if to_client.is_any {
-            if let Some(division) = division {
-                division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
-            }
-            if let Some(client) = client_key {
-                self.mind_flow_to_client(client, key);
-            }
+        if let Some(client) = client_key.filter(|_| to_client.is_any) {
+            self.mind_flow_to_client(client, key);
         }
         Some(heard)
     }

@@ -60,9 +60,13 @@ impl<I: Io> Worker<I> {
 
     /// After a server's bytes were given to its client.
     pub(crate) fn mind_flow_to_client(&mut self, client: Key, server: ServerKey) {
-        let Some(row) = self.clients.get(client) else { return };
-        if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
-            self.io.tell_when_drained(row.conn);
+        let Some(row) = self.clients.get_mut(client) else { return };
+        let conn = row.conn;
+        if let Stage::Ready(ready) = &mut row.stage {
+            ready.meter.division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
+        }
+        if self.io.unsent(conn) > QUEUE_BYTES_MARK {
+            self.io.tell_when_drained(conn);
             if let Some(row) = self.servers.get_mut(server)
                 && !planted::is(Planted::NoBackPressure)
                 && !std::mem::replace(&mut row.is_paused, true)

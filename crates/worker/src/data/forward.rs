@@ -92,13 +92,14 @@ impl<I: Io> Worker<I> {
         };
         let conn = server.conn;
         let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
+        let begins_with_message = ready.session.scanner.is_between();
         let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
         server.queries_begin(begun, self.now, totals);
         if begun > 0 {
             ready.meter.division.enter(self.now, Phase::FirstByte);
-            ready.meter.said.note(chunk.bytes());
+            ready.meter.said.note(if begins_with_message { chunk.bytes() } else { &[] });
         }
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         let rest = match then {

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use base::Key;
+use base::{Key, Slab, Time};
 use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
@@ -38,7 +39,7 @@ impl Measured {
 pub(crate) struct Meter {
     pub(crate) division: Division,
     /// The parameters that name the application, and its place.
-    application: Option<(Rc<Vars>, u32)>,
+    application: Option<(Rc<Vars>, Option<Key>)>,
     /// What its client has said last.
     pub(crate) said: Said,
 }
@@ -84,11 +85,11 @@ impl Said {
 }
 
 /// Applications: whoever logs in as the same user to the same database and calls itself the same.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Applications {
-    rows: Vec<Application>,
-    places: HashMap<ApplicationName, u32>,
-    /// How many transactions were of applications that found no place.
+    rows: Slab<Application>,
+    places: HashMap<ApplicationName, Key>,
+    /// What transactions have come to of applications that found no place, or have lost theirs.
     pub(crate) folded: Sums,
 }
 
@@ -98,37 +99,52 @@ type ApplicationName = (Arc<str>, Arc<str>, Box<str>);
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Application {
-    pub(crate) database: Arc<str>,
-    pub(crate) user: Arc<str>,
-    pub(crate) name: Box<str>,
+    pub(crate) name: ApplicationName,
     pub(crate) sums: Sums,
+    /// When its last transaction has ended.
+    last: Time,
+}
+
+impl Default for Applications {
+    fn default() -> Self {
+        Self { rows: Slab::with_capacity(APPLICATIONS_MAX), places: HashMap::new(), folded: Sums::default() }
+    }
 }
 
 impl Applications {
-    fn place(&mut self, database: &Arc<str>, user: &Arc<str>, name: &str) -> u32 {
-        let key = (database.clone(), user.clone(), name.into());
-        if let Some(place) = self.places.get(&key) {
-            return *place;
+    /// The place of an application, or nothing when all are taken by others that are in use.
+    fn place(&mut self, name: ApplicationName, now: Time) -> Option<Key> {
+        if let Some(place) = self.places.get(&name) {
+            return Some(*place);
         }
-        if self.rows.len() >= APPLICATIONS_MAX {
-            return OTHER;
+        if self.rows.len() >= APPLICATIONS_MAX as usize {
+            let oldest = self.rows.iter().min_by_key(|(_, row)| row.last).map(|(place, row)| (place, row.last));
+            let (place, _) = oldest.filter(|(_, last)| now.since(*last) >= UNUSED_FOR)?;
+            let gone = self.rows.remove(place)?;
+            self.places.remove(&gone.name);
+            self.folded.merge(&gone.sums);
         }
-        let place = self.rows.len() as u32;
-        let (database, user, name) = key.clone();
-        self.rows.push(Application { database, user, name, sums: Sums::default() });
-        self.places.insert(key, place);
-        place
+        let place = self.rows.insert(Application { name: name.clone(), sums: Sums::default(), last: now }).ok()?;
+        self.places.insert(name, place);
+        Some(place)
     }
 
-    fn add(&mut self, place: u32, spent: &Spent) {
-        match self.rows.get_mut(place as usize) {
-            Some(row) => row.sums.add(spent),
+    fn add(&mut self, place: Option<Key>, spent: &Spent, now: Time) {
+        match place.and_then(|place| self.rows.get_mut(place)) {
+            Some(row) => {
+                row.sums.add(spent);
+                row.last = now;
+            }
             None => self.folded.add(spent),
         }
     }
 
-    pub(crate) fn rows(&self) -> &[Application] {
-        &self.rows
+    fn has(&self, place: Key) -> bool {
+        self.rows.get(place).is_some()
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Application> {
+        self.rows.iter().map(|(_, row)| row)
     }
 }
 
@@ -157,19 +173,22 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.places.pool_mut(ready.pool) else { return };
         place.measured.add(&spent);
         let vars = &ready.session.vars;
-        let known = ready.meter.application.as_ref().filter(|(named_by, _)| Rc::ptr_eq(named_by, vars));
+        let is_known = |(named_by, place): &&(Rc<Vars>, Option<Key>)| {
+            Rc::ptr_eq(named_by, vars) && place.is_none_or(|place| self.applications.has(place))
+        };
+        let known = ready.meter.application.as_ref().filter(is_known);
         let application = match known {
             Some((_, application)) => *application,
             None => {
                 let name = vars.get(self.force.tracked.application_name()).unwrap_or_default();
                 let database = place.database_name.clone();
                 let user = &self.places.users[ready.session.user as usize].name;
-                let application = self.applications.place(&database, user, name);
+                let application = self.applications.place((database, user.clone(), name.into()), self.now);
                 ready.meter.application = Some((vars.clone(), application));
                 application
             }
         };
-        self.applications.add(application, &spent);
+        self.applications.add(application, &spent, self.now);
     }
 }
 
@@ -178,13 +197,13 @@ const SAID_BYTES: usize = 96;
 /// A message begins with its kind and length.
 const HEADER_BYTES: usize = 5;
 /// So many applications are told apart in one worker.
-const APPLICATIONS_MAX: usize = 500;
-const OTHER: u32 = u32::MAX;
+const APPLICATIONS_MAX: u32 = 500;
+/// One that has done nothing for so long gives its place to another.
+const UNUSED_FOR: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Time;
 
     fn spent() -> Spent {
         let mut division = Division::default();
@@ -192,17 +211,40 @@ mod tests {
         division.end(Time(7)).expect("a transaction")
     }
 
+    fn name(number: u32) -> ApplicationName {
+        ("d".into(), "u".into(), number.to_string().into())
+    }
+
     #[test]
     fn applications_beyond_the_bound_count_as_other() {
-        let mut applications = Applications::default();
-        let (database, user): (Arc<str>, Arc<str>) = ("d".into(), "u".into());
+        let (mut applications, now) = (Applications::default(), Time::from_secs(1));
         for number in 0..APPLICATIONS_MAX + 10 {
-            let place = applications.place(&database, &user, &number.to_string());
-            assert_eq!(place == OTHER, number >= APPLICATIONS_MAX);
-            applications.add(place, &spent());
+            let place = applications.place(name(number), now);
+            assert_eq!(place.is_none(), number >= APPLICATIONS_MAX);
+            applications.add(place, &spent(), now);
         }
-        assert_eq!(applications.place(&database, &user, "3"), 3, "who has a place keeps it");
-        assert_eq!((applications.rows().len(), applications.folded.count), (APPLICATIONS_MAX, 10));
-        assert_eq!(applications.rows()[3].sums.total(), 7);
+        assert!(applications.place(name(3), now).is_some(), "who has a place keeps it");
+        assert_eq!((applications.rows().count(), applications.folded.count), (APPLICATIONS_MAX as usize, 10));
+        assert!(applications.rows().all(|row| row.sums.total() == 7));
+    }
+
+    #[test]
+    fn an_application_that_is_not_used_gives_its_place_to_another_and_nothing_is_lost() {
+        let mut applications = Applications::default();
+        for number in 0..APPLICATIONS_MAX {
+            let now = Time::from_secs(u64::from(number) + 1);
+            let place = applications.place(name(number), now);
+            applications.add(place, &spent(), now);
+        }
+        let first = applications.place(name(0), Time::from_secs(600)).expect("a place");
+        assert_eq!(applications.place(name(1000), Time::from_secs(600)), None, "all are in use");
+        let now = Time::from_secs(601);
+        let place = applications.place(name(1000), now);
+        assert!(place.is_some() && !applications.has(first));
+        applications.add(place, &spent(), now);
+        // A client that still knows the place of the one that has gone counts for nobody else.
+        applications.add(Some(first), &spent(), now);
+        let counted: u64 = applications.rows().map(|row| row.sums.count).sum();
+        assert_eq!((counted, applications.folded.count), (u64::from(APPLICATIONS_MAX), 2));
     }
 }

@@ -89,13 +89,13 @@ impl<I: Io> Worker<I> {
             snapshot.channels = self.places.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
         if what.applications {
-            let row = |row: &Application| ApplicationRow {
-                database: row.database.clone(),
-                user: row.user.clone(),
-                name: row.name.clone(),
-                sums: row.sums,
+            let row = |Application { name: (database, user, name), sums, .. }: &Application| ApplicationRow {
+                database: database.clone(),
+                user: user.clone(),
+                name: name.clone(),
+                sums: *sums,
             };
-            snapshot.applications = self.applications.rows().iter().map(row).collect();
+            snapshot.applications = self.applications.rows().map(row).collect();
             snapshot.other_applications = self.applications.folded;
         }
         if what.waits {
@@ -154,9 +154,10 @@ impl<I: Io> Worker<I> {
             _ => (0, 0, 0),
         };
         let ours = self.io.near_end(client.conn);
-        let (addr, port, remote_pid) = match client.peer {
-            Peer::Tcp(address) => (address.ip().to_string(), address.port(), 0),
-            Peer::Unix { pid, .. } => ("unix".to_owned(), self.force.settings.listen_port, pid),
+        let (addr, port) = self.address_of_peer(client);
+        let remote_pid = match client.peer {
+            Peer::Tcp(_) => 0,
+            Peer::Unix { pid, .. } => pid,
         };
         Some(Row {
             user,

@@ -73,16 +73,6 @@ impl Division {
         self.spent.add(phase, micros(now, since));
         Some(std::mem::take(&mut self.spent))
     }
-
-    /// Where the time of the present transaction has gone up to now.
-    #[must_use]
-    pub fn so_far(&self, now: Time) -> Spent {
-        let mut spent = self.spent;
-        if let Some((phase, since)) = self.present {
-            spent.add(phase, micros(now, since));
-        }
-        spent
-    }
 }
 
 fn micros(now: Time, since: Time) -> u32 {
@@ -163,7 +153,6 @@ mod tests {
             (1276, Phase::Streaming),
         ];
         steps.iter().for_each(|(at, phase)| division.enter(Time(*at), *phase));
-        assert_eq!(division.so_far(Time(1280)).total(), 1180);
         let spent = division.end(Time(1290)).expect("a transaction");
         assert_eq!(PHASES.map(|(phase, _)| spent.of(phase)), [7, 3, 51, 29, 100, 1000]);
         assert_eq!(spent.total(), 1190);

@@ -1,7 +1,6 @@
 //! How durations are spread, from a microsecond to an hour and more.
 //!
-//! Always true: memory is fixed, about 2 kB; a quantile is within [`QUANTILE_ERROR`] of the true value; what several
-//! threads have recorded is added up without loss. To record costs about ten instructions, since it is done for each
+//! Always true: memory is fixed, about 2 kB; a quantile is within [`QUANTILE_ERROR`] of the true value. To record costs about ten instructions, since it is done for each
 //! transaction: the libraries that do the same take several times as many.
 
 use crate::{PHASES, Phase, Spent};
@@ -34,16 +33,8 @@ impl Histogram {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// Adds what somebody else has recorded.
-    pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.micros += other.micros;
-        let both = self.buckets.iter_mut().zip(other.buckets.iter());
-        both.for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
-    }
-
-    /// The same, where the other has not recorded durations of nothing: so many there have been in all.
-    pub fn with_zeros(&self, count: u64) -> Self {
+    /// The same with durations of nothing, which have not been recorded: so many there have been in all.
+    fn with_zeros(&self, count: u64) -> Self {
         let mut all = self.clone();
         let zeros = count.saturating_sub(self.count);
         all.count += zeros;
@@ -133,12 +124,6 @@ impl Histograms {
         }
     }
 
-    /// Adds what somebody else has recorded.
-    pub fn merge(&mut self, other: &Self) {
-        self.total.merge(&other.total);
-        self.phases.iter_mut().zip(&other.phases).for_each(|(mine, theirs)| mine.merge(theirs));
-    }
-
     /// Of one phase.
     #[must_use]
     pub fn of(&self, phase: Phase) -> Histogram {
@@ -175,17 +160,6 @@ mod tests {
         assert!((960..=1040).contains(&histogram.quantile(0.95)));
         assert!(histogram.quantile(1.0) > 4_100_000_000);
         assert_eq!(histogram.cumulative(&[0, 900, 1100, u64::MAX]), [90, 90, 99, 100]);
-    }
-
-    #[test]
-    fn what_two_have_recorded_adds_up() {
-        let (mut one, mut other) = (Histogram::default(), Histogram::default());
-        (1..=500).for_each(|micros| one.record(micros));
-        (501..=1000).for_each(|micros| other.record(micros));
-        one.merge(&other);
-        let told = one.quantile(0.5) as f64;
-        assert!((told - 500.0).abs() / 500.0 <= 2.0 * QUANTILE_ERROR, "{told}");
-        assert_eq!((one.count(), one.sum()), (1000, 500_500));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What is measured of transactions, for nearly nothing: where their time goes, and how it is spread.
 //!
-//! Always true: no sockets, no clock, no allocation for each transaction; whoever measures is one thread, and what several
-//! have measured is added up when somebody asks.
+//! Always true: no sockets, no clock, no allocation for each transaction; whoever measures is one thread.
 //! Not here: which moment is which (`worker`), how it is told (`control`).
 
 mod division;

@@ -62,11 +62,6 @@ impl Waited {
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
-
-    /// Adds what was measured elsewhere.
-    pub fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, micros)| *sum += micros);
-    }
 }
 
 /// Measures how long the clients of one pool wait for what.
@@ -147,8 +142,6 @@ mod tests {
         let by_reason = WaitReason::ALL.map(|why| waited.of(why));
         assert_eq!(by_reason, [300, 0, 0, 50, 0, 200]);
         assert!(WaitReason::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
-        let mut sum = waited;
-        sum.merge(&waited);
-        assert_eq!(sum.total(), 2 * waited.total());
+        assert_eq!(waited.total(), 550);
     }
 }

@@ -7,7 +7,7 @@ use worker::letters::{Shutdown, Snapshot};
 
 use crate::console::show::View;
 use crate::control::{Control, Purpose};
-use crate::http::{HttpAnswer, HttpQuestion, Round, json, overview, table};
+use crate::http::{HttpAnswer, HttpQuestion, NO_TABLE, Round, json, overview, table};
 use crate::metrics;
 
 impl<S> Control<S> {
@@ -55,7 +55,7 @@ impl<S> Control<S> {
             HttpQuestion::Metrics { is_open } => HttpAnswer {
                 status: 200,
                 content_type: if *is_open { metrics::OPEN_METRICS } else { metrics::PROMETHEUS },
-                body: metrics::text(&view, *is_open),
+                body: metrics::text(&view, *is_open).into(),
             },
             HttpQuestion::Overview => {
                 let state = self.why_not_ready(None, &view).map_or_else(|| "active".to_owned(), |(_, why)| why);
@@ -67,7 +67,7 @@ impl<S> Control<S> {
             },
             HttpQuestion::Table { name } => match table(name) {
                 Some(subject) => HttpAnswer::json(json::table(&subject.table(&view))),
-                None => HttpAnswer::words(404, "there is no such table: /api/v1 lists them"),
+                None => HttpAnswer::words(404, NO_TABLE),
             },
         }
     }

@@ -45,7 +45,7 @@ pub use console::{errors_reference, reference};
 pub use control::Control;
 pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
 pub use event::{Event, Signal};
-pub use http::{HttpAnswer, HttpQuestion};
+pub use http::{HASHINGS_MAX as HTTP_HASHINGS_MAX, HttpAnswer, HttpQuestion};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use links::{LinkNews, LinkOrder};
 pub use metrics::metrics_reference;

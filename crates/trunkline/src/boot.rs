@@ -11,8 +11,8 @@ use std::time::Duration;
 use auth::UserFile;
 use config::{Loaded, NameServers, Settings};
 use control::{
-    AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, FileReader, Files, LOOKUPS_MAX, PGBOUNCER_VERSION,
-    Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
+    AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, FileReader, Files, HTTP_HASHINGS_MAX, LOOKUPS_MAX,
+    PGBOUNCER_VERSION, Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
 };
 use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
@@ -253,7 +253,7 @@ fn open_http(settings: &Settings, runtime: &Runtime, speaker: &Speaker) -> Vec<t
 /// One thread for everything but what blocks: the lookups of names, those of directories too, and the modules of PAM.
 fn runtime() -> Result<Runtime, Fatal> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let blocking = LOOKUPS_MAX + SYSTEM_USERS_MAX + AT_PAM_MAX + AT_DIRECTORY_MAX;
+    let blocking = LOOKUPS_MAX + SYSTEM_USERS_MAX + AT_PAM_MAX + AT_DIRECTORY_MAX + HTTP_HASHINGS_MAX;
     let built = builder.enable_all().max_blocking_threads(blocking).thread_name("lookup").build();
     built.map_err(|error| Fatal(format!("cannot start the control thread: {error}")))
 }

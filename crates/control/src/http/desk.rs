@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use base::Time;
 use worker::letters::Parts;
 
@@ -30,8 +31,8 @@ pub enum HttpQuestion {
     },
     /// A table of the console.
     Table {
-        /// What SHOW calls it, in any case.
-        name: Box<str>,
+        /// What SHOW calls it, as the catalog spells it: the same table is the same question.
+        name: &'static str,
     },
 }
 
@@ -42,19 +43,19 @@ pub struct HttpAnswer {
     pub status: u16,
     /// The type of the body.
     pub content_type: &'static str,
-    /// The body.
-    pub body: String,
+    /// The body, which all who have asked the same share.
+    pub body: Bytes,
 }
 
 impl HttpAnswer {
     pub(crate) fn json(body: String) -> Self {
-        Self { status: 200, content_type: "application/json", body }
+        Self { status: 200, content_type: "application/json", body: body.into() }
     }
 
     pub(crate) fn words(status: u16, words: impl Into<String>) -> Self {
         let mut body = words.into();
         body.push('\n');
-        Self { status, content_type: "text/plain; charset=utf-8", body }
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
     }
 }
 
@@ -144,6 +145,8 @@ fn union(one: Parts, other: Parts) -> Parts {
     }
 }
 
+/// What whoever asks for another table reads.
+pub(crate) const NO_TABLE: &str = "there is no such table: /api/v1 lists them";
 /// So long after one look ends the next one begins.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So many questions wait for a look.
@@ -163,7 +166,7 @@ mod tests {
         let at = Time::from_secs(5);
         assert_eq!((desk.begin(at), desk.next_deadline()), (None, None));
         desk.ask(1, metrics());
-        desk.ask(2, HttpQuestion::Table { name: "clients".into() });
+        desk.ask(2, HttpQuestion::Table { name: "CLIENTS" });
         assert!(desk.next_deadline().is_some_and(|deadline| deadline <= at));
         let (parts, round) = desk.begin(at).expect("a round");
         assert!(parts.pools && parts.stats && parts.clients && !parts.servers);

@@ -8,11 +8,13 @@ mod desk;
 mod guard;
 pub(crate) mod json;
 pub(crate) mod overview;
+mod room;
 mod routes;
 mod server;
 mod stalled;
 mod tries;
 
-pub(crate) use desk::{Desk, Round, table};
+pub(crate) use desk::{Desk, NO_TABLE, Round, table};
 pub use desk::{HttpAnswer, HttpQuestion};
+pub use server::HASHINGS_MAX;
 pub(crate) use server::serve;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::desk::{HttpAnswer, HttpQuestion, table};
+use super::desk::{HttpAnswer, HttpQuestion, NO_TABLE, table};
 use crate::console::show::CATALOG;
 
 /// A question on its way to the control thread, and where the answer goes.
@@ -70,10 +70,14 @@ async fn stream(State(questions): Questions) -> Response {
                 return;
             }
             let Ok(HttpAnswer { status: 200, body, .. }) = answer.await else { return };
-            if sender.send(Ok::<_, std::convert::Infallible>(Event::default().data(body))).await.is_err() {
+            let text = String::from_utf8_lossy(&body);
+            if sender.send(Ok::<_, std::convert::Infallible>(Event::default().data(text))).await.is_err() {
                 return;
             }
-            tokio::time::sleep(STREAM_EVERY).await;
+            tokio::select! {
+                () = sender.closed() => return,
+                () = tokio::time::sleep(STREAM_EVERY) => {}
+            }
         }
     });
     Sse::new(ReceiverStream::new(receiver)).into_response()
@@ -92,7 +96,10 @@ async fn tables() -> Response {
 }
 
 async fn table_of_console(State(questions): Questions, Path(name): Path<Box<str>>) -> Response {
-    ask(&questions, HttpQuestion::Table { name }).await
+    match table(&name) {
+        Some(subject) => ask(&questions, HttpQuestion::Table { name: subject.name }).await,
+        None => respond(HttpAnswer::words(404, NO_TABLE)),
+    }
 }
 
 async fn ask(questions: &mpsc::Sender<Asked>, question: HttpQuestion) -> Response {

@@ -28,6 +28,7 @@ use tower::ServiceExt as _;
 use worker::letters::Force;
 
 use super::guard::{Admission, Head, Refused, admit};
+use super::room::Room;
 use super::routes::{Asked, FOR_BROWSERS, routes};
 use super::stalled::Unstalled;
 use super::tries::Tries;
@@ -40,8 +41,8 @@ pub(crate) fn serve(listeners: Vec<TcpListener>, questions: mpsc::Sender<Asked>,
         force,
         hostname,
         tries: Mutex::default(),
-        hashing: Semaphore::new(1),
-        room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        hashing: Semaphore::new(HASHINGS_MAX),
+        room: Arc::default(),
     });
     for listener in listeners {
         let shared = Arc::clone(&shared);
@@ -56,20 +57,20 @@ struct Shared {
     tries: Mutex<Tries>,
     /// So that passwords tried by force take one processor at most.
     hashing: Semaphore,
-    room: Arc<Semaphore>,
+    room: Arc<Room>,
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // Who comes when there is no room waits in the kernel's queue.
-        let Ok(room) = Arc::clone(&shared.room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, from)) => {
+                // Who finds no room is closed without a word, which would have to be waited for.
+                let Some(place) = shared.room.enter(from.ip()) else { continue };
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
                     // Nobody is told why a connection ended that has no answer under way.
                     let _ = timeout(CONNECTION_MAX, converse(stream, from, shared)).await;
-                    drop(room);
+                    drop(place);
                 });
             }
             // Out of descriptors, for example.
@@ -171,7 +172,8 @@ async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -
         // Who is unknown is judged like somebody known, so that the time does not tell them apart.
         (known.or_else(|| force.users.like(&user, &force.mock_key)).cloned(), may_look && known.is_some())
     };
-    let judge = move || is_right(secret.as_deref(), &user, password.as_bytes()) & may_look;
+    let iterations_max = shared.force.borrow().settings.scram_iterations_max;
+    let judge = move || is_right(secret.as_deref(), &user, password.as_bytes(), iterations_max) & may_look;
     let judged = tokio::task::spawn_blocking(judge).await;
     match judged {
         Ok(true) => {
@@ -185,20 +187,21 @@ async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -
     }
 }
 
-fn is_right(secret: Option<&Secret>, user: &str, password: &[u8]) -> bool {
+/// Whether a password is that of a secret; one that costs more than `scram_iterations_max` is nobody's.
+fn is_right(secret: Option<&Secret>, user: &str, password: &[u8], iterations_max: u32) -> bool {
     match (auth::plain::check(secret, user, password), secret) {
         (auth::plain::Check::Done(is_right), _) => is_right,
-        (auth::plain::Check::Derive(derivation), Some(Secret::Scram(scram))) => {
+        (auth::plain::Check::Derive(derivation), Some(Secret::Scram(scram))) if scram.iterations <= iterations_max => {
             auth::plain::fits(scram, &derivation.run())
         }
         (auth::plain::Check::Derive(_), _) => false,
     }
 }
 
+/// Passwords that are hashed at once, each on a thread that may block.
+pub const HASHINGS_MAX: usize = 1;
 /// The first byte of a TLS connection (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
-/// Connections at once; the event stream keeps one.
-const CONNECTIONS_MAX: usize = 64;
 /// A head, and a handshake, come within this time.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 /// A head is not longer; hyper wants 8 KiB at least.

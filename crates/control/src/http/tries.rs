@@ -50,7 +50,7 @@ impl Tries {
 }
 
 /// Whoever has one IPv6 address has the 2^64 beside it.
-fn block(from: IpAddr) -> IpAddr {
+pub(super) fn block(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
         address => address,

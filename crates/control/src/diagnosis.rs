@@ -156,17 +156,16 @@ fn why_they_wait(
     }
     let servers = holders.len();
     let of = |wanted: fn(&WaitRow) -> bool| {
-        let mut found: Vec<&WaitRow> = holders.iter().filter(|row| wanted(row)).copied().collect();
+        let is_long = |row: &&&WaitRow| row.doing_for >= TROUBLE && wanted(row);
+        let mut found: Vec<&WaitRow> = holders.iter().filter(is_long).copied().collect();
         found.sort_by_key(|row| std::cmp::Reverse(row.doing_for));
         found
     };
-    let is_long = |row: &WaitRow| row.doing_for >= TROUBLE;
-    let thinking = of(|row| matches!(row.doing, Doing::In(Phase::Thinking)) && row.doing_for >= TROUBLE);
-    let blocked = of(|row| matches!(row.doing, Doing::In(Phase::Blocked)) && row.doing_for >= TROUBLE);
-    let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session) && row.doing_for >= TROUBLE);
-    let working =
-        of(|row| matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming)) && row.doing_for >= TROUBLE);
-    let locking = working.iter().filter(|row| row.may_wait_for_lock && is_long(row)).count();
+    let thinking = of(|row| matches!(row.doing, Doing::In(Phase::Thinking)));
+    let blocked = of(|row| matches!(row.doing, Doing::In(Phase::Blocked)));
+    let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session));
+    let working = of(|row| matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming)));
+    let locking = working.iter().filter(|row| row.may_wait_for_lock).count();
     // Whoever has had a transaction open for longer than the others have waited for their locks.
     let keeper = holders
         .iter()
@@ -263,3 +262,147 @@ const TROUBLE: Duration = Duration::from_millis(100);
 /// A worker's load is looked at over so much time.
 const BUSY_OVER: Duration = Duration::from_millis(500);
 const BUSY_MOST: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Wall;
+    use worker::letters::Snapshot;
+
+    use crate::console::show::tests::{pool_row, settings, with_view};
+
+    /// A client that has done this for so many milliseconds, in a transaction of as many.
+    fn row(number: u64, doing: Doing, millis: u64) -> WaitRow {
+        let has_server = !matches!(doing, Doing::Waits(_) | Doing::Delayed);
+        WaitRow {
+            database: "d".into(),
+            user: "u".into(),
+            application_name: format!("app{number}").into(),
+            addr: "10.0.0.7".to_owned(),
+            port: 5000,
+            client: number,
+            server: has_server.then_some((number, 77)),
+            doing,
+            since: Wall(0),
+            doing_for: Duration::from_millis(millis),
+            transaction: Duration::from_millis(millis),
+            statement: "SELECT f(?)".into(),
+            may_wait_for_lock: false,
+            pins: "an advisory lock".into(),
+            ends: None,
+        }
+    }
+
+    fn waiter(why: WaitReason) -> WaitRow {
+        row(1, Doing::Waits(why), 700)
+    }
+
+    /// What is said of these rows, in a pool whose clients wait for this.
+    fn told(why: Option<WaitReason>, waits: Vec<WaitRow>) -> Diagnosis {
+        let mut pool = pool_row("d", "u");
+        if let Some(measures) = &mut pool.measures {
+            (measures.waits_for, measures.failure, measures.limit) = (why, Some("connect failed".into()), 2);
+        }
+        let snapshot = Snapshot { pools: vec![pool], waits, ..Snapshot::default() };
+        with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of)
+    }
+
+    /// Of a pool without a free server, of clients that have these.
+    fn held_by(holders: Vec<WaitRow>) -> Diagnosis {
+        let waiters = std::iter::once(waiter(WaitReason::NoneFree));
+        told(Some(WaitReason::NoneFree), waiters.chain(holders).collect())
+    }
+
+    #[test]
+    fn who_waits_for_an_instant_is_no_trouble() {
+        assert_eq!(told(None, Vec::new()).cause, Cause::Well);
+        let told = told(Some(WaitReason::NoneFree), vec![row(1, Doing::Waits(WaitReason::NoneFree), 99)]);
+        assert_eq!(told.cause, Cause::Well);
+    }
+
+    #[test]
+    fn what_keeps_a_pool_from_having_a_server_is_the_cause() {
+        for (why, cause) in [
+            (WaitReason::Paused, Cause::Paused),
+            (WaitReason::Unreachable, Cause::Unreachable),
+            (WaitReason::Dialing, Cause::Dialing),
+            (WaitReason::DatabaseLimit, Cause::Limit),
+            (WaitReason::UserLimit, Cause::Limit),
+        ] {
+            let told = told(Some(why), vec![waiter(why)]);
+            assert_eq!(told.cause, cause, "{told:?}");
+            assert!(told.text.starts_with("1 client of d/u has waited 700 ms for a server: "), "{told:?}");
+        }
+        assert_eq!(told(None, vec![row(1, Doing::Delayed, 500)]).cause, Cause::RateLimit);
+        assert!(
+            told(Some(WaitReason::Unreachable), vec![waiter(WaitReason::Unreachable)]).text.contains("connect failed")
+        );
+    }
+
+    #[test]
+    fn what_most_servers_are_held_by_is_the_cause() {
+        for (doing, cause) in [
+            (Doing::In(Phase::Thinking), Cause::Thinking),
+            (Doing::In(Phase::Blocked), Cause::SlowReader),
+            (Doing::In(Phase::FirstByte), Cause::SlowQuery),
+            (Doing::In(Phase::Streaming), Cause::SlowQuery),
+            (Doing::Kept, Cause::Kept),
+            (Doing::Session, Cause::Kept),
+        ] {
+            let told = held_by(vec![row(2, doing, 400), row(3, doing, 4000), row(4, Doing::In(Phase::FirstByte), 5)]);
+            assert_eq!(told.cause, cause, "{told:?}");
+            assert!(told.text.contains("2 of its 3 servers") && told.text.contains("app3"), "{told:?}");
+        }
+        let busy = held_by(vec![row(2, Doing::In(Phase::FirstByte), 5), row(3, Doing::In(Phase::Settings), 1)]);
+        assert_eq!(busy.cause, Cause::PoolSize);
+        assert!(busy.text.contains("the pool may have 2"), "{busy:?}");
+    }
+
+    #[test]
+    fn a_lock_is_suspected_only_where_somebody_may_hold_it_for_longer() {
+        let blocked =
+            |number, millis| WaitRow { may_wait_for_lock: true, ..row(number, Doing::In(Phase::FirstByte), millis) };
+        let keeper = row(9, Doing::In(Phase::Thinking), 3000);
+        let suspected = held_by(vec![blocked(2, 2000), blocked(3, 1000), keeper.clone()]);
+        assert_eq!(suspected.cause, Cause::Lock);
+        assert!(suspected.text.contains("app9") && suspected.text.contains("2 of its 3 servers"), "{suspected:?}");
+        let young =
+            WaitRow { transaction: Duration::from_millis(150), doing_for: Duration::from_millis(150), ..keeper };
+        assert_eq!(held_by(vec![blocked(2, 2000), blocked(3, 1000), young]).cause, Cause::SlowQuery);
+    }
+
+    #[test]
+    fn a_worker_without_rest_is_the_cause_where_nobody_waits() {
+        let of_load = |busy, alive| {
+            let (busy, alive) = (Duration::from_millis(busy), Duration::from_millis(alive));
+            let snapshot = Snapshot { busy, alive, ..Snapshot::default() };
+            with_view(&settings("[pgbouncer]\nauth_type=any\n"), &[snapshot], of).cause
+        };
+        assert_eq!(of_load(950, 1000), Cause::Worker);
+        assert_eq!(of_load(800, 1000), Cause::Well);
+        assert_eq!(of_load(499, 499), Cause::Well, "too short to tell");
+    }
+
+    #[test]
+    fn every_cause_has_a_word_of_its_own() {
+        use Cause::*;
+        let all = [
+            Well,
+            Suspended,
+            Paused,
+            Unreachable,
+            Limit,
+            Thinking,
+            SlowReader,
+            Lock,
+            SlowQuery,
+            Kept,
+            PoolSize,
+            Worker,
+            Dialing,
+            RateLimit,
+        ];
+        let words: std::collections::BTreeSet<_> = all.map(Cause::word).into();
+        assert_eq!(words.len(), all.len());
+    }
+}

@@ -13,6 +13,19 @@ use crate::PGBOUNCER_VERSION;
 use crate::console::show::View;
 use crate::history::gather;
 
+/// A counter of each database.
+macro_rules! database {
+    ($name:literal, $help:literal, $pick:expr) => {
+        Metric {
+            name: $name,
+            kind: Kind::Counter,
+            help: $help,
+            labels: &["database"],
+            samples: |view| by_database(view, $pick),
+        }
+    };
+}
+
 /// All of ours, in the order in which they are told.
 pub(crate) const CATALOG: &[Metric] = &[
     Metric {
@@ -39,18 +52,19 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers",
         kind: Kind::Gauge,
-        help: "Servers of a pool: active ones are lent, idle ones are ready, login ones are being dialed, used ones have to be checked first, tested and being_canceled ones are made ready.",
+        help: "Servers of a pool: active ones are lent, idle ones are ready, login ones are being dialed, used ones have to be checked first, tested and being_canceled ones are made ready. Of the last four, states without a server are left out.",
         labels: &["database", "user", "state"],
         samples: |view| {
             by_pool(view, |row| {
-                vec![
-                    ("active", row.sv_active.into()),
-                    ("idle", row.sv_idle.into()),
-                    ("used", row.sv_used.into()),
-                    ("tested", row.sv_tested.into()),
-                    ("login", row.sv_login.into()),
-                    ("being_canceled", row.sv_being_canceled.into()),
-                ]
+                let rare = [
+                    ("used", row.sv_used),
+                    ("tested", row.sv_tested),
+                    ("login", row.sv_login),
+                    ("being_canceled", row.sv_being_canceled),
+                ];
+                let often = [("active", row.sv_active), ("idle", row.sv_idle)];
+                let told = often.into_iter().chain(rare.into_iter().filter(|(_, count)| *count > 0));
+                told.map(|(state, count)| (state, count.into())).collect()
             })
         },
     },
@@ -75,90 +89,40 @@ pub(crate) const CATALOG: &[Metric] = &[
             databases.map(|(name, entry)| Sample::new([name], f64::from(size(entry)))).collect()
         },
     },
-    Metric {
-        name: "trunkline_transactions",
-        kind: Kind::Counter,
-        help: "Transactions of a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.xact_count as f64),
-    },
-    Metric {
-        name: "trunkline_queries",
-        kind: Kind::Counter,
-        help: "Queries of a database; a pipeline counts once for each batch.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.query_count as f64),
-    },
-    Metric {
-        name: "trunkline_transaction_seconds",
-        kind: Kind::Counter,
-        help: "Time in which servers of a database were in a transaction.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| seconds(totals.xact_time)),
-    },
-    Metric {
-        name: "trunkline_query_seconds",
-        kind: Kind::Counter,
-        help: "Time in which servers of a database had a query to answer.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| seconds(totals.query_time)),
-    },
-    Metric {
-        name: "trunkline_wait_seconds",
-        kind: Kind::Counter,
-        help: "Time in which clients of a database waited for a server.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| seconds(totals.wait_time)),
-    },
-    Metric {
-        name: "trunkline_loans",
-        kind: Kind::Counter,
-        help: "How often a server of a database was lent to a client.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.server_assignment_count as f64),
-    },
-    Metric {
-        name: "trunkline_received_bytes",
-        kind: Kind::Counter,
-        help: "Bytes from clients of a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.received as f64),
-    },
-    Metric {
-        name: "trunkline_sent_bytes",
-        kind: Kind::Counter,
-        help: "Bytes from servers of a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.sent as f64),
-    },
-    Metric {
-        name: "trunkline_client_logins",
-        kind: Kind::Counter,
-        help: "Clients that have logged in to a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.client_login_count as f64),
-    },
-    Metric {
-        name: "trunkline_client_parses",
-        kind: Kind::Counter,
-        help: "Statements that clients of a database have prepared.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.client_parse_count as f64),
-    },
-    Metric {
-        name: "trunkline_server_parses",
-        kind: Kind::Counter,
-        help: "Statements that had to be prepared on a server of a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.server_parse_count as f64),
-    },
-    Metric {
-        name: "trunkline_slow_turns",
-        kind: Kind::Counter,
-        help: "How often a worker was busy for 5 ms or more at once because of a database.",
-        labels: &["database"],
-        samples: |view| by_database(view, |totals| totals.slow_turn_count as f64),
-    },
+    database!("trunkline_transactions", "Transactions of a database.", |totals| totals.xact_count as f64),
+    database!("trunkline_queries", "Queries of a database; a pipeline counts once for each batch.", |totals| totals
+        .query_count
+        as f64),
+    database!(
+        "trunkline_transaction_seconds",
+        "Time in which servers of a database were in a transaction.",
+        |totals| seconds(totals.xact_time)
+    ),
+    database!("trunkline_query_seconds", "Time in which servers of a database had a query to answer.", |totals| {
+        seconds(totals.query_time)
+    }),
+    database!("trunkline_wait_seconds", "Time in which clients of a database waited for a server.", |totals| seconds(
+        totals.wait_time
+    )),
+    database!("trunkline_loans", "How often a server of a database was lent to a client.", |totals| totals
+        .server_assignment_count
+        as f64),
+    database!("trunkline_received_bytes", "Bytes from clients of a database.", |totals| totals.received as f64),
+    database!("trunkline_sent_bytes", "Bytes from servers of a database.", |totals| totals.sent as f64),
+    database!("trunkline_client_logins", "Clients that have logged in to a database.", |totals| totals
+        .client_login_count
+        as f64),
+    database!("trunkline_client_parses", "Statements that clients of a database have prepared.", |totals| totals
+        .client_parse_count
+        as f64),
+    database!("trunkline_server_parses", "Statements that had to be prepared on a server of a database.", |totals| {
+        totals.server_parse_count as f64
+    }),
+    database!(
+        "trunkline_slow_turns",
+        "How often a worker was busy for 5 ms or more at once because of a database.",
+        |totals| totals.slow_turn_count as f64
+    ),
     Metric {
         name: "trunkline_transaction_duration_seconds",
         kind: Kind::Histogram,

@@ -6,19 +6,33 @@
 
 use std::sync::Arc;
 
+use worker::letters::PoolRow;
+
 use super::catalog::{by_database, pools};
 use super::{Kind, Metric, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::{self, View};
 
+/// A column of `SHOW POOLS`.
 macro_rules! pool {
-    ($name:literal, $help:literal, $pick:expr) => {
+    ($name:literal, $column:ident) => {
+        pool!($name, $column, |_| true)
+    };
+    // Where it is nearly always 0, and is left out then.
+    ($name:literal, $column:ident, rare) => {
+        pool!($name, $column, |row| row.$column > 0)
+    };
+    ($name:literal, $column:ident, $is_told:expr) => {
         Metric {
             name: concat!("pgbouncer_pools_", $name),
             kind: Kind::Gauge,
-            help: $help,
+            help: concat!(stringify!($column), " of SHOW POOLS."),
             labels: &["database", "user"],
-            samples: |view| pools(view).map(|row| Sample::new([&row.database, &row.user], $pick(row))).collect(),
+            samples: |view| {
+                let is_told: fn(&&PoolRow) -> bool = $is_told;
+                let rows = pools(view).filter(is_told);
+                rows.map(|row| Sample::new([&row.database, &row.user], row.$column.into())).collect()
+            },
         }
     };
 }
@@ -75,24 +89,27 @@ pub(crate) const CATALOG: &[Metric] = &[
         labels: &["version"],
         samples: |_| vec![Sample::new([&PGBOUNCER_VERSION.into()], 1.0)],
     },
-    pool!("client_active_connections", "cl_active of SHOW POOLS.", |row: &_| of(row, |row| row.cl_active)),
-    pool!("client_active_cancel_connections", "cl_active_cancel_req of SHOW POOLS.", |row: &_| of(row, |row| row
-        .cl_active_cancel_req)),
-    pool!("client_waiting_connections", "cl_waiting of SHOW POOLS.", |row: &_| of(row, |row| row.cl_waiting)),
-    pool!("client_waiting_cancel_connections", "cl_waiting_cancel_req of SHOW POOLS.", |row: &_| of(row, |row| row
-        .cl_waiting_cancel_req)),
-    pool!("server_active_connections", "sv_active of SHOW POOLS.", |row: &_| of(row, |row| row.sv_active)),
-    pool!("server_active_cancel_connections", "sv_active_cancel of SHOW POOLS.", |row: &_| of(row, |row| row
-        .sv_active_cancel)),
-    pool!("server_being_canceled_connections", "sv_being_canceled of SHOW POOLS.", |row: &_| of(row, |row| row
-        .sv_being_canceled)),
-    pool!("server_idle_connections", "sv_idle of SHOW POOLS.", |row: &_| of(row, |row| row.sv_idle)),
-    pool!("server_used_connections", "sv_used of SHOW POOLS.", |row: &_| of(row, |row| row.sv_used)),
-    pool!("server_testing_connections", "sv_tested of SHOW POOLS.", |row: &_| of(row, |row| row.sv_tested)),
-    pool!("server_login_connections", "sv_login of SHOW POOLS.", |row: &_| of(row, |row| row.sv_login)),
-    pool!("client_maxwait_seconds", "maxwait of SHOW POOLS.", |row: &worker::letters::PoolRow| row
-        .maxwait
-        .as_secs_f64()),
+    pool!("client_active_connections", cl_active),
+    pool!("client_active_cancel_connections", cl_active_cancel_req, rare),
+    pool!("client_waiting_connections", cl_waiting),
+    pool!("client_waiting_cancel_connections", cl_waiting_cancel_req, rare),
+    pool!("server_active_connections", sv_active),
+    pool!("server_active_cancel_connections", sv_active_cancel, rare),
+    pool!("server_being_canceled_connections", sv_being_canceled, rare),
+    pool!("server_idle_connections", sv_idle),
+    pool!("server_used_connections", sv_used, rare),
+    pool!("server_testing_connections", sv_tested, rare),
+    pool!("server_login_connections", sv_login, rare),
+    Metric {
+        name: "pgbouncer_pools_client_maxwait_seconds",
+        kind: Kind::Gauge,
+        help: "maxwait of SHOW POOLS.",
+        labels: &["database", "user"],
+        samples: |view| {
+            let of = |row: &PoolRow| Sample::new([&row.database, &row.user], row.maxwait.as_secs_f64());
+            pools(view).map(of).collect()
+        },
+    },
     stats!("queries_pooled", "query_count of SHOW STATS_TOTALS.", |totals| totals.query_count as f64),
     stats!("queries_duration_seconds", "query_time of SHOW STATS_TOTALS.", |totals| totals.query_time as f64 / 1e6),
     stats!("received_bytes", "bytes_received of SHOW STATS_TOTALS.", |totals| totals.received as f64),
@@ -138,10 +155,6 @@ pub(crate) const CATALOG: &[Metric] = &[
         samples: |view| vec![Sample::only(view.settings.max_user_connections.into())],
     },
 ];
-
-fn of(row: &worker::letters::PoolRow, pick: fn(&worker::letters::PoolRow) -> u32) -> f64 {
-    pick(row).into()
-}
 
 /// A column of `SHOW DATABASES`.
 fn databases(view: &View<'_>, column: &str) -> Vec<Sample> {

@@ -184,12 +184,28 @@ pub(crate) mod tests {
         users: &str,
         snapshots: &[Snapshot],
     ) -> Table {
+        let subject = find(name).expect("a subject");
+        seen(standing, settings, users, snapshots, |view| subject.table(view))
+    }
+
+    /// What is to be seen of these snapshots.
+    pub(crate) fn with_view<T>(settings: &Settings, snapshots: &[Snapshot], look: impl FnOnce(&View<'_>) -> T) -> T {
+        seen(&Standing::default(), settings, "", snapshots, look)
+    }
+
+    fn seen<T>(
+        standing: &Standing,
+        settings: &Settings,
+        users: &str,
+        snapshots: &[Snapshot],
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
         let (users, _) = UserFile::parse(users.as_bytes());
         let history = History::new(Time::from_secs(1));
         let mut zones = Zones::default();
         ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
-        let view = View {
+        look(&View {
             settings,
             users: &users,
             standing,
@@ -204,8 +220,7 @@ pub(crate) mod tests {
             rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),
             now,
             wall: Wall(0),
-        };
-        find(name).expect("a subject").table(&view)
+        })
     }
 
     /// The rows, their cells separated by bars, NULL written as such.

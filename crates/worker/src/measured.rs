@@ -40,11 +40,9 @@ pub(crate) struct Meter {
     pub(crate) division: Division,
     /// The parameters that name the application, and its place.
     application: Option<(Rc<Vars>, Option<Key>)>,
-    /// What its client has said last.
-    pub(crate) said: Said,
 }
 
-/// The beginning of a client's last request.
+/// The beginning of the last request that a server has had of its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     bytes: [u8; SAID_BYTES],
@@ -66,9 +64,14 @@ impl Said {
         self.length = length as u8;
     }
 
+    /// Nothing has been said yet.
+    pub(crate) fn forget(&mut self) {
+        self.length = 0;
+    }
+
     /// The text of it, as far as it is known: of a Query or a Parse its beginning, of a Bind the statement's that the client has named.
     pub(crate) fn text<'r>(&'r self, ready: &'r Ready) -> &'r [u8] {
-        let body = self.bytes[..usize::from(self.length)].get(HEADER_BYTES..).unwrap_or_default();
+        let Some(body) = self.bytes[..usize::from(self.length)].get(HEADER_BYTES..) else { return &[] };
         let behind = |bytes: &'r [u8]| bytes.iter().position(|byte| *byte == 0).map(|end| &bytes[end + 1..]);
         let until_zero = |bytes: &'r [u8]| bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         match self.bytes[0] {

@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
         let (addr, port) = self.address_of_peer(client);
         let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
-        let said = ready.meter.said.text(ready);
+        let said = server.map_or(&[][..], |server| server.said.text(ready));
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
             since: self.wall_of(since),
             doing_for: self.now.since(since),
             transaction: self.now.since(began.min(since)),
-            statement: if server.is_some() { shape_however_read(said, self.encoding_of(ready)) } else { "".into() },
+            statement: shape_however_read(said, self.encoding_of(ready)),
             may_wait_for_lock: may_lock(said),
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),

@@ -47,6 +47,7 @@ impl<I: Io> Worker<I> {
         totals.server_assignment_count += 1;
         server.linger = Linger::default();
         server.is_full = false;
+        server.said.forget();
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
         let is_anew = server.last_client.replace(client_key) != Some(client_key)

@@ -110,7 +110,7 @@ pub(crate) struct Ready {
     /// What it has said and nobody has looked at.
     pub(crate) held: Option<Box<Held>>,
     /// Where the time of its present transaction goes.
-    pub(crate) meter: Box<Meter>,
+    pub(crate) meter: Meter,
 }
 
 /// Where a client stands with its pool.
@@ -151,7 +151,7 @@ impl Ready {
             joins: None,
             skips: Skips::Nothing,
             held: None,
-            meter: Box::default(),
+            meter: Meter::default(),
         }
     }
 

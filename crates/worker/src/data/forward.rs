@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
         server.queries_begin(begun, self.now, totals);
         if begun > 0 {
             ready.meter.division.enter(self.now, Phase::FirstByte);
-            ready.meter.said.note(if begins_with_message { chunk.bytes() } else { &[] });
+            server.said.note(if begins_with_message { chunk.bytes() } else { &[] });
         }
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         let rest = match then {

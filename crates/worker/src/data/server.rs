@@ -18,6 +18,7 @@ use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, TimerId};
 
+use crate::measured::Said;
 use crate::notify::listening::Withheld;
 use crate::places::Welcome;
 use crate::upstream::cleaning::Cleaning;
@@ -77,6 +78,8 @@ pub(crate) struct Server {
     pub(crate) asked: Time,
     /// How many queries it was asked; names the one that a cancel request is meant for.
     pub(crate) query_number: u64,
+    /// What its client has said last.
+    pub(crate) said: Said,
     /// What it was opened for.
     pub(crate) opened_for: Opened,
     /// It has logged in, and was counted as opened.
@@ -149,6 +152,7 @@ impl Server {
             answered: now,
             asked: now,
             query_number: 0,
+            said: Said::default(),
             opened_for: Opened::Client,
             is_counted: false,
         }

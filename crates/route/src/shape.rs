@@ -88,7 +88,7 @@ mod tests {
         let shape = |text: &str| shape_however_read(text.as_bytes(), Encoding::Safe).into_string();
         assert_eq!(shape("select 'a', 1 from t where b = $1 -- secret"), "select ?, ? from t where b = $1");
         // A string whose quote is escaped in one of the readings.
-        assert_eq!(shape(r"select 'a\' secret or ''x' from t"), "select ?...");
+        assert_eq!(shape(r"select 'a\' secret or ''x' from t"), "select ? ...");
         assert!(!shape(r"select 'a\' secret or ''x' from t").contains("secret"));
         // The beginning of a text ends anywhere.
         for text in

@@ -83,8 +83,9 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
         Signals::catch().map_err(|error| Fatal(format!("cannot catch signals: {error}")))?
     };
     let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
-    let doors = open_doors(&force.settings, inherited, speaker)?;
+    // First, so that whoever has been answered by the pooler finds it there.
     let http = open_http(&force.settings, &runtime, speaker);
+    let doors = open_doors(&force.settings, inherited, speaker)?;
     let mut pidfile = None;
     if predecessor.is_none() {
         pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;

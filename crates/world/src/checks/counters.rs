@@ -44,6 +44,9 @@ impl Counters {
             let logins = all.logins - before.logins;
             let counts = (all.transactions - before.transactions, all.queries - before.queries);
             let is_exact = people(apps, name).all(App::is_countable);
+            if is_exact {
+                witness.count("databases counted exactly");
+            }
             if totals.client_login_count != logins || (is_exact && (totals.xact_count, totals.query_count) != counts) {
                 let (transactions, queries) = counts;
                 let text = format!(

@@ -30,6 +30,8 @@ impl Plan {
 
     pub(super) fn draw_people(&mut self, dice: &mut Dice, common: &Habits) {
         let count = dice.among(20..=32) as u32;
+        // Only who asks one thing after the other can be counted from outside, and all of a database have to be such.
+        let is_countable = self.is_calm && Dice::new(self.seed, COUNTABLE_STREAM).chance(500);
         for number in 0..count {
             let db = &self.shape.databases[dice.among(0..=self.shape.databases.len() as u64 - 1) as usize];
             let is_auto = self.shape.autodb.is_some() && dice.chance(300);
@@ -48,6 +50,9 @@ impl Plan {
             }
             if habits.is_plain {
                 habits.zones = false;
+            }
+            if is_countable {
+                (habits.pipelines, habits.cancels) = (0, 0);
             }
             let person = Person {
                 user: dice.pick(&USERS[..2]).to_owned(),
@@ -103,5 +108,7 @@ fn drawn(dice: &mut Dice, is_calm: bool) -> Habits {
 
 /// The stream of chance for names of statements. Others are those of people, by their numbers.
 const NAMES_STREAM: u64 = u64::MAX;
+/// The same for whether all can be counted.
+const COUNTABLE_STREAM: u64 = u64::MAX - 50;
 /// The same for the ways of cancel requests.
 const CANCELS_STREAM: u64 = u64::MAX - 44;

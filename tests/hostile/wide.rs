@@ -129,11 +129,11 @@ pub(super) fn dollars_alone(scene: &mut Scene<'_>) -> Told {
 }
 
 pub(super) fn comments_opened_and_closed(scene: &mut Scene<'_>) -> Told {
-    scene.ask(&format!("select 1{}", often("/**/")))
+    scene.ask(&format!("{WRONG}{}", often("/**/")))
 }
 
 pub(super) fn comments_to_the_end_of_the_line(scene: &mut Scene<'_>) -> Told {
-    scene.ask(&format!("select 1{}", often("--\n")))
+    scene.ask(&format!("{WRONG}{}", often("--\n")))
 }
 
 pub(super) fn one_byte_tokens(scene: &mut Scene<'_>) -> Told {
@@ -182,3 +182,6 @@ pub(super) fn discards(scene: &mut Scene<'_>) -> Told {
 }
 
 const BYTES: usize = 900_000;
+/// PostgreSQL reads no further than this. Its scanner takes a time that grows with the square of the comments between two words, and
+/// hears no signal meanwhile: the attack is on who reads all of the text.
+const WRONG: &str = "select )";

@@ -1,9 +1,13 @@
 //! Somebody who makes one small query after the other, and remembers the longest wait.
 //!
+//! What the kernel lets the pooler wait for a processor is the machine's, and no wait of the bystander's: two dozen attackers and their servers run on
+//! the same processors.
 //! Always true: a wait that is under way when it is told to stop is waited for to its end, or to its limit.
 //! Not here: what it is compared with (`trial`).
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -29,12 +33,12 @@ pub(crate) struct Seen {
 
 impl Bystander {
     /// Logs in, makes a first query that does not count, and goes on.
-    pub(crate) fn begin(address: SocketAddr, user: &str, database: &str) -> Self {
+    pub(crate) fn begin(address: SocketAddr, user: &str, database: &str, queue: RunQueue) -> Self {
         let mut client = Client::login(address, user, database);
         client.run(QUERY);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
-        let thread = std::thread::spawn(move || work(client, &over));
+        let thread = std::thread::spawn(move || work(client, &over, &queue));
         Self { is_over, thread }
     }
 
@@ -45,14 +49,44 @@ impl Bystander {
     }
 }
 
-fn work(mut client: Client, over: &AtomicBool) -> Seen {
+/// How long threads have waited for a processor.
+pub(crate) struct RunQueue(Vec<PathBuf>);
+
+impl RunQueue {
+    /// Of nobody.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Of what moves bytes in a pooler: its threads of this name, or all if it has none.
+    pub(crate) fn of(pid: u32, name: &str) -> Self {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the pooler runs");
+        let tasks: Vec<PathBuf> = tasks.flatten().map(|task| task.path()).collect();
+        let is_named = |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.starts_with(name));
+        let named: Vec<PathBuf> = tasks.iter().filter(|task| is_named(task)).cloned().collect();
+        let chosen = if named.is_empty() { tasks } else { named };
+        Self(chosen.into_iter().map(|task| task.join("schedstat")).collect())
+    }
+
+    /// Until now. A thread that has ended waits no more.
+    fn waited(&self) -> Duration {
+        let of = |path: &PathBuf| {
+            let stat = fs::read_to_string(path).unwrap_or_default();
+            stat.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+        };
+        Duration::from_nanos(self.0.iter().map(of).sum())
+    }
+}
+
+fn work(mut client: Client, over: &AtomicBool, queue: &RunQueue) -> Seen {
     let mut seen = Seen::default();
     let mut waits = Vec::new();
     loop {
         let is_last = over.load(Ordering::SeqCst);
-        let begun = Instant::now();
+        let (begun, queued) = (Instant::now(), queue.waited());
         let is_answered = ask(&mut client, begun + WAIT_MAX);
-        waits.push(begun.elapsed());
+        let queued = queue.waited().saturating_sub(queued);
+        waits.push(begun.elapsed().saturating_sub(queued));
         seen.is_lost = !is_answered;
         if is_last || !is_answered {
             waits.sort_unstable();

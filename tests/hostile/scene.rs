@@ -14,7 +14,7 @@ use tests::place::Place;
 use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
 
-use super::bystander::Bystander;
+use super::bystander::{Bystander, RunQueue};
 use super::told::Told;
 
 /// The place of one attack.
@@ -135,8 +135,9 @@ impl<'a> Scene<'a> {
         if self.begun.is_none() {
             let ini = std::mem::take(&mut self.ini).database(&self.line);
             let pooler = Pooler::start(self.place, &ini);
-            let bystander = Bystander::begin(pooler.address(), BYSTANDER, BYSTANDERS);
-            let witness = Bystander::begin(self.postgres.address(), "v", BYSTANDERS);
+            let bystander =
+                Bystander::begin(pooler.address(), BYSTANDER, BYSTANDERS, RunQueue::of(pooler.pid(), "worker"));
+            let witness = Bystander::begin(self.postgres.address(), "v", BYSTANDERS, RunQueue::none());
             let memory_kb = pooler.memory_kb("VmRSS");
             self.begun = Some(Begun { pooler, memory_kb, bystander, witness, at: Instant::now() });
         }

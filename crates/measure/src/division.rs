@@ -66,6 +66,16 @@ impl Division {
         self.present
     }
 
+    /// Where its time has gone until now.
+    #[must_use]
+    pub fn so_far(&self, now: Time) -> Spent {
+        let mut spent = self.spent;
+        if let Some((phase, since)) = self.present {
+            spent.add(phase, micros(now, since));
+        }
+        spent
+    }
+
     /// The transaction is over: where its time has gone. `None` if none had begun.
     #[inline]
     pub fn end(&mut self, now: Time) -> Option<Spent> {
@@ -92,6 +102,14 @@ impl Spent {
         self.0.iter().map(|micros| u64::from(*micros)).sum()
     }
 
+    /// What has been spent since it was this.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut spent = *self;
+        spent.0.iter_mut().zip(before.0).for_each(|(micros, before)| *micros = micros.saturating_sub(before));
+        spent
+    }
+
     #[inline]
     fn add(&mut self, phase: Phase, micros: u32) {
         let spent = &mut self.0[phase as usize];
@@ -113,6 +131,12 @@ impl Sums {
     pub fn add(&mut self, spent: &Spent) {
         self.count += 1;
         self.micros.iter_mut().zip(spent.0).for_each(|(sum, micros)| *sum += u64::from(micros));
+    }
+
+    /// Adds a transaction that stands for several.
+    pub fn add_times(&mut self, spent: &Spent, times: u64) {
+        self.count += times;
+        self.micros.iter_mut().zip(spent.0).for_each(|(sum, micros)| *sum += times * u64::from(micros));
     }
 
     /// Adds what somebody else has summed.

@@ -4,9 +4,11 @@
 //! Not here: which moment is which (`worker`), how it is told (`control`).
 
 mod division;
+mod heaviest;
 mod histogram;
 mod opened;
 
 pub use division::{Division, PHASES, Phase, Spent, Sums};
+pub use heaviest::{Call, Description, Heaviest, ROWS_MAX, Room, STATES_MAX, Statement, StatementSums};
 pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};
 pub use opened::{Closed, Lives, Opened};

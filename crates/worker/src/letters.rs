@@ -24,7 +24,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
-pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, WaitRow};
+pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, StatementsOf, WaitRow};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
@@ -583,6 +583,8 @@ pub struct Parts {
     pub applications: bool,
     /// [`Snapshot::waits`].
     pub waits: bool,
+    /// [`Snapshot::statements`].
+    pub statements: bool,
 }
 
 /// A channel to which clients listen.
@@ -651,6 +653,8 @@ pub struct Snapshot {
     pub other_applications: measure::Sums,
     /// Who waits for a server, and who has one.
     pub waits: Vec<WaitRow>,
+    /// Which statements take the time of servers.
+    pub statements: Vec<StatementsOf>,
 }
 
 /// How often what was known of a session was compared with what its server told.

@@ -23,6 +23,7 @@ mod lookups;
 mod measured;
 mod notify;
 mod places;
+mod sampled;
 mod settle;
 mod slow;
 mod stopwatch;

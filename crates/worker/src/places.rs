@@ -11,6 +11,7 @@ use std::time::Duration;
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
+use measure::Heaviest;
 use pool::PoolKey;
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
@@ -67,6 +68,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) listening: Listening,
     /// How often its catalog has been changed, as far as servers have said so.
     pub(crate) changes: u64,
+    /// Which statements take the time of its servers, as soon as one has been looked at.
+    pub(crate) statements: Option<Box<Heaviest>>,
 }
 
 /// A user in use: of clients, of servers or both.
@@ -169,6 +172,7 @@ impl DatabasePlace {
             learned: Learned::new(scope),
             listening: Listening::default(),
             changes: 0,
+            statements: None,
         }
     }
 

@@ -29,6 +29,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
+use crate::sampled::Sampler;
 use crate::stopwatch::{Stopwatch, Work};
 use crate::worker::{Owner, Worker};
 
@@ -72,6 +73,7 @@ impl<I: Io> Worker<I> {
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),
             applications: Applications::default(),
+            sampler: Sampler::new(force.settings.track_statements),
             begun: now,
             force,
         };

@@ -28,6 +28,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
+use crate::sampled::Sampler;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
 use crate::timers::Timer;
@@ -73,6 +74,8 @@ pub struct Worker<I: Io> {
     pub(crate) stopwatch: Stopwatch,
     /// What transactions have come to, by application.
     pub(crate) applications: Applications,
+    /// Which requests are looked at to tell statements apart.
+    pub(crate) sampler: Sampler,
     /// When it began.
     pub(crate) begun: Time,
 }

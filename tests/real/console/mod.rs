@@ -6,5 +6,6 @@ pub(crate) mod exporter;
 pub(crate) mod http;
 pub(crate) mod orders;
 pub(crate) mod page;
+pub(crate) mod statements;
 pub(crate) mod tables;
 pub(crate) mod waits;

@@ -98,7 +98,8 @@ fn inspect(browser: &mut Browser, name: &str) {
 
 pub(crate) fn each_view_of_the_page_shows_what_happens(house: &House) {
     let Some(mut browser) = browser(house) else { return };
-    let (pooler, url) = pooler(house, "page_views", &["default_pool_size = 2", "query_wait_timeout = 0"]);
+    let (pooler, url) =
+        pooler(house, "page_views", &["default_pool_size = 2", "query_wait_timeout = 0", "track_statements = 1"]);
     let _load = Load::begin(pooler.address(), "v", "page_views");
     let mut pinned = client(&pooler, "u", "page_views", "pinned");
     pinned.run("select pg_advisory_lock(42)");
@@ -211,12 +212,13 @@ pub(crate) fn the_page_bears_a_thousand_pools_and_five_thousand_clients(house: &
 /// A name that would be markup if it were not put in as text.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 /// The views after the first, and what each shows.
-const VIEWS: [(&str, &[&str]); 8] = [
+const VIEWS: [(&str, &[&str]); 9] = [
     ("pools", &["2 pools", "page_views / u", "2 in use", "every server is taken"]),
     ("waits", &["page_views / u: 1 waits", HOSTILE, "idle in transaction", "select ?", "waiter"]),
     ("churn", &["a client needed one", "Servers closed", "page_views / u"]),
     ("pins", &["1 pin", "page_views / u", "pinned"]),
     ("applications", &["pinned", "no application_name"]),
+    ("statements", &["select"]),
     ("clients", &["4 clients", HOSTILE, "waiter"]),
     ("hosts", &["1 host and database", "127.0.0.1:", "in use"]),
     ("rates", &["0 limits"]),

@@ -12,7 +12,7 @@ use tests::peer::{Lost, Peer};
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
-use crate::hostile::bystander::{Bystander, Seen};
+use crate::hostile::bystander::{Bystander, RunQueue, Seen};
 use crate::house::House;
 
 /// A pooler of one worker, and somebody in another database than that which is tried.
@@ -26,7 +26,7 @@ impl Trial {
     fn begin(house: &House, line: &str, other: &str, settings: &[&str]) -> Self {
         let ini = house.ini(other, &["pool_mode = transaction", "workers = 1"]).database(line);
         let pooler = house.start(&settings.iter().fold(ini, |ini, setting| ini.set(setting)));
-        let bystander = Bystander::begin(pooler.address(), "u", other);
+        let bystander = Bystander::begin(pooler.address(), "u", other, RunQueue::of(pooler.pid(), "worker"));
         let memory_kb = pooler.memory_kb("VmRSS");
         Self { pooler, bystander, memory_kb }
     }

@@ -11,7 +11,7 @@ use tests::message::{bind, execute, parse, query, read_strings, sync};
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
 
-use crate::hostile::bystander::Bystander;
+use crate::hostile::bystander::{Bystander, RunQueue};
 use crate::house::House;
 
 /// How many servers are in use, and by whom.
@@ -181,7 +181,8 @@ pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House)
             client.run(&all);
         }
         await_moved(house, &pooler, database);
-        let bystander = Bystander::begin(pooler.address(), "u", "listen_beside_crowd");
+        let bystander =
+            Bystander::begin(pooler.address(), "u", "listen_beside_crowd", RunQueue::of(pooler.pid(), "worker"));
         let mut direct = house.postgres.client(database);
         let pid = listener(house, database);
         direct.run(&format!("select pg_terminate_backend({pid})"));
@@ -218,7 +219,8 @@ pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
     let mut clients: Vec<Client> = (0..400).map(|_| pooler.client("u", database)).collect();
     clients.iter_mut().for_each(|client| client.run("listen c"));
     await_moved(house, &pooler, database);
-    let bystander = Bystander::begin(pooler.address(), "u", "listen_beside_burst");
+    let bystander =
+        Bystander::begin(pooler.address(), "u", "listen_beside_burst", RunQueue::of(pooler.pid(), "worker"));
     let mut direct = house.postgres.client(database);
     let told: Vec<String> = (0..1000).map(|number| format!("c {number}")).collect();
     direct.run("select pg_notify('c', n::text) from generate_series(0, 999) n");

@@ -141,6 +141,7 @@ fn union(one: Parts, other: Parts) -> Parts {
         pins: one.pins || other.pins,
         measures: one.measures.max(other.measures),
         applications: one.applications || other.applications,
+        statements: one.statements || other.statements,
         waits: one.waits || other.waits,
     }
 }

@@ -121,6 +121,23 @@ impl Answers<'_> {
     /// Looks at bytes of a server from a place on, up to what concerns more than the two sessions.
     pub fn hear<'b>(
         &mut self,
+        client: Option<&mut ClientSession>,
+        server: &mut ServerSession,
+        bytes: &'b [u8],
+        place: &mut Place,
+        to_client: &mut impl ToClient,
+    ) -> Heard<'b> {
+        let from = place.at;
+        let heard = self.hear_messages(client, server, bytes, place, to_client);
+        if let Some(watched) = &mut server.watched {
+            watched.bytes += (place.at - from) as u64;
+        }
+        heard
+    }
+
+    #[inline]
+    fn hear_messages<'b>(
+        &mut self,
         mut client: Option<&mut ClientSession>,
         server: &mut ServerSession,
         bytes: &'b [u8],
@@ -343,6 +360,9 @@ impl Answers<'_> {
             }
             backend::ERROR_RESPONSE => {
                 let body = gathered(server, piece, body)?;
+                if let Some(watched) = server.watched.as_mut().filter(|_| !was_ours) {
+                    watched.fails(&body);
+                }
                 is_not_for_client(client, server, &body).then_some(Heard::Error(body))
             }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
@@ -365,6 +385,9 @@ impl Answers<'_> {
             backend::COMMAND_COMPLETE => {
                 if was_ours && !server.exchange.is_ours() {
                     return client.is_some().then_some(Heard::CaughtUp);
+                }
+                if let Some(watched) = server.watched.as_mut().filter(|_| is_first && !was_ours) {
+                    watched.completes(body);
                 }
                 if tags::concern_us(server, piece, body)
                     && let Some(tag) = gathered(server, piece, body)

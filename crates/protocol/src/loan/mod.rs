@@ -23,6 +23,7 @@ mod server_session;
 mod session_state;
 mod statements;
 mod tags;
+mod watched;
 
 pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
 pub use applying::{Differences, Told, begin, differ, doubt_what_was_read};
@@ -33,3 +34,4 @@ pub use requests::{Forwarded, Requests, Then, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, conclude_alone, shared};
 pub use statements::{Collected, may_be_by_sql};
+pub use watched::Watched;

@@ -11,6 +11,7 @@ use wire::{Scanner, write};
 
 use super::life::Life;
 use super::requests::ToServer;
+use super::watched::Watched;
 use crate::exchange::Exchange;
 use crate::prepared::{Again, Bytes, Stock};
 use crate::state::{Overrides, Preparation, Prepared};
@@ -69,6 +70,8 @@ pub struct ServerSession {
     pub has_taken_leave: bool,
     /// Cancel requests that have been sent to the server and may not have arrived yet.
     pub cancels_sent: u32,
+    /// What the answer to the present request comes to, if somebody looks.
+    pub watched: Option<Box<Watched>>,
 }
 
 /// What becomes of a message of a server, all its parts.
@@ -138,6 +141,7 @@ impl ServerSession {
             answer_bytes: 0,
             has_taken_leave: false,
             cancels_sent: 0,
+            watched: None,
         }
     }
 

@@ -28,6 +28,7 @@ impl<I: Io> Worker<I> {
         let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
         let old = std::mem::replace(&mut self.force, force);
         self.texts.forget_parameters();
+        self.sampler.look_at(self.force.settings.track_statements);
         if !planted::is(Planted::RememberedThroughReload) {
             self.remembered.clear();
         }

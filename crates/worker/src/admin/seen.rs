@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Wall;
-use measure::{Histogram, Histograms, Lives, Phase, Sums};
+use measure::{Histogram, Histograms, Lives, Phase, Statement, StatementSums, Sums};
 use pool::{WaitReason, Waited};
 
 /// How much of what has been measured is wanted.
@@ -55,6 +55,17 @@ pub struct ApplicationRow {
     pub name: Box<str>,
     /// Where the time of its transactions has gone.
     pub sums: Sums,
+}
+
+/// The statements of a database.
+#[derive(Clone, Debug)]
+pub struct StatementsOf {
+    /// Its name.
+    pub database: Arc<str>,
+    /// Those that take most of the time.
+    pub rows: Vec<Statement>,
+    /// What all others have come to.
+    pub folded: StatementSums,
 }
 
 /// A client that waits for a server, or has one.

@@ -18,7 +18,8 @@ use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::letters::{
-    ApplicationRow, ChannelRow, DatabaseRow, Detail, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, UserRow,
+    ApplicationRow, ChannelRow, DatabaseRow, Detail, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, StatementsOf,
+    TableRow, UserRow,
 };
 use crate::measured::Application;
 use crate::places::DatabasePlace;
@@ -97,6 +98,16 @@ impl<I: Io> Worker<I> {
             };
             snapshot.applications = self.applications.rows().map(row).collect();
             snapshot.other_applications = self.applications.folded;
+        }
+        if what.statements {
+            let of = |place: &DatabasePlace| {
+                place.statements.as_ref().map(|statements| StatementsOf {
+                    database: place.name.clone(),
+                    rows: statements.rows().to_vec(),
+                    folded: *statements.folded(),
+                })
+            };
+            snapshot.statements = self.places.databases.iter().filter_map(of).collect();
         }
         if what.waits {
             snapshot.waits = self.wait_rows();

@@ -48,6 +48,9 @@ impl<I: Io> Worker<I> {
         server.linger = Linger::default();
         server.is_full = false;
         server.said.forget();
+        if server.sampled.take().is_some() {
+            server.session.watched = None;
+        }
         totals.wait_time += waited.as_micros() as u64;
         ready.link = Link::Loan(server_key);
         let is_anew = server.last_client.replace(client_key) != Some(client_key)

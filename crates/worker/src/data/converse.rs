@@ -184,6 +184,9 @@ impl<I: Io> Worker<I> {
             ends = server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
+        if ends != Ends::Nothing && server.sampled.is_some() {
+            self.count_statement(key, client);
+        }
         match (client, ends) {
             (Some(client), Ends::Transaction) => self.count_transaction(client),
             (Some(client), Ends::Request) => self.enters(client, Phase::Thinking),

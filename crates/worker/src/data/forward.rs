@@ -99,7 +99,12 @@ impl<I: Io> Worker<I> {
         server.queries_begin(begun, self.now, totals);
         if begun > 0 {
             ready.meter.division.enter(self.now, Phase::FirstByte);
-            server.said.note(if begins_with_message { chunk.bytes() } else { &[] });
+            let said = if begins_with_message { chunk.bytes() } else { &[] };
+            server.said.note(said);
+            if let Some(weight) = self.sampler.begins() {
+                let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
+                server.look_at_statement(ready, said, weight, dialect, self.now);
+            }
         }
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         let rest = match then {

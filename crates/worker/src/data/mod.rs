@@ -35,6 +35,7 @@ pub(crate) mod probe;
 pub(crate) mod question;
 pub(crate) mod sequences;
 pub(crate) mod server;
+pub(crate) mod statements;
 pub(crate) mod taken;
 pub(crate) mod vacate;
 pub(crate) mod verify;

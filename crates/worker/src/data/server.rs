@@ -21,6 +21,7 @@ use reactor::{Address, Chunk, Conn, TimerId};
 use crate::measured::Said;
 use crate::notify::listening::Withheld;
 use crate::places::Welcome;
+use crate::sampled::Sampled;
 use crate::upstream::cleaning::Cleaning;
 use crate::upstream::private::Private;
 
@@ -80,6 +81,8 @@ pub(crate) struct Server {
     pub(crate) query_number: u64,
     /// What its client has said last.
     pub(crate) said: Said,
+    /// The request that is looked at, if the present one is.
+    pub(crate) sampled: Option<Box<Sampled>>,
     /// What it was opened for.
     pub(crate) opened_for: Opened,
     /// It has logged in, and was counted as opened.
@@ -153,6 +156,7 @@ impl Server {
             asked: now,
             query_number: 0,
             said: Said::default(),
+            sampled: None,
             opened_for: Opened::Client,
             is_counted: false,
         }

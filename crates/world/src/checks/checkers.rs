@@ -301,6 +301,7 @@ pub(crate) const EVERYTHING: Parts = Parts {
     measures: Detail::Histograms,
     applications: true,
     waits: true,
+    statements: true,
 };
 /// The question that is asked when everybody has left.
 pub(crate) const AT_REST: u64 = OF_THE_WORLD;

@@ -21,6 +21,7 @@ mod rates;
 mod settings;
 mod sockets;
 mod state;
+mod statements;
 mod stats;
 mod users;
 mod view;
@@ -53,6 +54,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &hosts::DNS_ZONES,
     &waits::WAITS,
     &applications::APPLICATIONS,
+    &statements::STATEMENTS,
     &churn::CHURN,
     &histograms::HISTOGRAMS,
     &rates::RATE_LIMITS,
@@ -273,6 +275,11 @@ pub(crate) mod tests {
                 database: "d".into(),
                 kind: protocol::state::Kind::Lock,
                 total: 1,
+            }],
+            statements: vec![worker::letters::StatementsOf {
+                database: "d".into(),
+                rows: Vec::new(),
+                folded: measure::StatementSums::default(),
             }],
             tables: vec![worker::letters::TableRow { name: "client_cache", size: 8, used: 1, free: 1 }],
             ..Snapshot::default()

@@ -95,6 +95,7 @@ pub(crate) const NOTHING: Parts = Parts {
     pins: false,
     measures: Detail::None,
     applications: false,
+    statements: false,
     waits: false,
 };
 pub(super) const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };

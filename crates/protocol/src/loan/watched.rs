@@ -1,0 +1,54 @@
+//! What the answer to one request comes to, while somebody looks.
+//!
+//! Always true: it counts what goes to the client; a message that comes in parts is counted as far as its first part tells.
+//! Not here: which requests are looked at, and what becomes of it (`worker::data::statements`).
+
+/// What a server has answered to a request so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Watched {
+    /// Rows that were returned or changed, as the tags of commands say.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The SQLSTATE of the first error.
+    pub state: Option<[u8; 5]>,
+}
+
+impl Watched {
+    /// A command has been completed with this tag: `SELECT 3`, `INSERT 0 1`, `BEGIN`.
+    pub(super) fn completes(&mut self, tag: &[u8]) {
+        let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
+        let last = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+        let number = std::str::from_utf8(last).ok().and_then(|digits| digits.parse::<u64>().ok());
+        self.rows = self.rows.saturating_add(number.unwrap_or(0));
+    }
+
+    /// An error has been told.
+    pub(super) fn fails(&mut self, body: &[u8]) {
+        let fields = body.split(|byte| *byte == 0);
+        let state = fields.filter_map(|field| field.strip_prefix(b"C")).find_map(|code| <[u8; 5]>::try_from(code).ok());
+        let is_state = |state: &[u8; 5]| state.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+        self.state = self.state.or(state.filter(is_state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_tell_rows_and_errors_tell_their_state() {
+        let mut watched = Watched::default();
+        for tag in [&b"SELECT 3\0"[..], b"INSERT 0 2\0", b"BEGIN\0", b"CREATE TABLE\0", b"COPY 10\0", b"", b"FETCH x\0"]
+        {
+            watched.completes(tag);
+        }
+        assert_eq!((watched.rows, watched.state), (15, None));
+        watched.fails(b"SERROR\0VERROR\0Cbad\0\0");
+        watched.fails(b"SERROR\0C4000\x1b\0Mx\0\0");
+        assert_eq!(watched.state, None);
+        watched.fails(b"SERROR\0VERROR\0C40001\0Mserialization\0\0");
+        watched.fails(b"SERROR\0C25P02\0\0");
+        assert_eq!(watched.state, Some(*b"40001"));
+    }
+}

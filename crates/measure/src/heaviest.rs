@@ -34,9 +34,9 @@ pub struct Statement {
     /// What it is, without values.
     pub text: Arc<str>,
     /// Who asked last, as a comment tells; empty if none has.
-    pub application: Arc<str>,
+    pub application: Box<str>,
     /// For what; the same.
-    pub route: Arc<str>,
+    pub route: Box<str>,
     /// What its calls have come to.
     pub sums: StatementSums,
 }
@@ -75,11 +75,11 @@ pub struct Call {
 #[derive(Clone, Debug)]
 pub struct Description {
     /// [`Statement::text`].
-    pub text: Arc<str>,
+    pub text: Box<str>,
     /// [`Statement::application`].
-    pub application: Arc<str>,
+    pub application: Box<str>,
     /// [`Statement::route`].
-    pub route: Arc<str>,
+    pub route: Box<str>,
 }
 
 impl Room {
@@ -127,7 +127,7 @@ impl Heaviest {
         let mut row = Statement {
             hash,
             weight: time,
-            text: description.text.clone(),
+            text: (*description.text).into(),
             application: "".into(),
             route: "".into(),
             sums: StatementSums::default(),

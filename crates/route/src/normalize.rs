@@ -33,7 +33,7 @@ pub struct Labels {
 /// Reads a text. `None` if there is nothing in it, or it cannot be read to its end.
 #[must_use]
 pub fn normalize(text: &[u8], dialect: Dialect) -> Option<Normalized> {
-    let mut pieces = Pieces { text, all: Vec::new(), group_end: 0, group_has_more: false };
+    let mut pieces = Pieces { text, all: Vec::with_capacity(PIECES), group_end: 0, group_has_more: false };
     let (mut first, mut end) = (None, 0);
     for token in Lexer::new(text, dialect) {
         if token.kind == Kind::Broken {
@@ -151,7 +151,8 @@ impl Pieces<'_> {
     }
 
     fn write(&self) -> (u64, Box<str>) {
-        let (mut hasher, mut shown) = (DefaultHasher::new(), String::new());
+        let (mut hasher, mut shown) =
+            (DefaultHasher::new(), String::with_capacity(self.text.len().min(NORMALIZED_BYTES_MAX)));
         let mut is_cut = false;
         for piece in &self.all {
             let blank = if piece.is_apart { " " } else { "" };
@@ -222,6 +223,8 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
+/// Of most texts, no more are made.
+const PIECES: usize = 64;
 /// Of a statement, so much is told.
 pub const NORMALIZED_BYTES_MAX: usize = 500;
 /// So far a comment is looked at.

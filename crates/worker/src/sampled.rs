@@ -1,20 +1,25 @@
 //! Which requests are looked at to tell statements apart, and what is known of one that is.
 //!
-//! Always true: where one of n requests is looked at it stands for those since the last one, so that all together stand for all; which it is
-//! nobody can foresee who asks n statements by turns.
+//! Always true: about so many a second are looked at as are wanted, or all where there are fewer; each stands for those since the last one, so
+//! that all together stand for all; which it is nobody can foresee who asks some statements by turns.
 //! Not here: what follows from one (`data::statements`).
 
-use base::Random;
+use base::{Random, Time};
 use measure::{Description, Room, Spent};
 
 /// Chooses requests.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// How many come before the next one, itself included; 0 is none.
+    /// How many come before the next one, itself included.
     left: u32,
     /// How many there were when it was chosen.
     gap: u32,
-    every: u32,
+    /// How many there are on average.
+    mean: u32,
+    /// How many are wanted in a second; 0 is none.
+    per_second: u32,
+    /// When the last one was chosen.
+    last: Option<Time>,
     random: Random,
     /// Rows of statements, in all databases of a worker.
     pub(crate) room: Room,
@@ -32,42 +37,47 @@ pub(crate) struct Sampled {
 }
 
 impl Sampler {
-    pub(crate) fn new(every: u32) -> Self {
-        let mut sampler =
-            Self { left: 0, gap: 0, every: 0, random: Random::new(u64::from(every)), room: Room::new(ROWS_MAX) };
-        sampler.look_at(every);
-        sampler
+    pub(crate) fn new(per_second: u32) -> Self {
+        let (random, room) = (Random::new(0), Room::new(ROWS_MAX));
+        Self { left: 1, gap: 1, mean: 1, per_second, last: None, random, room }
     }
 
-    /// One of so many is looked at from now on; 0 is none.
-    pub(crate) fn look_at(&mut self, every: u32) {
-        if self.every != every {
-            self.every = every;
-            self.choose();
+    /// So many a second are looked at from now on; 0 is none.
+    pub(crate) fn look_at(&mut self, per_second: u32) {
+        if self.per_second != per_second {
+            (self.left, self.gap, self.mean, self.last, self.per_second) = (1, 1, 1, None, per_second);
         }
     }
 
     /// A request begins. If it is to be looked at, for how many it stands.
     #[inline]
-    pub(crate) fn begins(&mut self) -> Option<u32> {
+    pub(crate) fn begins(&mut self, now: Time) -> Option<u32> {
         self.left = self.left.wrapping_sub(1);
-        if self.left == 0 { self.chosen() } else { None }
+        if self.left == 0 { self.chosen(now) } else { None }
     }
 
     #[cold]
-    fn chosen(&mut self) -> Option<u32> {
+    fn chosen(&mut self, now: Time) -> Option<u32> {
         let weight = self.gap;
-        self.choose();
-        (self.every > 0).then_some(weight)
-    }
-
-    fn choose(&mut self) {
-        let every = u64::from(self.every);
-        self.gap = if every == 0 { u32::MAX } else { (1 + self.random.below(2 * every - 1)) as u32 };
+        if self.per_second == 0 {
+            (self.gap, self.left) = (u32::MAX, u32::MAX);
+            return None;
+        }
+        // So many come in the time in which one is wanted, as fast as they have come since the last one.
+        let wanted = MICROS / u64::from(self.per_second);
+        let past = self.last.map_or(wanted, |last| now.since(last).as_micros() as u64).max(1);
+        let mean = u64::from(weight) * wanted / past;
+        self.mean = mean.clamp(1, u64::from(self.mean) * 2).min(GAP_MAX) as u32;
+        self.last = Some(now);
+        self.gap = 1 + self.random.below(2 * u64::from(self.mean) - 1) as u32;
         self.left = self.gap;
+        Some(weight)
     }
 }
 
+const MICROS: u64 = 1_000_000;
+/// However fast requests come, one of so many is looked at.
+const GAP_MAX: u64 = 65_536;
 /// So many statements have a row in one worker.
 const ROWS_MAX: u32 = 8000;
 
@@ -75,40 +85,55 @@ const ROWS_MAX: u32 = 8000;
 mod tests {
     use super::*;
 
+    /// So many requests, one in so many microseconds: how many are looked at, and for how many they stand.
+    fn run(sampler: &mut Sampler, requests: std::ops::Range<u64>, micros: u64) -> (u64, u64) {
+        let weights = requests.filter_map(|request| sampler.begins(Time(1 + request * micros)));
+        weights.fold((0, 0), |(count, sum), weight| (count + 1, sum + u64::from(weight)))
+    }
+
     #[test]
-    fn those_that_are_looked_at_stand_for_all() {
-        for every in [1, 2, 16, 1000] {
-            let mut sampler = Sampler::new(every);
-            let (mut count, mut stands_for, mut last) = (0, 0, 0);
-            for request in 1..=100_000 {
-                if let Some(weight) = sampler.begins() {
-                    (count, stands_for, last) = (count + 1, stands_for + weight, request);
-                }
+    fn so_many_a_second_are_looked_at_however_many_come_and_stand_for_all() {
+        for per_second in [10, 100] {
+            for micros in [10, 100, 1000] {
+                let (mut sampler, requests) = (Sampler::new(per_second), 100_000_000 / micros);
+                let (count, stands_for) = run(&mut sampler, 0..requests, micros);
+                let expected = 100 * u64::from(per_second);
+                assert!(count > expected / 2 && count < expected * 2, "{count} of {expected}, one in {micros} us");
+                let most = (requests / count) * 10;
+                assert!(stands_for <= requests && stands_for + most >= requests, "{stands_for} of {requests}");
             }
-            assert_eq!(stands_for, last, "all up to the last one");
-            let expected = 100_000 / every;
-            assert!(count * 10 > expected * 8 && count * 8 < expected * 10, "{count} of {expected}");
         }
+    }
+
+    #[test]
+    fn where_few_come_all_are_looked_at() {
+        let mut sampler = Sampler::new(100);
+        assert_eq!(run(&mut sampler, 0..1000, 20_000), (1000, 1000));
+        // Many came, and then few again.
+        run(&mut sampler, 2_000_000..3_000_000, 10);
+        let (_, before) = run(&mut sampler, 2000..102_000, 20_000);
+        assert!(before > 90_000);
+        assert_eq!(run(&mut sampler, 102_000..102_100, 20_000), (100, 100));
     }
 
     /// An application that asks sixteen statements by turns is seen with all of them.
     #[test]
     fn statements_by_turns_are_all_seen() {
-        let mut sampler = Sampler::new(16);
+        let mut sampler = Sampler::new(1000);
         let mut seen = [0_u32; 16];
-        for request in 0..160_000 {
-            seen[request % 16] += sampler.begins().unwrap_or(0);
+        for request in 0..1_600_000 {
+            seen[request % 16] += sampler.begins(Time(1 + request as u64 * 60)).unwrap_or(0);
         }
-        assert!(seen.iter().all(|calls| (8000..12_000).contains(calls)), "{seen:?}");
+        assert!(seen.iter().all(|calls| (80_000..120_000).contains(calls)), "{seen:?}");
     }
 
     #[test]
     fn none_is_looked_at_until_that_is_asked_for() {
         let mut sampler = Sampler::new(0);
-        assert!((0..100_000).all(|_| sampler.begins().is_none()));
-        sampler.look_at(1);
-        assert_eq!((sampler.begins(), sampler.begins()), (Some(1), Some(1)));
+        assert_eq!(run(&mut sampler, 0..100_000, 1000), (0, 0));
+        sampler.look_at(1_000_000);
+        assert_eq!(run(&mut sampler, 100_000..100_010, 1000), (10, 10));
         sampler.look_at(0);
-        assert!((0..100_000).all(|_| sampler.begins().is_none()));
+        assert_eq!(run(&mut sampler, 200_000..300_000, 1000), (0, 0));
     }
 }

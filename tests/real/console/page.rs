@@ -99,7 +99,7 @@ fn inspect(browser: &mut Browser, name: &str) {
 pub(crate) fn each_view_of_the_page_shows_what_happens(house: &House) {
     let Some(mut browser) = browser(house) else { return };
     let (pooler, url) =
-        pooler(house, "page_views", &["default_pool_size = 2", "query_wait_timeout = 0", "track_statements = 1"]);
+        pooler(house, "page_views", &["default_pool_size = 2", "query_wait_timeout = 0", "track_statements = 1000000"]);
     let _load = Load::begin(pooler.address(), "v", "page_views");
     let mut pinned = client(&pooler, "u", "page_views", "pinned");
     pinned.run("select pg_advisory_lock(42)");

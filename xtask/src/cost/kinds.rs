@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Login,
     NewText,
     CachedText,
+    /// The simple one, each of which `SHOW STATEMENTS` looks at.
+    LookedAt,
     /// A script of what drivers send by themselves; with a connection for all of its transactions, or one for each.
     Habit(&'static Habit, Reconnects),
 }
@@ -23,7 +25,8 @@ pub(super) enum Kind {
 impl Kind {
     /// All rows in their order. Habits that send something at connect have a second one, for that.
     pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
-        let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login, Self::NewText, Self::CachedText];
+        let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login];
+        all.extend([Self::NewText, Self::CachedText, Self::LookedAt]);
         for habit in habits {
             all.push(Self::Habit(habit, Reconnects::Never));
             if !habit.connect.is_empty() {
@@ -42,6 +45,7 @@ impl Kind {
             Self::Login => "login".into(),
             Self::NewText => "new text of 1 kB".into(),
             Self::CachedText => "cached text of 1 kB".into(),
+            Self::LookedAt => "simple, looked at".into(),
             Self::Habit(habit, Reconnects::Never) => format!("{HABITS}{}", habit.name),
             Self::Habit(habit, Reconnects::Always) => format!("{HABITS}{}/connect", habit.name),
         }
@@ -60,6 +64,11 @@ impl Kind {
     /// One for all, unless its client keeps it.
     pub(super) fn servers(self) -> u32 {
         if matches!(self, Self::Habit(habit, _) if habit.keeps.is_some()) { self.clients() } else { 1 }
+    }
+
+    /// `track_statements`: none, for their number depends on the time that a transaction takes, or each.
+    pub(super) fn looks_at(self) -> u32 {
+        if matches!(self, Self::LookedAt) { 1_000_000 } else { 0 }
     }
 
     /// What is said in the startup packet, besides user and database.
@@ -109,7 +118,7 @@ impl Play {
         self.played += 1;
         let (player, script) = &mut self.clients[at];
         match self.kind {
-            Kind::Simple => player.ask(&query(&accounts("4711"))),
+            Kind::Simple | Kind::LookedAt => player.ask(&query(&accounts("4711"))),
             Kind::Extended => {
                 let parse = message(b'P', format!("\0{}\0\0\0", accounts("$1")).as_bytes());
                 player.ask(&[parse, run("")].concat())

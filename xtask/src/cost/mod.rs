@@ -126,10 +126,11 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
 }
 
 /// The habits among them: nothing set, set for a transaction, set and followed, reset, kept, locked, listened to, prepared.
-const PROVEN: [&str; 14] = [
+const PROVEN: [&str; 15] = [
     "simple",
     "extended",
     "prepared",
+    "simple, looked at",
     "login",
     "habits/discard_all",
     "habits/set_local_tenant",

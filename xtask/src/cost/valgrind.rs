@@ -29,10 +29,10 @@ impl Stage<'_> {
     pub(super) fn play(&self, kind: Kind, unseen: u64, counted: u64) -> Result<Figures, TrialError> {
         let trial = self.trial;
         let [port] = free_ports()?;
-        let (server, servers) = (self.tap.port(), kind.servers());
+        let (server, servers, looks_at) = (self.tap.port(), kind.servers(), kind.looks_at());
         let ini = format!(
             "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
-             default_pool_size = {servers}\n{INI}"
+             default_pool_size = {servers}\ntrack_statements = {looks_at}\n{INI}"
         );
         let path = trial.scratch.write(&trial.account, "cost.ini", &ini)?;
         trial.scratch.write(&trial.account, "users.txt", &format!("\"{USER}\" \"\"\n"))?;

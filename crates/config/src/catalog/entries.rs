@@ -270,8 +270,8 @@ catalog! {
     scram_iterations_max: Count [1..=2147483647] = Some("1000000"), Live, Built;
     /// Connections that have not logged in: silent ones, handshakes, logins under way, cancel requests. One more takes the place of the youngest of the address that has most, or is refused. 0 is twice max_client_conn, and at least 1000.
     max_unauthenticated_connections: Count = Some("0"), Live, Built;
-    /// One of so many requests is looked at to tell which statements take the time (`SHOW STATEMENTS`); 1 is each of them, 0 none.
-    track_statements: Count = Some("16"), Live, Built;
+    /// So many requests a second are looked at by each worker to tell which statements take the time (`SHOW STATEMENTS`), or all where there are fewer; 0 is none.
+    track_statements: Count = Some("50"), Live, Built;
     /// Where HTTP is listened for, if http_port is set: addresses, or `*` for all. From anywhere but this machine it takes a password of a console user, over TLS.
     http_listen_addr: Names = Some("127.0.0.1"), Restart, Built;
     /// The port for HTTP, which serves metrics, health, the console's tables and a page to look at; 0 is none.

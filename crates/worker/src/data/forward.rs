@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
             ready.meter.division.enter(self.now, Phase::FirstByte);
             let said = if begins_with_message { chunk.bytes() } else { &[] };
             server.said.note(said);
-            if let Some(weight) = self.sampler.begins() {
+            if let Some(weight) = self.sampler.begins(self.now) {
                 let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
                 server.look_at_statement(ready, said, weight, dialect, self.now);
             }

@@ -70,10 +70,6 @@ fn text<'r>(bytes: &'r [u8], ready: &'r Ready) -> Option<&'r [u8]> {
 fn described(text: &[u8], dialect: Dialect) -> Option<(u64, Description)> {
     let normalized = normalize(text, dialect)?;
     let labels = normalized.labels;
-    let description = Description {
-        text: normalized.text.into(),
-        application: labels.application.into(),
-        route: labels.route.into(),
-    };
+    let description = Description { text: normalized.text, application: labels.application, route: labels.route };
     Some((normalized.hash, description))
 }

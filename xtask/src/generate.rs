@@ -47,12 +47,15 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
 /// A path from the root, and what writes the page.
 type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 8] = [
     ("docs/reference/settings.md", settings),
     ("docs/reference/errors.md", errors),
     ("docs/reference/console.md", console),
     ("docs/reference/metrics.md", metrics),
     ("docs/operating/habits.md", habits),
+    ("docs/operating/prometheus/trunkline.rules.yml", |_| Ok(control::alert_rules())),
+    ("docs/operating/prometheus/trunkline.rules.test.yml", |_| Ok(control::alert_tests())),
+    ("docs/operating/grafana/trunkline.json", |_| Ok(control::board())),
 ];
 
 fn settings(_: &Path) -> Result<String, String> {
@@ -69,7 +72,8 @@ fn console(_: &Path) -> Result<String, String> {
 }
 
 fn metrics(_: &Path) -> Result<String, String> {
-    Ok(format!("{METRICS_HEAD}{}", control::metrics_reference()))
+    let (metrics, alerts) = (control::metrics_reference(), control::alerts_reference());
+    Ok(format!("{METRICS_HEAD}{metrics}{ALERTS_HEAD}{alerts}"))
 }
 
 fn habits(root: &Path) -> Result<String, String> {
@@ -84,6 +88,14 @@ const METRICS_HEAD: &str = "\
 What `/metrics` tells, where `http_port` is set: see [watching](../operating/watching.md). The text is OpenMetrics where the
 reader asks for that, otherwise the older text format of Prometheus. Names stay what they are between releases. Labels are
 names of databases, users, applications and words of ours; no value of a statement appears.
+
+";
+
+const ALERTS_HEAD: &str = "
+## Alerts
+
+The rules of [trunkline.rules.yml](../operating/prometheus/trunkline.rules.yml), each tested with series with which it fires and others with which it
+does not (`promtool test rules`). A critical one is for now, a warning for tomorrow.
 
 ";
 

@@ -146,6 +146,10 @@ fn has_exporter() -> bool {
     Path::new("/usr/lib/python3/dist-packages/prometheus_pgbouncer_exporter/__init__.py").is_file()
 }
 
+fn has_promtool() -> bool {
+    which("promtool", &[]).is_some()
+}
+
 fn has_chromium() -> bool {
     which("chromium", &[]).is_some()
 }
@@ -203,6 +207,12 @@ const NEEDS: [Need; 9] = [
         package: "prometheus-pgbouncer-exporter",
         purposes: &[Purpose::Test],
         is_there: has_exporter,
+    },
+    Need {
+        what: "promtool, which tries alerts",
+        package: "prometheus",
+        purposes: &[Purpose::Test],
+        is_there: has_promtool,
     },
     Need {
         what: "Chromium, which opens the page",

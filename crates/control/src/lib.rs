@@ -48,7 +48,7 @@ pub use event::{Event, Signal};
 pub use http::{HASHINGS_MAX as HTTP_HASHINGS_MAX, HttpAnswer, HttpQuestion};
 pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use links::{LinkNews, LinkOrder};
-pub use metrics::metrics_reference;
+pub use metrics::{alert_rules, alert_tests, alerts_reference, board, metrics_reference};
 pub use names::LOOKUPS_MAX;
 pub use present::Moment;
 pub use reload::Speaker;

@@ -10,7 +10,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-fn pooler(house: &House, database: &str, settings: &[&str]) -> (Pooler, SocketAddr) {
+pub(super) fn pooler(house: &House, database: &str, settings: &[&str]) -> (Pooler, SocketAddr) {
     let port = free_port();
     let http = format!("http_port = {port}");
     let settings: Vec<&str> = settings.iter().copied().chain([http.as_str()]).collect();
@@ -18,7 +18,7 @@ fn pooler(house: &House, database: &str, settings: &[&str]) -> (Pooler, SocketAd
 }
 
 /// The status and the body of an answer.
-fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
+pub(super) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
     say(address, &format!("GET {path} HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n{headers}\r\n"))
 }
 

@@ -1,5 +1,6 @@
 //! The console: what it tells, and what an admin orders there.
 
+pub(crate) mod alerts;
 mod browser;
 pub(crate) mod drivers;
 pub(crate) mod exporter;

@@ -5,6 +5,8 @@
 //! statements.
 //! Not here: counting (`worker`), who may read (`http`).
 
+mod alerts;
+mod board;
 mod catalog;
 mod encode;
 mod pgbouncer;
@@ -17,6 +19,8 @@ use worker::letters::{Detail, Parts};
 
 use crate::console::show::{NOTHING, View};
 
+pub use alerts::{alert_rules, alert_tests, alerts_reference};
+pub use board::board;
 pub(crate) use catalog::CATALOG;
 
 /// One metric: a family of samples with one name.
@@ -116,6 +120,19 @@ pub(crate) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn text(view: &View<'_>, is_open: bool) -> String {
     let families = CATALOG.iter().chain(pgbouncer::CATALOG).map(|metric| (metric, (metric.samples)(view)));
     encode::encode(families.filter(|(_, samples)| !samples.is_empty()).collect(), is_open)
+}
+
+/// The names under which metrics of ours are told.
+#[cfg(test)]
+fn names() -> impl Iterator<Item = String> {
+    CATALOG.iter().flat_map(|metric| {
+        let suffixes: &[&str] = match metric.kind {
+            Kind::Counter => &["_total"],
+            Kind::Gauge => &[""],
+            Kind::Histogram => &["_bucket", "_count", "_sum"],
+        };
+        suffixes.iter().map(|suffix| format!("{}{suffix}", metric.name))
+    })
 }
 
 #[cfg(test)]

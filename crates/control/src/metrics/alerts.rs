@@ -1,0 +1,391 @@
+//! Alerts for Prometheus, with a test for each: series with which it fires, and others with which it does not.
+//!
+//! Always true: an alert asks only for metrics of the catalog; what it says names what is wrong, and what to look at next.
+//! Not here: the metrics (`catalog`), the board (`board`).
+
+use std::fmt::Write as _;
+
+/// When somebody is to be told.
+pub(super) struct Alert {
+    name: &'static str,
+    pub(super) expr: &'static str,
+    /// For how long that has to be so.
+    lasts: &'static str,
+    severity: Severity,
+    /// One sentence; `{{ $labels.NAME }}` is the value of a label.
+    summary: &'static str,
+    /// What to look at, or to do.
+    action: &'static str,
+    /// The labels by which it is told apart.
+    labels: &'static [(&'static str, &'static str)],
+    /// Series with which it fires, in the notation of promtool, one value a minute.
+    fires: &'static [(&'static str, &'static str)],
+    /// The same with which it does not.
+    quiet: &'static [(&'static str, &'static str)],
+}
+
+/// Who is to be told, and when.
+#[derive(Clone, Copy)]
+enum Severity {
+    /// Somebody is woken.
+    Critical,
+    /// It is looked at on the next day.
+    Warning,
+}
+
+const POOL: &[(&str, &str)] = &[("database", "d"), ("user", "u")];
+const DATABASE: &[(&str, &str)] = &[("database", "d")];
+
+/// All of them.
+pub(super) const ALERTS: &[Alert] = &[
+    Alert {
+        name: "TrunklineDown",
+        expr: "up{job=\"trunkline\"} == 0",
+        lasts: "1m",
+        severity: Severity::Critical,
+        summary: "Trunkline at {{ $labels.instance }} does not answer Prometheus.",
+        action: "Is the process there, and http_port set? Its log says why it ended.",
+        labels: &[("instance", "i"), ("job", "trunkline")],
+        fires: &[("up{job=\"trunkline\",instance=\"i\"}", "0x20")],
+        quiet: &[("up{job=\"trunkline\",instance=\"i\"}", "1x20"), ("up{job=\"other\",instance=\"i\"}", "0x20")],
+    },
+    Alert {
+        name: "TrunklineClientsWait",
+        expr: "trunkline_wait_max_seconds > 1",
+        lasts: "1m",
+        severity: Severity::Critical,
+        summary: "Clients of {{ $labels.database }} / {{ $labels.user }} wait for a server for more than a second.",
+        action: "SHOW WAITS says in its first row why, and below it who has the servers.",
+        labels: POOL,
+        fires: &[("trunkline_wait_max_seconds{database=\"d\",user=\"u\"}", "2x20")],
+        quiet: &[("trunkline_wait_max_seconds{database=\"d\",user=\"u\"}", "0 2 0 0 2 0 0 0 2 0 0 0x10")],
+    },
+    Alert {
+        name: "TrunklinePoolTooSmall",
+        expr: "rate(trunkline_wait_reason_seconds_total{reason=\"none_free\"}[5m]) > 1",
+        lasts: "10m",
+        severity: Severity::Warning,
+        summary: "More than one client of {{ $labels.database }} / {{ $labels.user }} waits on average because every server is taken.",
+        action: "If the servers work (SHOW APPLICATIONS: first_byte), a larger pool_size may help; if their clients think, it does not.",
+        labels: &[("database", "d"), ("user", "u"), ("reason", "none_free")],
+        fires: &[("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"none_free\"}", "0+120x20")],
+        quiet: &[
+            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"none_free\"}", "0+30x20"),
+            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"paused\"}", "0+120x20"),
+        ],
+    },
+    Alert {
+        name: "TrunklineLimitReached",
+        expr: "rate(trunkline_wait_reason_seconds_total{reason=~\"database_limit|user_limit\"}[5m]) > 0.1",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Clients of {{ $labels.database }} / {{ $labels.user }} wait because of a limit over several pools ({{ $labels.reason }}).",
+        action: "max_db_connections or max_user_connections is below the sum of the pools: SHOW DATABASES and SHOW USERS tell both.",
+        labels: &[("database", "d"), ("user", "u"), ("reason", "database_limit")],
+        fires: &[(
+            "trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"database_limit\"}",
+            "0+30x20",
+        )],
+        quiet: &[("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"none_free\"}", "0+30x20")],
+    },
+    Alert {
+        name: "TrunklineHostUnreachable",
+        expr: "rate(trunkline_wait_reason_seconds_total{reason=\"unreachable\"}[2m]) > 0",
+        lasts: "1m",
+        severity: Severity::Critical,
+        summary: "Clients of {{ $labels.database }} / {{ $labels.user }} wait since logins at their host fail.",
+        action: "SHOW WAITS tells the last error; the log has a line for each failed login.",
+        labels: &[("database", "d"), ("user", "u"), ("reason", "unreachable")],
+        fires: &[("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"unreachable\"}", "0+60x20")],
+        quiet: &[
+            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"unreachable\"}", "60x20"),
+            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"dialing\"}", "0+60x20"),
+        ],
+    },
+    Alert {
+        name: "TrunklineClientsThink",
+        expr: "rate(trunkline_phase_seconds_total{phase=\"client_thinking\"}[5m]) > ignoring (phase) 0.5 * sum without (phase) (rate(trunkline_phase_seconds_total[5m])) and on (instance, database, user) trunkline_wait_max_seconds > 0.1",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Clients of {{ $labels.database }} / {{ $labels.user }} are idle in their transactions for most of the time, while others wait.",
+        action: "SHOW WAITS names them (idle in transaction); idle_transaction_timeout ends that.",
+        labels: POOL,
+        fires: &[
+            ("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"client_thinking\"}", "0+60x20"),
+            ("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"first_byte\"}", "0+10x20"),
+            ("trunkline_wait_max_seconds{database=\"d\",user=\"u\"}", "0.5x20"),
+        ],
+        quiet: &[
+            ("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"client_thinking\"}", "0+60x20"),
+            ("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"first_byte\"}", "0+10x20"),
+            ("trunkline_wait_max_seconds{database=\"d\",user=\"u\"}", "0x20"),
+        ],
+    },
+    Alert {
+        name: "TrunklineClientsDoNotRead",
+        expr: "rate(trunkline_phase_seconds_total{phase=\"client_blocked\"}[5m]) > 1",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Servers of {{ $labels.database }} / {{ $labels.user }} are held up by clients that do not read what they are sent.",
+        action: "SHOW WAITS names them (does not read its answer).",
+        labels: &[("database", "d"), ("user", "u"), ("phase", "client_blocked")],
+        fires: &[("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"client_blocked\"}", "0+120x20")],
+        quiet: &[("trunkline_phase_seconds_total{database=\"d\",user=\"u\",phase=\"streaming\"}", "0+120x20")],
+    },
+    Alert {
+        name: "TrunklineServersChurn",
+        expr: "sum by (instance, database) (rate(trunkline_servers_opened_total[5m])) > 0.05 * sum by (instance, database) (rate(trunkline_transactions_total[5m])) and sum by (instance, database) (rate(trunkline_servers_opened_total[5m])) > 0.2",
+        lasts: "10m",
+        severity: Severity::Warning,
+        summary: "A server of {{ $labels.database }} is opened for fewer than 20 transactions.",
+        action: "SHOW CHURN says why servers are closed: pools that take them from each other, short lifetimes, servers that cannot be made clean.",
+        labels: DATABASE,
+        fires: &[
+            ("trunkline_servers_opened_total{database=\"d\",user=\"u\",cause=\"client\"}", "0+60x30"),
+            ("trunkline_transactions_total{database=\"d\"}", "0+600x30"),
+        ],
+        quiet: &[
+            ("trunkline_servers_opened_total{database=\"d\",user=\"u\",cause=\"client\"}", "0+60x30"),
+            ("trunkline_transactions_total{database=\"d\"}", "0+60000x30"),
+        ],
+    },
+    Alert {
+        name: "TrunklineServersLost",
+        expr: "sum by (instance, database) (increase(trunkline_servers_closed_total{cause=\"lost\"}[5m])) > 5",
+        lasts: "0m",
+        severity: Severity::Critical,
+        summary: "PostgreSQL, or the network, has closed more than five servers of {{ $labels.database }} within five minutes.",
+        action: "PostgreSQL's log says why: a crash, a failover, out of memory, idle_in_transaction_session_timeout.",
+        labels: DATABASE,
+        fires: &[("trunkline_servers_closed_total{database=\"d\",user=\"u\",cause=\"lost\"}", "0+10x20")],
+        quiet: &[("trunkline_servers_closed_total{database=\"d\",user=\"u\",cause=\"idle\"}", "0+10x20")],
+    },
+    Alert {
+        name: "TrunklineServersPinned",
+        expr: "trunkline_pinned_servers > on (instance, database) 0.5 * trunkline_pool_size",
+        lasts: "10m",
+        severity: Severity::Warning,
+        summary: "More than half of the servers of {{ $labels.database }} are kept by clients for what they hold.",
+        action: "SHOW PINS tells who, for what, and since when.",
+        labels: DATABASE,
+        fires: &[
+            ("trunkline_pinned_servers{database=\"d\"}", "15x20"),
+            ("trunkline_pool_size{database=\"d\"}", "20x20"),
+        ],
+        quiet: &[
+            ("trunkline_pinned_servers{database=\"d\"}", "5x20"),
+            ("trunkline_pool_size{database=\"d\"}", "20x20"),
+        ],
+    },
+    Alert {
+        name: "TrunklineWorkerBusy",
+        expr: "rate(trunkline_worker_busy_seconds_total[5m]) > 0.9",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Worker {{ $labels.worker }} works for more than nine tenths of the time.",
+        action: "SHOW STATS tells which database it works for; more workers help where there are processors for them and several databases.",
+        labels: &[("worker", "0")],
+        fires: &[("trunkline_worker_busy_seconds_total{worker=\"0\"}", "0+58x20")],
+        quiet: &[("trunkline_worker_busy_seconds_total{worker=\"0\"}", "0+40x20")],
+    },
+    Alert {
+        name: "TrunklineSlowTurns",
+        expr: "increase(trunkline_slow_turns_total[5m]) > 30",
+        lasts: "0m",
+        severity: Severity::Warning,
+        summary: "A worker was busy for 5 ms or more at once because of {{ $labels.database }} more than 30 times within five minutes; everybody on it waits meanwhile.",
+        action: "The log names whose turn it was.",
+        labels: DATABASE,
+        fires: &[("trunkline_slow_turns_total{database=\"d\"}", "0+20x20")],
+        quiet: &[("trunkline_slow_turns_total{database=\"d\"}", "0+1x20")],
+    },
+    Alert {
+        name: "TrunklineConnectionsRefused",
+        expr: "rate(trunkline_unauthenticated_refused_total[5m]) > 1",
+        lasts: "2m",
+        severity: Severity::Warning,
+        summary: "Connections come faster than they log in, and are refused.",
+        action: "SHOW CLIENTS tells from where; max_unauthenticated_connections is the bound.",
+        labels: &[],
+        fires: &[("trunkline_unauthenticated_refused_total", "0+120x20")],
+        quiet: &[("trunkline_unauthenticated_refused_total", "0+6x20")],
+    },
+    Alert {
+        name: "TrunklineRateLimitRejects",
+        expr: "rate(trunkline_rate_limit_rejected_total[5m]) > 0",
+        lasts: "2m",
+        severity: Severity::Warning,
+        summary: "The rate limit {{ $labels.rule }} rejects logins or transactions.",
+        action: "SHOW RATE_LIMITS tells how many, and whom.",
+        labels: &[("rule", "r")],
+        fires: &[("trunkline_rate_limit_rejected_total{rule=\"r\"}", "0+6x20")],
+        quiet: &[("trunkline_rate_limit_rejected_total{rule=\"r\"}", "6x20")],
+    },
+    Alert {
+        name: "TrunklinePaused",
+        expr: "trunkline_paused == 1",
+        lasts: "10m",
+        severity: Severity::Warning,
+        summary: "Trunkline has been paused for ten minutes.",
+        action: "RESUME ends that; the log says who has paused it.",
+        labels: &[],
+        fires: &[("trunkline_paused", "1x20")],
+        quiet: &[("trunkline_paused", "1x5 0x15")],
+    },
+    Alert {
+        name: "TrunklineProtocolSurprise",
+        expr: "increase(trunkline_protocol_surprises_total[1h]) > 0",
+        lasts: "0m",
+        severity: Severity::Warning,
+        summary: "A server or a client broke the protocol in a way that nobody has an explanation for.",
+        action: "The log has a line for each; please report it.",
+        labels: &[],
+        fires: &[("trunkline_protocol_surprises_total", "0 0 1x18")],
+        quiet: &[("trunkline_protocol_surprises_total", "1x20")],
+    },
+    Alert {
+        name: "TrunklineLogLinesLost",
+        expr: "increase(trunkline_log_lines_lost_total[10m]) > 0",
+        lasts: "0m",
+        severity: Severity::Warning,
+        summary: "Lines of the log are lost.",
+        action: "Is the disk full, or does nobody read the pipe?",
+        labels: &[],
+        fires: &[("trunkline_log_lines_lost_total", "0+10x20")],
+        quiet: &[("trunkline_log_lines_lost_total", "10x20")],
+    },
+];
+
+/// When each is looked at in its test.
+const LOOKED_AT: &str = "18m";
+
+/// The file of rules.
+#[must_use]
+pub fn alert_rules() -> String {
+    let mut out = format!("{HEAD}groups:\n  - name: trunkline\n    rules:\n");
+    for alert in ALERTS {
+        let Alert { name, expr, lasts, severity, summary, action, .. } = alert;
+        let _ = write!(
+            out,
+            "      - alert: {name}\n        expr: {}\n        for: {lasts}\n        labels:\n          severity: {}\n        \
+             annotations:\n          summary: {}\n          action: {}\n",
+            quoted(expr),
+            severity.word(),
+            quoted(summary),
+            quoted(action)
+        );
+    }
+    out
+}
+
+/// The file of tests for `promtool test rules`.
+#[must_use]
+pub fn alert_tests() -> String {
+    let mut out = format!("{HEAD}rule_files:\n  - trunkline.rules.yml\nevaluation_interval: 1m\ntests:\n");
+    for alert in ALERTS {
+        for (series, is_firing) in [(alert.fires, true), (alert.quiet, false)] {
+            out.push_str("  - interval: 1m\n    input_series:\n");
+            for (name, values) in series {
+                let _ = write!(out, "      - series: {}\n        values: {}\n", quoted(name), quoted(values));
+            }
+            let _ = write!(
+                out,
+                "    alert_rule_test:\n      - eval_time: {LOOKED_AT}\n        alertname: {}\n",
+                alert.name
+            );
+            out.push_str(if is_firing { "        exp_alerts:\n" } else { "        exp_alerts: []\n" });
+            if is_firing {
+                let _ = write!(out, "          - exp_labels:\n              severity: {}\n", alert.severity.word());
+                for (label, value) in alert.labels {
+                    let _ = write!(out, "              {label}: {}\n", quoted(value));
+                }
+                let (summary, action) = (quoted(&alert.told()), quoted(alert.action));
+                let _ = write!(
+                    out,
+                    "            exp_annotations:\n              summary: {summary}\n              action: {action}\n"
+                );
+            }
+        }
+    }
+    out
+}
+
+/// All of them, in Markdown.
+#[must_use]
+pub fn alerts_reference() -> String {
+    let mut out =
+        "| alert | severity | when | for | what it means, and what to do |\n|---|---|---|---|---|\n".to_owned();
+    for Alert { name, expr, lasts, severity, summary, action, .. } in ALERTS {
+        let summary = summary.replace("{{ $labels.", "*").replace(" }}", "*");
+        let (severity, expr) = (severity.word(), expr.replace('|', "\\|"));
+        let _ = writeln!(out, "| `{name}` | {severity} | `{expr}` | {lasts} | {summary} {action} |");
+    }
+    out
+}
+
+impl Alert {
+    /// What it says of the series with which it fires.
+    fn told(&self) -> String {
+        let fill =
+            |text: String, (label, value): &(&str, &str)| text.replace(&format!("{{{{ $labels.{label} }}}}"), value);
+        self.labels.iter().fold(self.summary.to_owned(), fill)
+    }
+}
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// JSON's strings are YAML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+const HEAD: &str = "# Written by `cargo xtask gen` from the alerts in crates/control. Not edited by hand.\n";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::metrics::names;
+
+    #[test]
+    fn alerts_ask_for_metrics_that_there_are() {
+        let known: BTreeSet<String> = names().collect();
+        for alert in ALERTS {
+            let words = alert.expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let asked: Vec<&str> = words.filter(|word| word.starts_with("trunkline_")).collect();
+            assert!(asked.iter().all(|word| known.contains(*word)), "{}: {asked:?}", alert.name);
+            assert!(!asked.is_empty() || alert.name == "TrunklineDown", "{}", alert.name);
+            for (series, _) in alert.fires.iter().chain(alert.quiet) {
+                let name = series.split('{').next().unwrap_or_default();
+                assert!(known.contains(name) || name == "up", "{}: {series}", alert.name);
+            }
+            assert!(!alert.told().contains("{{"), "{}: a label is not filled in", alert.name);
+        }
+    }
+
+    #[test]
+    fn reasons_and_causes_in_alerts_are_those_that_are_told() {
+        let words = pool::WaitReason::ALL.iter().map(|why| why.word());
+        let closed = measure::Closed::ALL.into_iter().map(measure::Closed::word);
+        let opened = measure::Opened::ALL.into_iter().map(measure::Opened::word);
+        let phases = measure::PHASES.iter().map(|(_, name)| *name);
+        let known: BTreeSet<&str> = words.chain(closed).chain(opened).chain(phases).collect();
+        for alert in ALERTS {
+            for label in ["reason", "cause", "phase"] {
+                for part in alert.expr.split(&format!("{label}=")).skip(1) {
+                    let value =
+                        part.trim_start_matches('~').trim_start_matches('"').split('"').next().unwrap_or_default();
+                    assert!(value.split('|').all(|word| known.contains(word)), "{}: {value}", alert.name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A board for Grafana, made from the catalog.
+//!
+//! Always true: every metric of ours is on it; first what a person looks for, then each metric by itself.
+//! Not here: the metrics (`catalog`), when somebody is told (`alerts`).
+
+use serde_json::{Value, json};
+
+use super::{CATALOG, Kind, Metric};
+
+/// What a person looks for first.
+struct Panel {
+    title: &'static str,
+    /// What it means when it is high.
+    about: &'static str,
+    expr: &'static str,
+    /// Which series is which.
+    legend: &'static str,
+    unit: &'static str,
+    is_stacked: bool,
+}
+
+const PANELS: [Panel; 8] = [
+    Panel {
+        title: "Where the time of transactions goes",
+        about: "Transactions in each phase, on average. waiting: the pool; first_byte: PostgreSQL; client_thinking: idle in transaction.",
+        expr: "sum by (phase) (rate(trunkline_phase_seconds_total{SELECTED}[$__rate_interval]))",
+        legend: "{{phase}}",
+        unit: "none",
+        is_stacked: true,
+    },
+    Panel {
+        title: "What clients wait for",
+        about: "Clients that wait for a server, on average, by why.",
+        expr: "sum by (reason) (rate(trunkline_wait_reason_seconds_total{SELECTED}[$__rate_interval]))",
+        legend: "{{reason}}",
+        unit: "none",
+        is_stacked: true,
+    },
+    Panel {
+        title: "Wait for a server, 99 of 100 transactions",
+        about: "At most so long; the distribution has few bounds.",
+        expr: "histogram_quantile(0.99, sum by (le, database) (rate(trunkline_wait_duration_seconds_bucket{SELECTED}[$__rate_interval])))",
+        legend: "{{database}}",
+        unit: "s",
+        is_stacked: false,
+    },
+    Panel {
+        title: "Transactions, 99 of 100",
+        about: "From the client's first byte to the last of its answer.",
+        expr: "histogram_quantile(0.99, sum by (le, database) (rate(trunkline_transaction_duration_seconds_bucket{SELECTED}[$__rate_interval])))",
+        legend: "{{database}}",
+        unit: "s",
+        is_stacked: false,
+    },
+    Panel {
+        title: "Servers in use, and the size of their pools",
+        about: "In use at the size: clients wait.",
+        expr: "sum by (database) (trunkline_servers{SELECTED,state=\"active\"})",
+        legend: "{{database}}",
+        unit: "none",
+        is_stacked: false,
+    },
+    Panel {
+        title: "Applications by time",
+        about: "Servers that each application uses, or waits for, on average.",
+        expr: "topk(10, sum by (application_name) (rate(trunkline_application_seconds_total{SELECTED}[$__rate_interval])))",
+        legend: "{{application_name}}",
+        unit: "none",
+        is_stacked: true,
+    },
+    Panel {
+        title: "Servers closed, by why",
+        about: "Evicted, dirty and lost ones cost a login each.",
+        expr: "sum by (cause) (rate(trunkline_servers_closed_total{SELECTED}[$__rate_interval]))",
+        legend: "{{cause}}",
+        unit: "ops",
+        is_stacked: true,
+    },
+    Panel {
+        title: "Workers",
+        about: "The part of the time that each worker works; at 1 it is the bottleneck.",
+        expr: "rate(trunkline_worker_busy_seconds_total{instance=~\"$instance\"}[$__rate_interval])",
+        legend: "{{instance}} {{worker}}",
+        unit: "percentunit",
+        is_stacked: false,
+    },
+];
+
+/// The board as JSON, for Grafana's import.
+#[must_use]
+pub fn board() -> String {
+    let mut panels: Vec<Value> = Vec::new();
+    for (number, panel) in PANELS.iter().enumerate() {
+        panels.push(graph(
+            panel.title,
+            panel.about,
+            panel.expr,
+            panel.legend,
+            panel.unit,
+            panel.is_stacked,
+            place(number, 0),
+        ));
+    }
+    let below = (PANELS.len() as u64).div_ceil(COLUMNS) * HEIGHT;
+    let each: Vec<Value> =
+        CATALOG.iter().enumerate().map(|(number, metric)| single(metric, place(number, below + 1))).collect();
+    panels.push(json!({
+        "type": "row", "title": "Each metric", "collapsed": true, "panels": each,
+        "gridPos": { "h": 1, "w": 24, "x": 0, "y": below },
+    }));
+    for (panel, id) in panels.iter_mut().zip(1..) {
+        panel["id"] = json!(id);
+    }
+    let board = json!({
+        "title": "Trunkline", "uid": "trunkline", "tags": ["postgresql", "pooler"], "schemaVersion": 39, "editable": true,
+        "refresh": "30s", "time": { "from": "now-1h", "to": "now" },
+        "templating": { "list": [
+            { "name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus" },
+            variable("instance", "label_values(trunkline_build_info, instance)"),
+            variable("database", "label_values(trunkline_clients{instance=~\"$instance\"}, database)"),
+        ] },
+        "panels": panels,
+    });
+    let mut text = serde_json::to_string_pretty(&board).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn variable(name: &str, query: &str) -> Value {
+    json!({
+        "name": name, "type": "query", "query": query, "datasource": source(), "multi": true, "includeAll": true,
+        "current": { "text": "All", "value": "$__all" }, "refresh": 2, "sort": 1,
+    })
+}
+
+/// A metric by itself.
+fn single(metric: &Metric, place: Value) -> Value {
+    let selected = if metric.labels.contains(&"database") { "SELECTED" } else { "instance=~\"$instance\"" };
+    let by = metric.labels.iter().filter(|label| **label != "user").copied().collect::<Vec<_>>();
+    let legend = by.iter().map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ");
+    let (by, name) = (by.join(", "), metric.name);
+    let (expr, unit) = match metric.kind {
+        Kind::Counter if name.ends_with("_seconds") => {
+            (format!("sum by ({by}) (rate({name}_total{{{selected}}}[$__rate_interval]))"), "none")
+        }
+        Kind::Counter => (format!("sum by ({by}) (rate({name}_total{{{selected}}}[$__rate_interval]))"), "ops"),
+        Kind::Gauge if name.ends_with("_seconds") => (format!("max by ({by}) ({name}{{{selected}}})"), "s"),
+        Kind::Gauge => (format!("sum by ({by}) ({name}{{{selected}}})"), "none"),
+        Kind::Histogram => (
+            format!(
+                "histogram_quantile(0.95, sum by (le, {by}) (rate({name}_bucket{{{selected}}}[$__rate_interval])))"
+            ),
+            "s",
+        ),
+    };
+    graph(name, metric.help, &expr, &legend, unit, false, place)
+}
+
+fn graph(title: &str, about: &str, expr: &str, legend: &str, unit: &str, is_stacked: bool, place: Value) -> Value {
+    let expr = expr.replace("SELECTED", "instance=~\"$instance\",database=~\"$database\"");
+    let legend = if legend.is_empty() { "{{instance}}" } else { legend };
+    json!({
+        "type": "timeseries", "title": title, "description": about, "datasource": source(), "gridPos": place,
+        "targets": [{ "refId": "A", "expr": expr, "legendFormat": legend, "datasource": source() }],
+        "fieldConfig": { "defaults": { "unit": unit, "min": 0, "custom": {
+            "fillOpacity": if is_stacked { 40 } else { 5 },
+            "stacking": { "mode": if is_stacked { "normal" } else { "none" } },
+        } }, "overrides": [] },
+    })
+}
+
+fn source() -> Value {
+    json!({ "type": "prometheus", "uid": "${datasource}" })
+}
+
+/// Where a panel stands.
+fn place(number: usize, below: u64) -> Value {
+    let (row, column) = (number as u64 / COLUMNS, number as u64 % COLUMNS);
+    json!({ "h": HEIGHT, "w": WIDTH, "x": column * WIDTH, "y": below + row * HEIGHT })
+}
+
+const COLUMNS: u64 = 2;
+const WIDTH: u64 = 12;
+const HEIGHT: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::metrics::names;
+
+    #[test]
+    fn the_board_asks_for_metrics_that_there_are_and_for_all_of_them() {
+        let (known, text) = (names().collect::<BTreeSet<String>>(), board());
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: BTreeSet<&str> = words.filter(|word| word.starts_with("trunkline_")).collect();
+        let titles: BTreeSet<&str> = CATALOG.iter().map(|metric| metric.name).collect();
+        for word in &asked {
+            assert!(known.contains(*word) || titles.contains(word), "{word}");
+        }
+        for metric in CATALOG {
+            assert!(asked.contains(metric.name), "{}", metric.name);
+        }
+        assert!(!text.contains("SELECTED") && !text.contains("{,"), "a variable is not filled in");
+    }
+}

@@ -1,0 +1,200 @@
+//! What is known of a console: its last answer to each command, and the one before.
+//!
+//! Always true: an answer that did not come leaves the last one in place; a command that the console refuses is known by
+//! its words until the next login.
+//! Not here: which of it is on the screen (`screen`).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::console::Answer;
+use crate::rates::{Look, Looks, shown};
+use crate::sentence::{Sentence, of_pools, of_waits, without_sentence};
+use crate::table::{Order, Table};
+use crate::view::{POOLS, VIEWS, View, WAITS};
+
+/// What is known of a console.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    known: HashMap<&'static str, Known>,
+}
+
+#[derive(Debug)]
+enum Known {
+    Looks { now: Look, before: Option<Look> },
+    Refused(String),
+}
+
+impl Board {
+    /// Takes an answer that came at `at`.
+    pub(crate) fn take(&mut self, at: Duration, command: &'static str, answer: Answer) {
+        let known = match (answer, self.known.remove(command)) {
+            (Err(why), _) => Known::Refused(why),
+            (Ok(table), Some(Known::Looks { now, .. })) => Known::Looks { now: Look { at, table }, before: Some(now) },
+            (Ok(table), _) => Known::Looks { now: Look { at, table }, before: None },
+        };
+        self.known.insert(command, known);
+    }
+
+    /// The commands to ask next while this view is looked at. Each is asked once, so that it is known which there are.
+    pub(crate) fn wanted(&self, view: &View) -> Vec<&'static str> {
+        let new = VIEWS.iter().flat_map(View::commands).filter(|command| !self.known.contains_key(command));
+        let sentence = if self.why_not(WAITS).is_none() { WAITS } else { POOLS };
+        let mut wanted: Vec<&'static str> = Vec::new();
+        for command in view.commands().chain([sentence]).chain(new) {
+            if self.why_not(command).is_none() && !wanted.contains(&command) {
+                wanted.push(command);
+            }
+        }
+        wanted
+    }
+
+    /// Why a command is not answered, if it is not.
+    pub(crate) fn why_not(&self, command: &str) -> Option<&str> {
+        match self.known.get(command) {
+            Some(Known::Refused(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// What is wrong, if anything is.
+    pub(crate) fn sentence(&self) -> Option<Sentence> {
+        let of_waits = self.looks(WAITS).and_then(|looks| of_waits(&looks.now.table));
+        of_waits.or_else(|| of_pools(&self.looks(POOLS)?.now.table))
+    }
+
+    /// When the rows of a view came.
+    pub(crate) fn moment(&self, view: &View) -> Option<Duration> {
+        self.looks(view.command).map(|looks| looks.now.at)
+    }
+
+    /// The rows of a view.
+    ///
+    /// # Errors
+    /// There are none, and why.
+    pub(crate) fn rows(&self, view: &View) -> Result<Table, String> {
+        if let Some(why) = self.why_not(view.command) {
+            return Err(format!("{}: {why}", view.command));
+        }
+        let looks = self.looks(view.command).ok_or_else(|| "no answer yet".to_owned())?;
+        let table = shown(view, looks, view.beside.and_then(|beside| self.looks(beside)));
+        Ok(if view.command == WAITS { without_sentence(&table) } else { table })
+    }
+
+    fn looks(&self, command: &str) -> Option<Looks<'_>> {
+        match self.known.get(command)? {
+            Known::Looks { now, before } => Some(Looks { now, before: before.as_ref() }),
+            Known::Refused(_) => None,
+        }
+    }
+
+    /// Forgets which commands the console refuses: another one may answer now.
+    pub(crate) fn forget_refusals(&mut self) {
+        self.known.retain(|_, known| matches!(known, Known::Looks { .. }));
+    }
+}
+
+/// Which rows are shown, and in which order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Choice {
+    /// A column and an order; `None` is the console's own.
+    pub(crate) sort: Option<(String, Order)>,
+    /// What rows must contain.
+    pub(crate) filter: String,
+}
+
+impl Choice {
+    /// What is chosen at first in a view.
+    pub(crate) fn of(view: &View) -> Self {
+        Self { sort: view.sort.map(|(column, order)| (column.to_owned(), order)), filter: String::new() }
+    }
+
+    /// Filters and sorts.
+    pub(crate) fn apply(&self, table: &mut Table) {
+        table.filter(&self.filter);
+        if let Some((column, order)) = &self.sort {
+            if let Some(place) = table.place(column) {
+                table.sort(place, *order);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn table(columns: &[&str], rows: &[&[&str]]) -> Table {
+        let mut table = Table::new(columns.iter().copied());
+        rows.iter().for_each(|row| table.push(row.iter().map(|value| Some(*value))));
+        table
+    }
+
+    fn view(name: &str) -> &'static View {
+        VIEWS.iter().find(|view| view.name == name).expect("a view")
+    }
+
+    fn pgbouncer() -> Board {
+        let mut board = Board::default();
+        for command in board.wanted(view("pools")) {
+            let answer = match command {
+                "SHOW WAITS" | "SHOW APPLICATIONS" | "SHOW STATEMENTS" | "SHOW CHURN" => {
+                    Err(format!("ERROR: invalid command '{command}', use SHOW HELP;"))
+                }
+                POOLS => Ok(table(&["database", "user", "cl_waiting", "maxwait"], &[&["a", "u", "2", "1"]])),
+                _ => Ok(table(&["database", "total_xact_count"], &[&["a", "7"]])),
+            };
+            board.take(SECOND, command, answer);
+        }
+        board
+    }
+
+    #[test]
+    fn every_command_is_asked_once_and_then_only_what_is_looked_at() {
+        let board = Board::default();
+        assert_eq!(board.wanted(view("pools"))[..3], [POOLS, "SHOW STATS", WAITS]);
+        assert!(board.wanted(view("pools")).contains(&"SHOW STATEMENTS"));
+        let board = pgbouncer();
+        assert_eq!(board.wanted(view("clients")), ["SHOW CLIENTS", POOLS]);
+        assert_eq!(board.wanted(view("waits")), [POOLS]);
+    }
+
+    #[test]
+    fn what_pgbouncer_has_not_is_told_in_its_words_and_the_rest_is_shown() {
+        let board = pgbouncer();
+        let why = board.rows(view("waits")).expect_err("no waits");
+        assert_eq!(why, "SHOW WAITS: ERROR: invalid command 'SHOW WAITS', use SHOW HELP;");
+        assert_eq!(board.rows(view("pools")).expect("pools").rows().len(), 1);
+        assert!(board.sentence().expect("a sentence").text.starts_with("2 clients wait"));
+    }
+
+    #[test]
+    fn a_new_login_asks_again_what_was_refused_and_keeps_what_was_seen() {
+        let mut board = pgbouncer();
+        board.forget_refusals();
+        assert!(board.wanted(view("clients")).contains(&"SHOW CHURN"));
+        assert!(board.rows(view("pools")).is_ok());
+        board.take(SECOND, WAITS, Ok(table(&["what", "doing"], &[&["summary", "All is well."], &["waiter", "x"]])));
+        assert_eq!(board.sentence().expect("a sentence").text, "All is well.");
+        assert_eq!(board.rows(view("waits")).expect("waits").rows().len(), 1);
+    }
+
+    #[test]
+    fn rates_are_between_the_last_two_looks() {
+        let mut board = pgbouncer();
+        let stats = table(&["database", "total_xact_count"], &[&["a", "27"]]);
+        board.take(3 * SECOND, "SHOW STATS", Ok(stats));
+        let shown = board.rows(view("pools")).expect("pools");
+        assert_eq!(shown.value(&shown.rows()[0], "xact/s"), Some("10.0"));
+        assert_eq!(board.moment(view("stats")), Some(3 * SECOND));
+    }
+
+    #[test]
+    fn a_choice_whose_column_is_not_there_leaves_the_order() {
+        let mut rows = table(&["a"], &[&["2"], &["1"]]);
+        Choice { sort: Some(("b".to_owned(), Order::Rising)), filter: String::new() }.apply(&mut rows);
+        assert_eq!(rows.rows()[0][0].as_deref(), Some("2"));
+    }
+}

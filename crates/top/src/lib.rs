@@ -1,0 +1,94 @@
+//! `trunkline top`: a console of Trunkline or PgBouncer, in a terminal.
+//!
+//! Always true: it is a client of the console as any other and only ever says `SHOW`; nothing of the pooler's own is
+//! imported but how to speak TLS.
+//! Not here: reading the command line's first word and configuration files (crate `trunkline`).
+
+mod board;
+mod console;
+mod options;
+mod picture;
+mod rates;
+mod secure;
+mod sentence;
+mod table;
+mod target;
+mod view;
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use nix::unistd::{User, geteuid};
+use tokio::runtime::{Builder, Runtime};
+
+pub use options::{TopOptions, USAGE};
+pub use target::Listening;
+
+use board::{Board, Choice};
+use console::Console;
+use table::{Order, clean};
+use target::{Machine, Place};
+use view::{VIEWS, View};
+
+/// Does what the options say. `listening` is what the configuration file says that they name, if they name one.
+///
+/// # Errors
+/// One line for the person at the terminal.
+pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<(), String> {
+    let place = place(options, listening)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    once(options, &place, &runtime)
+}
+
+fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, String> {
+    let machine = Machine {
+        variable: &|name| std::env::var(name).ok(),
+        passwords: &passwords,
+        user: User::from_uid(geteuid()).ok().flatten().map(|user| user.name),
+    };
+    target::place(options, listening, &machine)
+}
+
+/// The lines of a file with passwords; as with libpq, one that others may read is not used.
+fn passwords(path: &str) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        eprintln!("trunkline top: {} is not used: others may read it; chmod 0600", clean(path));
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+/// Asks once, and prints what came.
+fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), String> {
+    let view = &VIEWS[options.view];
+    let mut board = Board::default();
+    let mut console = runtime.block_on(Console::reach(place))?;
+    runtime.block_on(async {
+        for command in view.commands().chain([view::WAITS, view::POOLS]) {
+            board.take(Duration::ZERO, command, console.ask(command).await?);
+        }
+        Ok::<(), String>(())
+    })?;
+    let mut table = board.rows(view)?;
+    choice(options, view).apply(&mut table);
+    let title = format!("{}  user {}  {}", console.door, place.user(), console.version);
+    let picture = picture::picture(&title, board.sentence().as_ref(), view.name, &table);
+    // Whoever reads the picture may have seen enough (`| head`).
+    let _ = std::io::stdout().write_all(picture.as_bytes());
+    Ok(())
+}
+
+/// Which rows the options want.
+fn choice(options: &TopOptions, view: &View) -> Choice {
+    let mut choice = Choice::of(view);
+    if let Some(column) = &options.sort {
+        choice.sort = Some((column.clone(), Order::Falling));
+    }
+    if options.is_reversed {
+        choice.sort = choice.sort.map(|(column, order)| (column, order.reverse()));
+    }
+    choice.filter.clone_from(&options.filter);
+    choice
+}

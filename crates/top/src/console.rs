@@ -27,10 +27,9 @@ pub(crate) struct Console {
     client: Client,
     connection: Pin<Box<Connection<Counted, Secured>>>,
     received: Arc<AtomicUsize>,
-    /// How the way to it is called.
-    pub(crate) door: String,
+    door: String,
     /// What it says it is.
-    pub(crate) version: String,
+    version: String,
 }
 
 /// What became of a question.
@@ -85,6 +84,11 @@ impl Console {
             .unwrap_or(&String::new())
             .clone_into(&mut console.version);
         Ok(console)
+    }
+
+    /// Where it is, who asks, and what it is.
+    pub(crate) fn title(&self, place: &Place) -> String {
+        format!("{}  user {}  {}", self.door, place.user(), self.version)
     }
 
     /// The answer to a command: a table, or the console's words why there is none.

@@ -6,18 +6,22 @@
 
 mod board;
 mod console;
+mod draw;
 mod options;
 mod picture;
 mod rates;
+mod screen;
 mod secure;
 mod sentence;
 mod table;
 mod target;
+mod terminal;
 mod view;
+mod watch;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{User, geteuid};
 use tokio::runtime::{Builder, Runtime};
@@ -27,18 +31,34 @@ pub use target::Listening;
 
 use board::{Board, Choice};
 use console::Console;
+use screen::Screen;
 use table::{Order, clean};
 use target::{Machine, Place};
+use terminal::Hands;
 use view::{VIEWS, View};
+use watch::Watch;
 
-/// Does what the options say. `listening` is what the configuration file says that they name, if they name one.
+/// Does what the options say. `listening` is what the configuration file says that they name, if they name one. The signal
+/// that ended it comes back, if one did.
 ///
 /// # Errors
 /// One line for the person at the terminal.
-pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<(), String> {
+pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option<i32>, String> {
     let place = place(options, listening)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-    once(options, &place, &runtime)
+    if options.is_once {
+        return once(options, &place, &runtime).map(|()| None);
+    }
+    terminal::check()?;
+    let console = runtime.block_on(Console::reach(&place))?;
+    let title = console.title(&place);
+    let mut screen = Screen::new(options, title, &choice(options, &VIEWS[options.view]));
+    let (sender, events) = std::sync::mpsc::channel();
+    let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
+    let start = Instant::now();
+    let watch = Watch { place, console, start, wishes: wished, events: sender.clone() };
+    std::thread::spawn(move || watch.run(&runtime));
+    terminal::show(&mut screen, &Hands { start, events, sender, wishes })
 }
 
 fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, String> {
@@ -73,8 +93,7 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
     })?;
     let mut table = board.rows(view)?;
     choice(options, view).apply(&mut table);
-    let title = format!("{}  user {}  {}", console.door, place.user(), console.version);
-    let picture = picture::picture(&title, board.sentence().as_ref(), view.name, &table);
+    let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
     // Whoever reads the picture may have seen enough (`| head`).
     let _ = std::io::stdout().write_all(picture.as_bytes());
     Ok(())

@@ -12,6 +12,8 @@ use crate::table::Order;
 pub(crate) struct View {
     /// What it is called.
     pub(crate) name: &'static str,
+    /// The same where there is little room.
+    pub(crate) short: &'static str,
     /// What it shows, for the help.
     pub(crate) about: &'static str,
     /// The command whose rows it shows.
@@ -47,6 +49,7 @@ const STATS: &str = "SHOW STATS";
 pub(crate) const VIEWS: &[View] = &[
     View {
         name: "pools",
+        short: "pools",
         about: "the pools, and what their databases do per second",
         command: POOLS,
         beside: Some(STATS),
@@ -57,12 +60,12 @@ pub(crate) const VIEWS: &[View] = &[
             "sv_active",
             "sv_idle",
             "maxwait",
-            "waits_for",
             "xact/s",
             "query/s",
             "xact_ms",
             "query_ms",
             "wait_ms",
+            "waits_for",
             "wait_p99",
             "peak_in_use",
             "sv_login",
@@ -77,6 +80,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "waits",
+        short: "waits",
         about: "who waits for a server and why, and who has one",
         command: WAITS,
         beside: None,
@@ -105,6 +109,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "applications",
+        short: "apps",
         about: "where the time of transactions goes, by application",
         command: "SHOW APPLICATIONS",
         beside: None,
@@ -129,6 +134,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "statements",
+        short: "stmts",
         about: "which statements take the time",
         command: "SHOW STATEMENTS",
         beside: None,
@@ -142,6 +148,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "clients",
+        short: "clients",
         about: "the clients",
         command: "SHOW CLIENTS",
         beside: None,
@@ -167,6 +174,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "servers",
+        short: "servers",
         about: "the connections to servers",
         command: "SHOW SERVERS",
         beside: None,
@@ -190,6 +198,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "churn",
+        short: "churn",
         about: "why servers are opened and closed",
         command: "SHOW CHURN",
         beside: None,
@@ -200,6 +209,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "databases",
+        short: "dbs",
         about: "the databases and their limits",
         command: "SHOW DATABASES",
         beside: None,
@@ -223,6 +233,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
     View {
         name: "stats",
+        short: "stats",
         about: "what each database does per second, and has done since the start",
         command: STATS,
         beside: None,

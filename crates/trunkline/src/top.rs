@@ -17,7 +17,9 @@ pub(crate) fn top(options: &TopOptions) -> ExitCode {
     }
     let listening = options.config_file().map(listening).transpose();
     match listening.and_then(|listening| top::run(options, listening.as_ref())) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::SUCCESS,
+        // As a shell says it of a program that a signal has ended.
+        Ok(Some(signal)) => ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
         Err(text) => {
             eprintln!("trunkline top: {text}");
             ExitCode::FAILURE

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::commands::Commands;
 use crate::console::Answer;
 use crate::rates::{Look, Looks, shown};
 use crate::sentence::{Sentence, of_pools, of_waits, without_sentence};
@@ -16,6 +17,7 @@ use crate::view::{POOLS, VIEWS, View, WAITS};
 /// What is known of a console.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
+    commands: Commands,
     known: HashMap<&'static str, Known>,
 }
 
@@ -36,17 +38,39 @@ impl Board {
         self.known.insert(command, known);
     }
 
-    /// The commands to ask next while this view is looked at. Each is asked once, so that it is known which there are.
+    /// A console that has these commands has let us in. What was refused before may be answered now.
+    pub(crate) fn reached(&mut self, commands: Commands) {
+        self.commands = commands;
+        self.known.retain(|_, known| matches!(known, Known::Looks { .. }));
+    }
+
+    /// The commands to ask next while this view is looked at. At first that is every command that there is, so that each
+    /// view has something to show from then on.
     pub(crate) fn wanted(&self, view: &View) -> Vec<&'static str> {
-        let new = VIEWS.iter().flat_map(View::commands).filter(|command| !self.known.contains_key(command));
-        let sentence = if self.why_not(WAITS).is_none() { WAITS } else { POOLS };
-        let mut wanted: Vec<&'static str> = Vec::new();
-        for command in view.commands().chain([sentence]).chain(new) {
-            if self.why_not(command).is_none() && !wanted.contains(&command) {
+        let new = VIEWS.iter().flat_map(View::commands);
+        let new = new.filter(|command| !self.known.contains_key(command) && self.commands.has(command));
+        let mut wanted = self.needed(view);
+        for command in new {
+            if !wanted.contains(&command) {
                 wanted.push(command);
             }
         }
         wanted
+    }
+
+    /// The commands that a view and the sentence are made of.
+    pub(crate) fn needed(&self, view: &View) -> Vec<&'static str> {
+        let sentence = if self.is_missing(WAITS) { POOLS } else { WAITS };
+        let mut needed: Vec<&'static str> = view.commands().filter(|command| self.why_not(command).is_none()).collect();
+        if !needed.contains(&sentence) && self.why_not(sentence).is_none() {
+            needed.push(sentence);
+        }
+        needed
+    }
+
+    /// Whether the console does not have a command, or does not answer it.
+    pub(crate) fn is_missing(&self, command: &str) -> bool {
+        !self.commands.has(command) || self.why_not(command).is_some()
     }
 
     /// Why a command is not answered, if it is not.
@@ -86,11 +110,6 @@ impl Board {
             Known::Looks { now, before } => Some(Looks { now, before: before.as_ref() }),
             Known::Refused(_) => None,
         }
-    }
-
-    /// Forgets which commands the console refuses: another one may answer now.
-    pub(crate) fn forget_refusals(&mut self) {
-        self.known.retain(|_, known| matches!(known, Known::Looks { .. }));
     }
 }
 
@@ -162,6 +181,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_help_does_not_name_is_asked_only_when_its_view_is_looked_at() {
+        let mut board = Board::default();
+        board.reached(Commands::read("SHOW POOLS|STATS|CLIENTS"));
+        assert_eq!(board.wanted(view("pools")), [POOLS, "SHOW STATS", "SHOW CLIENTS"]);
+        assert_eq!(board.needed(view("statements")), ["SHOW STATEMENTS", POOLS]);
+        assert!(board.is_missing("SHOW CHURN") && !board.is_missing(POOLS));
+    }
+
+    #[test]
     fn what_pgbouncer_has_not_is_told_in_its_words_and_the_rest_is_shown() {
         let board = pgbouncer();
         let why = board.rows(view("waits")).expect_err("no waits");
@@ -173,7 +201,7 @@ mod tests {
     #[test]
     fn a_new_login_asks_again_what_was_refused_and_keeps_what_was_seen() {
         let mut board = pgbouncer();
-        board.forget_refusals();
+        board.reached(Commands::default());
         assert!(board.wanted(view("clients")).contains(&"SHOW CHURN"));
         assert!(board.rows(view("pools")).is_ok());
         board.take(SECOND, WAITS, Ok(table(&["what", "doing"], &[&["summary", "All is well."], &["waiter", "x"]])));

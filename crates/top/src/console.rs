@@ -4,20 +4,22 @@
 //! counted, and beyond [`ANSWER_BYTES_MAX`] the connection is closed. Every wait has an end.
 //! Not here: when it is asked (`watch`), how the way to it is encrypted (`secure`).
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Connection, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
 use tokio_stream::StreamExt as _;
 
+use crate::commands::Commands;
 use crate::secure::{Secure, Secured};
 use crate::table::{Table, clean};
 use crate::target::{Door, Place};
@@ -25,8 +27,11 @@ use crate::target::{Door, Place};
 /// A connection to a console.
 pub(crate) struct Console {
     client: Client,
-    connection: Pin<Box<Connection<Counted, Secured>>>,
+    connection: Box<Connected>,
     received: Arc<AtomicUsize>,
+    notices: Vec<String>,
+    /// What it can be asked.
+    pub(crate) commands: Commands,
     door: String,
     /// What it says it is.
     version: String,
@@ -72,8 +77,10 @@ impl Console {
         let login = config.connect_raw(stream, Secure::optional(secure));
         let login = timeout(limit, login).await.map_err(late)?;
         let (client, connection) = login.map_err(|error| Refused::Login(login_words(&error)))?;
-        let connection = Box::pin(connection);
-        let mut console = Self { client, connection, received, door: door.name(), version: String::new() };
+        let connection = Box::new(connection);
+        let (door, version) = (door.name(), String::new());
+        let mut console =
+            Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), door, version };
         let version = console.ask("SHOW VERSION").await.map_err(Refused::Login)?;
         // Whoever is no console at all would be asked for tables that it has not.
         let version = version.map_err(|why| Refused::Login(format!("this is no console: {why}")))?;
@@ -83,6 +90,9 @@ impl Console {
             .and_then(|row| row.first()?.as_ref())
             .unwrap_or(&String::new())
             .clone_into(&mut console.version);
+        // PgBouncer lets nobody look for a command without an error in its log; the help comes in a notice.
+        let _ = console.ask("SHOW HELP").await.map_err(Refused::Login)?;
+        console.commands = Commands::read(&console.notices.join("\n"));
         Ok(console)
     }
 
@@ -97,12 +107,13 @@ impl Console {
     /// The connection is lost, and why.
     pub(crate) async fn ask(&mut self, command: &str) -> Result<Answer, String> {
         self.received.store(0, Ordering::Relaxed);
-        let Self { client, connection, .. } = self;
+        self.notices.clear();
+        let Self { client, connection, notices, .. } = self;
         let asked = timeout(ANSWER_TIME_MAX, async {
             tokio::select! {
                 biased;
                 answer = answer(client, command) => answer.map_err(Some),
-                ended = connection.as_mut() => Err(ended.err()),
+                why = ended(connection, notices) => Err(why),
             }
         });
         match asked.await {
@@ -117,10 +128,29 @@ impl Console {
 
     /// Why the connection has ended, where it knows.
     async fn reason(&mut self) -> Option<String> {
-        let ended = timeout(Duration::from_secs(1), self.connection.as_mut()).await.ok()?;
-        ended.err().map(|error| words(&error))
+        let ended = timeout(Duration::from_secs(1), ended(&mut self.connection, &mut self.notices));
+        ended.await.ok()?.map(|error| words(&error))
     }
 }
+
+/// Carries bytes until the connection ends, and why it does; keeps the details of notices.
+async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<tokio_postgres::Error> {
+    poll_fn(|cx| {
+        loop {
+            match ready!(connection.poll_message(cx)) {
+                Some(Ok(AsyncMessage::Notice(notice))) if notices.len() < NOTICES_MAX => {
+                    notices.extend(notice.detail().map(str::to_owned));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Some(error)),
+                None => return Poll::Ready(None),
+            }
+        }
+    })
+    .await
+}
+
+type Connected = Connection<Counted, Secured>;
 
 enum Refused {
     /// Another door may do.
@@ -231,6 +261,9 @@ impl AsyncWrite for Counted {
 
 /// How long an answer may take before the connection counts as broken.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How many notices of one answer are read.
+const NOTICES_MAX: usize = 8;
 
 /// How many bytes an answer may have: some hundred thousand clients.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

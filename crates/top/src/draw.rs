@@ -163,10 +163,10 @@ impl Page<'_> {
         let first = (0..screen.place()).find(|first| until_chosen(first) <= room + TAB_GAP).unwrap_or(screen.place());
         let mut x = 0;
         for (place, view) in VIEWS.iter().enumerate().skip(first) {
-            let style = match (place == screen.place(), screen.board.why_not(view.command)) {
+            let style = match (place == screen.place(), screen.board.is_missing(view.command)) {
                 (true, _) => self.palette.chosen,
-                (false, Some(_)) => self.palette.grey,
-                (false, None) => Style::new(),
+                (false, true) => self.palette.grey,
+                (false, false) => Style::new(),
             };
             self.put(self.line, x, &format!("{} {}", place + 1, name(view, is_short)), usize::MAX, style);
             x += width(view, is_short);
@@ -326,8 +326,8 @@ fn wrap(text: &str, width: usize, lines_max: usize) -> Vec<String> {
     if lines.len() > lines_max {
         lines.truncate(lines_max);
         if let Some(last) = lines.last_mut() {
-            // Wider than there is room, so that it is seen to be cut.
-            last.push_str(&" ".repeat(width));
+            last.truncate(last.trim_end().len());
+            while width_of(last) >= width && last.pop().is_some() {}
             last.push_str(CUT);
         }
     }
@@ -357,3 +357,163 @@ const TAB_GAP: usize = 2;
 
 /// How wide a column may be that is not the last.
 const WIDTH_MAX: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
+
+    use super::*;
+    use crate::screen::Next;
+    use crate::screen::tests::{answer, press, seen, table};
+
+    const NOW: Duration = Duration::from_secs(2);
+
+    fn drawn(screen: &mut Screen, width: u16, height: u16) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal of memory");
+        terminal.draw(|frame| draw(frame, screen, NOW, &Palette::coloured())).expect("memory takes everything");
+        terminal.backend().buffer().clone()
+    }
+
+    fn lines(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
+        let buffer = drawn(screen, width, height);
+        let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(line).collect()
+    }
+
+    #[test]
+    fn a_screen_has_title_sentence_views_rows_and_status() {
+        assert_eq!(
+            lines(&mut seen(), 80, 9),
+            [
+                "console  every 2 s",
+                "Pool_b_is_too_small.",
+                "1 pools  2 waits  3 apps  4 stmts  5 clients  6 servers  7 churn  8 dbs  9 stats",
+                "database user cl_waitingv sv_active",
+                "b        u             10         2",
+                "c        u              9         3",
+                "a        u              0         1",
+                "",
+                "row 1 of 3  ? help  q quit",
+            ]
+        );
+        assert!(lines(&mut seen(), 120, 9)[2].contains("3 applications  4 statements"));
+    }
+
+    #[test]
+    fn who_waits_is_seen_and_what_there_is_not_is_grey() {
+        let buffer = drawn(&mut seen(), 80, 9);
+        assert_eq!((buffer[(0, 5)].fg, buffer[(0, 6)].fg), (Color::Yellow, Color::Reset));
+        assert!(buffer[(0, 4)].modifier.contains(Modifier::REVERSED), "the chosen row");
+        // "4 stmts"
+        assert_eq!((buffer[(26, 2)].symbol(), buffer[(26, 2)].fg), ("4", Color::DarkGray));
+        assert!(buffer[(0, 2)].modifier.contains(Modifier::REVERSED), "the chosen view");
+        assert_eq!(buffer[(0, 1)].fg, Color::Red);
+    }
+
+    #[test]
+    fn without_colours_there_is_none() {
+        let mut terminal = Terminal::new(TestBackend::new(80, 9)).expect("a terminal of memory");
+        let mut screen = seen();
+        terminal.draw(|frame| draw(frame, &mut screen, NOW, &Palette::plain())).expect("memory takes everything");
+        let buffer = terminal.backend().buffer();
+        assert!(buffer.content().iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
+    }
+
+    #[test]
+    fn every_size_is_drawn_in_every_mode() {
+        let modes = [
+            vec![],
+            vec![KeyCode::Char('/')],
+            vec![KeyCode::Char('?')],
+            vec![KeyCode::Enter],
+            vec![KeyCode::Char('4')],
+        ];
+        for keys in modes {
+            for (width, height) in (0..40).flat_map(|width| (0..12).map(move |height| (width, height))) {
+                let mut screen = seen();
+                keys.iter().for_each(|key| assert_eq!(press(&mut screen, &[*key]), Next::GoOn));
+                drawn(&mut screen, width, height);
+                screen.lost("gone".to_owned(), NOW);
+                press(&mut screen, &[KeyCode::PageDown, KeyCode::Right]);
+                drawn(&mut screen, width, height);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_move_aside_and_the_keys_stay() {
+        let mut screen = seen();
+        press(&mut screen, &[KeyCode::Right]);
+        assert_eq!(lines(&mut screen, 40, 9)[3..5], ["database user sv_active", "b        u            2"]);
+        press(&mut screen, &[KeyCode::Right; 9]);
+        assert_eq!(lines(&mut screen, 40, 9)[3], "database user sv_active");
+        press(&mut screen, &[KeyCode::Left; 9]);
+        assert_eq!(lines(&mut screen, 18, 12)[4..6], ["database user cl_~", "b        u      10"]);
+    }
+
+    #[test]
+    fn a_refused_view_says_why() {
+        let mut screen = seen();
+        press(&mut screen, &[KeyCode::Char('4')]);
+        let lines = lines(&mut screen, 80, 8);
+        assert_eq!(lines[3], "SHOW STATEMENTS: ERROR: invalid command 'SHOW STATEMENTS', use SHOW HELP;");
+        assert_eq!(lines[7], "? help  q quit");
+    }
+
+    #[test]
+    fn a_lost_connection_and_the_age_of_rows_are_told() {
+        let mut screen = seen();
+        screen.lost("Connection refused".to_owned(), NOW + 3 * Duration::from_secs(1));
+        assert_eq!(lines(&mut screen, 80, 8)[1], "No connection: Connection refused. Trying again in 3 s.");
+        let mut terminal = Terminal::new(TestBackend::new(60, 8)).expect("a terminal of memory");
+        let later = Duration::from_secs(61);
+        terminal.draw(|frame| draw(frame, &mut screen, later, &Palette::plain())).expect("memory takes everything");
+        let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
+        assert!(text.contains("60 s old"), "{text}");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_drawn() {
+        let mut screen = seen();
+        let mut pools = Table::new(["database", "user", "cl_waiting"]);
+        pools.push([Some("\x1b[31mred"), Some("a\u{9b}b\u{202e}"), Some("\x07")]);
+        screen.take(NOW, vec![("SHOW POOLS", Ok(pools)), ("SHOW WAITS", answer("SHOW WAITS"))]);
+        let buffer = drawn(&mut screen, 80, 9);
+        let text: String = buffer.content().iter().map(|cell| cell.symbol()).collect();
+        assert!(
+            text.contains("\\x1b[31mred") && text.contains("a\\u{9b}b\\u{202e}") && text.contains("\\x07"),
+            "{text}"
+        );
+        assert!(!text.chars().any(char::is_control));
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_in_the_status() {
+        let mut screen = seen();
+        let mut pools = Table::new(["database"]);
+        (0..crate::table::ROWS_MAX + 2).for_each(|_| pools.push([Some("a")]));
+        screen.take(NOW, vec![("SHOW POOLS", Ok(pools))]);
+        assert_eq!(lines(&mut screen, 60, 8)[7], "row 1 of 10000, 2 more left out  ? help  q quit");
+    }
+
+    #[test]
+    fn long_sentences_are_wrapped_and_long_values_can_be_read_whole() {
+        assert_eq!(wrap("one two three", 8, 9), ["one two ", "three"]);
+        assert_eq!(wrap("abcdefghij kl", 4, 9), ["abcd", "efgh", "ij ", "kl"]);
+        assert_eq!(wrap("日本日本", 5, 9), ["日本", "日本"]);
+        assert_eq!(wrap("日", 1, 9), ["日", ""]);
+        assert_eq!(wrap("", 5, 9), [""]);
+        assert_eq!(wrap("one two three", 8, 1), ["one two~"]);
+        assert_eq!(wrap("12345678 9", 8, 1), ["1234567~"]);
+        let mut screen = seen();
+        let long = "x".repeat(90);
+        let pools = table(&["database user", &format!("{long} u")]);
+        screen.take(NOW, vec![("SHOW POOLS", Ok(pools))]);
+        press(&mut screen, &[KeyCode::Enter]);
+        let lines = lines(&mut screen, 60, 10);
+        assert_eq!(lines[3], format!("database  {}", "x".repeat(50)));
+        assert_eq!(lines[4], format!("          {}", "x".repeat(40)));
+    }
+}

@@ -5,6 +5,7 @@
 //! Not here: reading the command line's first word and configuration files (crate `trunkline`).
 
 mod board;
+mod commands;
 mod console;
 mod draw;
 mod options;
@@ -51,8 +52,8 @@ pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option
     }
     terminal::check()?;
     let console = runtime.block_on(Console::reach(&place))?;
-    let title = console.title(&place);
-    let mut screen = Screen::new(options, title, &choice(options, &VIEWS[options.view]));
+    let mut screen = Screen::new(options, &choice(options, &VIEWS[options.view]));
+    screen.reached(console.title(&place), console.commands.clone());
     let (sender, events) = std::sync::mpsc::channel();
     let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
     let start = Instant::now();
@@ -72,8 +73,8 @@ fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, S
 
 /// The lines of a file with passwords; as with libpq, one that others may read is not used.
 fn passwords(path: &str) -> Option<String> {
-    let mode = std::fs::metadata(path).ok()?.permissions().mode();
-    if mode & 0o077 != 0 {
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    if found.permissions().mode() & 0o077 != 0 {
         eprintln!("trunkline top: {} is not used: others may read it; chmod 0600", clean(path));
         return None;
     }
@@ -85,8 +86,9 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
     let view = &VIEWS[options.view];
     let mut board = Board::default();
     let mut console = runtime.block_on(Console::reach(place))?;
+    board.reached(console.commands.clone());
     runtime.block_on(async {
-        for command in view.commands().chain([view::WAITS, view::POOLS]) {
+        for command in board.needed(view) {
             board.take(Duration::ZERO, command, console.ask(command).await?);
         }
         Ok::<(), String>(())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::board::{Board, Choice};
+use crate::commands::Commands;
 use crate::console::Answer;
 use crate::options::{INTERVAL_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, TopOptions};
 use crate::picture::natural_width;
@@ -99,13 +100,13 @@ pub(crate) enum Next {
 
 impl Screen {
     /// A screen before the first answer.
-    pub(crate) fn new(options: &TopOptions, title: String, choice: &Choice) -> Self {
+    pub(crate) fn new(options: &TopOptions, choice: &Choice) -> Self {
         let spot = |view: &View| Spot { sort: Choice::of(view).sort, row: 0, top: 0, columns_aside: 0 };
         let mut spots: Vec<Spot> = VIEWS.iter().map(spot).collect();
         spots[options.view].sort.clone_from(&choice.sort);
         let shown = Shown { rows: Err(String::new()), widths: Vec::new(), is_numeric: Vec::new() };
         let mut screen = Self {
-            title,
+            title: String::new(),
             board: Board::default(),
             link: Link::Good,
             mode: Mode::Table,
@@ -133,10 +134,10 @@ impl Screen {
     }
 
     /// A console has let us in, perhaps another one than before.
-    pub(crate) fn reached(&mut self, title: String) {
+    pub(crate) fn reached(&mut self, title: String, commands: Commands) {
         self.title = title;
         self.link = Link::Good;
-        self.board.forget_refusals();
+        self.board.reached(commands);
         self.refresh();
     }
 
@@ -350,3 +351,184 @@ fn reading(code: KeyCode, line: usize, page: usize) -> Option<usize> {
 
 /// How long a filter may get.
 const FILTER_BYTES_MAX: usize = 200;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A table out of words: columns, then rows.
+    pub(crate) fn table(lines: &[&str]) -> Table {
+        let mut table = Table::new(lines[0].split_whitespace());
+        lines[1..].iter().for_each(|line| table.push(line.split_whitespace().map(Some)));
+        table
+    }
+
+    /// A screen that has seen pools, one after the other look, of a console without statements.
+    pub(crate) fn seen() -> Screen {
+        let options = TopOptions::default();
+        let mut screen = Screen::new(&options, &Choice::of(&VIEWS[0]));
+        screen.reached("console".to_owned(), Commands::default());
+        let answers = screen.wish().commands.into_iter().map(|command| (command, answer(command)));
+        screen.take(SECOND, answers.collect());
+        screen
+    }
+
+    pub(crate) fn answer(command: &str) -> Answer {
+        match command {
+            "SHOW POOLS" => Ok(table(&["database user cl_waiting sv_active", "a u 0 1", "b u 10 2", "c u 9 3"])),
+            "SHOW WAITS" => Ok(table(&["what doing place", "summary Pool_b_is_too_small.", "waiter waits 1"])),
+            "SHOW STATEMENTS" => Err("ERROR: invalid command 'SHOW STATEMENTS', use SHOW HELP;".to_owned()),
+            _ => Ok(table(&["database user application_name", "a u x"])),
+        }
+    }
+
+    pub(crate) fn press(screen: &mut Screen, keys: &[KeyCode]) -> Next {
+        keys.iter().map(|code| screen.key(KeyEvent::from(*code))).last().expect("a key")
+    }
+
+    fn letters(screen: &mut Screen, keys: &str) -> Next {
+        press(screen, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>())
+    }
+
+    fn databases(screen: &Screen) -> Vec<String> {
+        let table = screen.shown().rows.as_ref().expect("rows");
+        table.rows().iter().map(|row| table.value(row, "database").unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn pools_with_the_most_waiting_clients_come_first_and_r_turns_them_round() {
+        let mut screen = seen();
+        assert_eq!(
+            (databases(&screen), screen.sort()),
+            (vec_of(&["b", "c", "a"]), Some(("cl_waiting", Order::Falling)))
+        );
+        letters(&mut screen, "r");
+        assert_eq!(databases(&screen), ["a", "c", "b"]);
+    }
+
+    fn vec_of(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn s_goes_through_the_columns_and_comes_back_to_the_consoles_order() {
+        let mut screen = seen();
+        let sorts = (0..4).map(|_| {
+            letters(&mut screen, "s");
+            screen.sort().map(|(column, order)| format!("{column} {order:?}"))
+        });
+        let sorts: Vec<_> = sorts.collect();
+        let wanted = [Some("sv_active Falling"), None, Some("database Rising"), Some("user Rising")];
+        assert_eq!(sorts, wanted.map(|sort| sort.map(str::to_owned)));
+        letters(&mut screen, "SS");
+        assert_eq!((screen.sort(), databases(&screen)), (None, vec_of(&["a", "b", "c"])));
+    }
+
+    #[test]
+    fn a_filter_is_written_kept_taken_back_and_taken_away() {
+        let mut screen = seen();
+        letters(&mut screen, "/C");
+        assert_eq!((databases(&screen), screen.filter()), (vec_of(&["c"]), "C"));
+        press(&mut screen, &[KeyCode::Enter]);
+        // `q` after Enter would leave; within the filter it is a letter.
+        assert_eq!(letters(&mut screen, "/q"), Next::GoOn);
+        assert!(databases(&screen).is_empty());
+        press(&mut screen, &[KeyCode::Backspace]);
+        assert_eq!(databases(&screen), ["c"]);
+        letters(&mut screen, "x");
+        press(&mut screen, &[KeyCode::Esc]);
+        assert_eq!((databases(&screen), screen.filter(), &screen.mode), (vec_of(&["c"]), "C", &Mode::Table));
+        press(&mut screen, &[KeyCode::Esc]);
+        assert_eq!((databases(&screen).len(), screen.filter()), (3, ""));
+    }
+
+    #[test]
+    fn a_pause_asks_nothing_and_what_was_under_way_changes_nothing() {
+        let mut screen = seen();
+        letters(&mut screen, " ");
+        assert!(screen.wish().is_paused);
+        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        assert_eq!(databases(&screen).len(), 3);
+        letters(&mut screen, " ");
+        screen.take(3 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        assert_eq!((databases(&screen), screen.wish().is_paused), (vec_of(&["z"]), false));
+    }
+
+    #[test]
+    fn views_are_chosen_by_digit_and_tab_and_ask_for_what_they_show() {
+        let mut screen = seen();
+        letters(&mut screen, "5");
+        assert_eq!((screen.view().name, screen.wish().commands), ("clients", vec!["SHOW CLIENTS", "SHOW WAITS"]));
+        press(&mut screen, &[KeyCode::BackTab]);
+        assert_eq!(screen.view().name, "statements");
+        assert!(screen.shown().rows.as_ref().expect_err("none").contains("invalid command 'SHOW STATEMENTS'"));
+        assert_eq!(screen.wish().commands, ["SHOW WAITS"]);
+        press(&mut screen, &[KeyCode::Tab; 6]);
+        assert_eq!(screen.view().name, "pools");
+    }
+
+    #[test]
+    fn the_interval_has_bounds() {
+        let mut screen = seen();
+        letters(&mut screen, "+");
+        assert_eq!(screen.wish().interval, 4 * SECOND);
+        letters(&mut screen, &"-".repeat(20));
+        assert_eq!(screen.wish().interval, INTERVAL_MIN);
+        letters(&mut screen, &"+".repeat(30));
+        assert_eq!(screen.wish().interval, INTERVAL_MAX);
+    }
+
+    #[test]
+    fn the_chosen_row_is_always_on_the_screen() {
+        let mut screen = seen();
+        let lines: Vec<String> = (0..100).map(|row| format!("d{row} u {row}")).collect();
+        let lines: Vec<&str> =
+            ["database user sv_active"].into_iter().chain(lines.iter().map(String::as_str)).collect();
+        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&lines)))]);
+        assert_eq!(screen.scroll(10), 0);
+        press(&mut screen, &[KeyCode::PageDown]);
+        assert_eq!((screen.row(), screen.scroll(10)), (10, 1));
+        press(&mut screen, &[KeyCode::End]);
+        assert_eq!((screen.row(), screen.scroll(10)), (99, 90));
+        assert_eq!((screen.scroll(50), screen.scroll(0)), (50, 99));
+        // Fewer rows come.
+        screen.take(3 * SECOND, vec![("SHOW POOLS", Ok(table(&lines[..4])))]);
+        assert_eq!((screen.row(), screen.scroll(10)), (2, 0));
+        press(&mut screen, &[KeyCode::Home, KeyCode::Up]);
+        assert_eq!(screen.row(), 0);
+    }
+
+    #[test]
+    fn a_row_stays_as_it_was_when_it_was_opened() {
+        let mut screen = seen();
+        press(&mut screen, &[KeyCode::Enter]);
+        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        let Mode::Row(cells, 0) = &screen.mode else { panic!("{:?}", screen.mode) };
+        assert_eq!(cells[0], ("database".to_owned(), "b".to_owned()));
+        assert_eq!(letters(&mut screen, "q"), Next::GoOn);
+        assert_eq!(screen.mode, Mode::Table);
+        assert_eq!(letters(&mut screen, "q"), Next::Quit);
+    }
+
+    #[test]
+    fn control_c_leaves_from_everywhere() {
+        let leave = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        let mut screen = seen();
+        letters(&mut screen, "/");
+        assert_eq!(screen.key(leave), Next::Quit);
+        assert_eq!(seen().key(KeyEvent::new(KeyCode::Char('l'), KeyModifiers::CONTROL)), Next::Redraw);
+    }
+
+    #[test]
+    fn a_lost_connection_is_told_until_the_next_answer() {
+        let mut screen = seen();
+        screen.lost("gone".to_owned(), 5 * SECOND);
+        assert_eq!(screen.link, Link::Lost { why: "gone".to_owned(), again: 5 * SECOND });
+        assert_eq!(databases(&screen).len(), 3);
+        screen.reached("other".to_owned(), Commands::default());
+        assert_eq!((&screen.link, screen.title.as_str()), (&Link::Good, "other"));
+        assert!(screen.wish().commands.contains(&"SHOW STATEMENTS"));
+    }
+}

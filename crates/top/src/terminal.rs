@@ -79,7 +79,7 @@ fn until_left(
                 },
                 Event::Terminal(_) => {}
                 Event::Answers(at, answers) => screen.take(at, answers),
-                Event::Reached(title) => screen.reached(title),
+                Event::Reached(title, commands) => screen.reached(title, commands),
                 Event::Lost(why, again) => screen.lost(why, again),
             }
             event = hands.events.try_recv().ok();

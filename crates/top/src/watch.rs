@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant as Deadline, sleep_until, timeout};
 
+use crate::commands::Commands;
 use crate::console::{Answer, Console};
 use crate::screen::Wish;
 use crate::target::Place;
@@ -23,8 +24,8 @@ pub(crate) enum Event {
     Terminal(ratatui::crossterm::event::Event),
     /// Answers, and when they came.
     Answers(Duration, Vec<(&'static str, Answer)>),
-    /// A new connection, and its title.
-    Reached(String),
+    /// A new connection: its title, and what can be asked.
+    Reached(String, Commands),
     /// No connection: why, and when it is tried again.
     Lost(String, Duration),
     /// The process is to end: this signal came, or the terminal is gone.
@@ -123,9 +124,9 @@ impl Watch {
             }
             match Console::reach(&self.place).await {
                 Ok(console) => {
-                    let title = console.title(&self.place);
+                    let reached = Event::Reached(console.title(&self.place), console.commands.clone());
                     self.console = console;
-                    return self.events.send(Event::Reached(title)).is_ok();
+                    return self.events.send(reached).is_ok();
                 }
                 Err(reason) => why = reason,
             }

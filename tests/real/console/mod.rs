@@ -7,4 +7,5 @@ pub(crate) mod http;
 pub(crate) mod orders;
 pub(crate) mod page;
 pub(crate) mod tables;
+pub(crate) mod top;
 pub(crate) mod waits;

@@ -131,10 +131,10 @@ impl Choice {
     /// Filters and sorts.
     pub(crate) fn apply(&self, table: &mut Table) {
         table.filter(&self.filter);
-        if let Some((column, order)) = &self.sort {
-            if let Some(place) = table.place(column) {
-                table.sort(place, *order);
-            }
+        if let Some((column, order)) = &self.sort
+            && let Some(place) = table.place(column)
+        {
+            table.sort(place, *order);
         }
     }
 }

@@ -212,6 +212,10 @@ fn login_words(error: &tokio_postgres::Error) -> String {
     if text.contains("password missing") {
         return "the console asks for a password: set PGPASSWORD, or write a line into ~/.pgpass".to_owned();
     }
+    // What both poolers say to who is no user of the console.
+    if text.ends_with("not allowed") {
+        return format!("{text} (the user has to be one of admin_users or stats_users; -U says which)");
+    }
     text
 }
 

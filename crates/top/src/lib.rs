@@ -94,6 +94,12 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
         Ok::<(), String>(())
     })?;
     let mut table = board.rows(view)?;
+    if let Some(column) = options.sort.as_ref().filter(|column| table.place(column).is_none()) {
+        return Err(format!(
+            "there is no column {column:?} to sort by; the columns are {}",
+            table.columns().join(", ")
+        ));
+    }
     choice(options, view).apply(&mut table);
     let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
     // Whoever reads the picture may have seen enough (`| head`).

@@ -1,7 +1,7 @@
 //! What a view shows: the rows of its command in the order of its columns, and figures computed from two looks.
 //!
 //! Always true: a counter that has fallen has begun anew (the pooler was restarted), and gives no figure; neither does a
-//! row that was not there at the look before.
+//! row that was not there at the look before, or that another one cannot be told from.
 //! Not here: which figures a view has (`view`), sorting and filtering (`table`).
 
 use std::collections::HashMap;
@@ -162,30 +162,41 @@ impl Key {
         self.0.iter().map(|column| table.value(row, column)).collect()
     }
 
+    /// The rows by their keys, without those that have the same.
     fn rows<'a>(&self, table: &'a Table) -> HashMap<Vec<Option<&'a str>>, &'a [Cell]> {
-        table.rows().iter().map(|row| (self.read(table, row), row.as_slice())).collect()
+        let (mut rows, mut doubles) = (HashMap::with_capacity(table.rows().len()), Vec::new());
+        for row in table.rows() {
+            let key = self.read(table, row);
+            if rows.insert(key.clone(), row.as_slice()).is_some() {
+                doubles.push(key);
+            }
+        }
+        for key in &doubles {
+            rows.remove(key);
+        }
+        rows
     }
 }
 
 /// A table with the columns in the view's order, and the figures in their places.
 fn arranged(view: &View, table: &Table, figures: &[&str], mut computed: impl FnMut(&[Cell]) -> Vec<Cell>) -> Table {
     let wanted = view.key.iter().chain(view.first).copied();
-    let mut order: Vec<From> = Vec::new();
+    let mut order: Vec<Source> = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     for name in wanted.chain(figures.iter().copied()).chain(table.columns().iter().map(String::as_str)) {
-        let from = figures.iter().position(|figure| *figure == name).map(From::Figure);
-        if let Some(from) = from.or_else(|| table.place(name).map(From::Table)) {
-            if !columns.iter().any(|column| column == name) {
-                columns.push(name.to_owned());
-                order.push(from);
-            }
+        let from = figures.iter().position(|figure| *figure == name).map(Source::Figure);
+        if let Some(from) = from.or_else(|| table.place(name).map(Source::Table))
+            && !columns.iter().any(|column| column == name)
+        {
+            columns.push(name.to_owned());
+            order.push(from);
         }
     }
     let rows = table.rows().iter().map(|row| {
         let mut computed = computed(row);
-        let cell = |from: &From| match *from {
-            From::Table(place) => row[place].clone(),
-            From::Figure(place) => computed.get_mut(place).and_then(Option::take),
+        let cell = |from: &Source| match *from {
+            Source::Table(place) => row[place].clone(),
+            Source::Figure(place) => computed.get_mut(place).and_then(Option::take),
         };
         order.iter().map(cell).collect()
     });
@@ -194,7 +205,7 @@ fn arranged(view: &View, table: &Table, figures: &[&str], mut computed: impl FnM
 }
 
 /// Where a column comes from.
-enum From {
+enum Source {
     Table(usize),
     Figure(usize),
 }
@@ -210,7 +221,7 @@ fn written(figure: f64) -> String {
 }
 
 /// Columns that tell rows from each other, wherever they stand.
-const IDENTIFYING: &[&str] = &["database", "user", "application_name", "id", "statement", "query", "fingerprint"];
+const IDENTIFYING: &[&str] = &["database", "user", "application_name", "id", "statement"];
 
 #[cfg(test)]
 mod tests {
@@ -276,6 +287,15 @@ mod tests {
         assert_eq!(values(&table, "waiting%"), [Some("25.0"), None]);
         let table = shown(view("applications"), Looks { now: &now, before: None }, None);
         assert_eq!((values(&table, "xact/s"), values(&table, "waiting%")[1]), (vec![None, None], Some("50.0")));
+    }
+
+    #[test]
+    fn rows_that_cannot_be_told_apart_have_no_figures() {
+        let columns = ["database", "statement", "calls"];
+        let rows: &[&[&str]] = &[&["a", "select ?", "10"], &["a", "select ?", "20"], &["b", "select ?", "30"]];
+        let (before, now) = (look(0, &columns, rows), look(1, &columns, rows));
+        let table = shown(view("statements"), Looks { now: &now, before: Some(&before) }, None);
+        assert_eq!(values(&table, "calls/s"), [None, None, Some("0")]);
     }
 
     #[test]

@@ -214,6 +214,13 @@ mod tests {
     }
 
     #[test]
+    fn top_has_its_own_options_too() {
+        assert!(matches!(parse_words(&["top", "-h", "db", "--once"]), Ok(Call::Top(_))));
+        assert_eq!(serve(&["./top"]).config, "./top");
+        assert!(parse_words(&["top", "--nonsense"]).expect_err("unknown").contains("trunkline top --help"));
+    }
+
+    #[test]
     fn the_one_that_was_put_into_the_background_knows_it() {
         assert_eq!(serve(&["-d", "a.ini", "--detached"]).place, Place::Detached);
         assert_eq!(serve(&["--detached", "-d", "a.ini"]).place, Place::Detached);

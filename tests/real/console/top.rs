@@ -1,11 +1,15 @@
 //! `trunkline top`: the console in a terminal, and as text.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use nix::sys::signal::Signal;
 use tests::authority::Authority;
 use tests::client::Client;
+use tests::message;
+use tests::peer::Peer;
 use tests::pooler::{Ini, Pooler};
 use tests::program::{Ended, run, without_preferences};
 use tests::runner::skip;
@@ -184,7 +188,7 @@ pub(crate) fn a_mistake_is_one_line(house: &House) {
     let refused = tests::place::free_port().to_string();
     let missing = pooler.directory().join("nothing.ini").display().to_string();
     for (command, wanted) in [
-        (nobody.args(["-U", "u"]), "FATAL: not allowed"),
+        (nobody.args(["-U", "u"]), "FATAL: not allowed (the user has to be one of admin_users or stats_users"),
         (&mut top(house, &["-h", "127.0.0.1", "-p", &refused]), "Connection refused"),
         (&mut top(house, &["-h", "/nowhere"]), "/nowhere/.s.PGSQL.6432: No such file or directory"),
         (&mut top(house, &[&missing]), "cannot read"),
@@ -194,6 +198,11 @@ pub(crate) fn a_mistake_is_one_line(house: &House) {
         assert_eq!((ended.code(), ended.err.lines().count()), (1, 1), "{ended:?}");
         assert!(ended.err.starts_with("trunkline top: ") && ended.err.contains(wanted), "{ended:?}");
     }
+    let unsorted = once(&mut top_of(house, &pooler, &["--sort", "nothing"])).failure();
+    assert!(
+        unsorted.contains("there is no column \"nothing\" to sort by; the columns are database, user,"),
+        "{unsorted}"
+    );
     let ended = run(&mut top(house, &["--fast"]), LIMIT);
     assert!(
         ended.code() == 1 && ended.err.contains("--fast") && ended.err.contains("trunkline top --help"),
@@ -262,6 +271,51 @@ pub(crate) fn the_way_to_the_console_is_encrypted_and_checked(house: &House) {
     assert!(refused.contains("certificate"), "{refused}");
     let plain = once(top_of(house, &pooler, &[]).env("PGSSLMODE", "disable")).failure();
     assert!(plain.contains("FATAL"), "{plain}");
+}
+
+/// A console that answers `SHOW POOLS` with so many rows.
+fn boundless(rows: usize) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("a port").port();
+    thread::spawn(move || {
+        let mut peer = Peer::accept(&listener).expect("a client");
+        // The driver asks for TLS first.
+        peer.packet().expect("SSLRequest");
+        peer.send(b"N");
+        peer.packet().expect("StartupMessage");
+        let ready = message::frame(b'Z', b"I");
+        peer.send(&[message::frame(b'R', &[0, 0, 0, 0]), ready.clone()].concat());
+        while let Ok(question) = peer.frame() {
+            let is_pools = question.body.starts_with(b"SHOW POOLS");
+            let column = [b"database\0".as_slice(), &[0; 6], &25_u32.to_be_bytes(), &[255; 6], &[0; 2]].concat();
+            let mut answer = message::frame(b'T', &[[0, 1].as_slice(), &column].concat());
+            let value = if is_pools { "x".repeat(1000) + "\x1b[2J" } else { "A console".to_owned() };
+            let length = u32::try_from(value.len()).expect("short").to_be_bytes();
+            let row = message::frame(b'D', &[[0, 1].as_slice(), &length, value.as_bytes()].concat());
+            (0..if is_pools { rows } else { 1 }).for_each(|_| answer.extend_from_slice(&row));
+            answer.extend(message::frame(b'C', b"SHOW\0"));
+            if peer.try_send(&[answer, ready.clone()].concat()).is_err() {
+                return;
+            }
+        }
+    });
+    port
+}
+
+pub(crate) fn an_answer_without_end_is_cut(house: &House) {
+    if !is_ours(house) {
+        return;
+    }
+    let of = |rows: usize| {
+        let port = boundless(rows).to_string();
+        once(&mut top(house, &["-h", "127.0.0.1", "-p", &port, "-U", "u"]))
+    };
+    let long = of(20_000).success();
+    // 8 MiB of values, each of 1,007 bytes.
+    assert!(long.contains("(pools: 8331 rows, 11669 more left out)"), "{}", &long[long.len() - 100..]);
+    assert!(!long.contains('\x1b') && long.contains("xx\\x1b[2J"));
+    let endless = of(70_000).failure();
+    assert!(endless.contains("an answer is longer than 64 MiB"), "{endless}");
 }
 
 pub(crate) fn pgbouncers_console_shows_what_it_has(house: &House) {

@@ -45,13 +45,11 @@ pub(crate) fn of_pools(pools: &Table) -> Option<Sentence> {
     };
     let clients: f64 = pools.rows().iter().map(|row| waiting(row)).sum();
     let name = |column| pools.value(worst, column).unwrap_or("?");
-    let (who, wait) = if clients > 1.0 { ("clients wait", "the longest") } else { ("client waits", "it") };
-    let text = format!(
-        "{clients} {who} for a server, {wait} for {:.1} s, in the pool of database {}, user {}.",
-        longest(worst),
-        name("database"),
-        name("user")
-    );
+    let pool = format!("in the pool of database {}, user {}", name("database"), name("user"));
+    let text = match (clients, longest(worst)) {
+        (1.0, seconds) => format!("1 client has waited {seconds:.1} s for a server, {pool}."),
+        (clients, seconds) => format!("{clients} clients wait for a server, the longest for {seconds:.1} s, {pool}."),
+    };
     Some(Sentence { text, is_well: false })
 }
 
@@ -80,7 +78,7 @@ mod tests {
         pools.push([Some("b"), Some("u"), Some("1"), Some("3"), Some("200000")]);
         assert_eq!(
             of_pools(&pools).expect("a sentence").text,
-            "1 client waits for a server, it for 3.2 s, in the pool of database b, user u."
+            "1 client has waited 3.2 s for a server, in the pool of database b, user u."
         );
         pools.push([Some("c"), Some("u"), Some("4"), Some("1"), Some("0")]);
         assert!(

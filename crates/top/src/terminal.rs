@@ -34,7 +34,11 @@ pub(crate) fn check() -> Result<(), String> {
 pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, String> {
     let palette = if is_colourless() { Palette::plain() } else { Palette::coloured() };
     // Sets a hook for panics that restores the terminal first, which also works where a panic aborts.
-    let mut terminal = ratatui::try_init().map_err(|error| format!("cannot use the terminal: {error}"))?;
+    let mut terminal = ratatui::try_init().map_err(|error| {
+        // Half of it may have been done.
+        let _ = ratatui::try_restore();
+        format!("cannot use the terminal: {error}")
+    })?;
     read_keys(hands.sender.clone());
     let ended = until_left(screen, hands, &mut terminal, &palette);
     let restored = ratatui::try_restore().map_err(|error| format!("cannot restore the terminal: {error}"));

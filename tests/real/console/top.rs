@@ -334,10 +334,10 @@ pub(crate) fn pgbouncers_console_shows_what_it_has(house: &House) {
     pooler.await_pool("postgres", "cl_waiting", "1");
     for view in ["pools", "stats", "clients", "servers", "databases"] {
         let text = once(&mut top_of(house, &pooler, &["--view", view])).success();
-        assert!(text.contains("postgres") && text.contains("1 client waits for a server, it for"), "{text}");
+        assert!(text.contains("postgres") && text.contains("1 client has waited"), "{text}");
     }
     let mut terminal = Terminal::start(&top_of(house, &pooler, &[]), 24, 80);
-    terminal.await_text("1 client waits for a server");
+    terminal.await_text("1 client has waited");
     terminal.press("2");
     terminal.await_text("SHOW WAITS: ERROR: invalid command 'SHOW WAITS'");
     terminal.press("5");

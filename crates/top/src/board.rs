@@ -118,6 +118,8 @@ impl Board {
 pub(crate) struct Choice {
     /// A column and an order; `None` is the console's own.
     pub(crate) sort: Option<(String, Order)>,
+    /// A column that decides among equals, the largest first.
+    pub(crate) among_equals: Option<&'static str>,
     /// What rows must contain.
     pub(crate) filter: String,
 }
@@ -125,16 +127,21 @@ pub(crate) struct Choice {
 impl Choice {
     /// What is chosen at first in a view.
     pub(crate) fn of(view: &View) -> Self {
-        Self { sort: view.sort.map(|(column, order)| (column.to_owned(), order)), filter: String::new() }
+        let sort = view.sort.map(|(column, order)| (column.to_owned(), order));
+        Self { sort, among_equals: view.among_equals, filter: String::new() }
     }
 
     /// Filters and sorts.
     pub(crate) fn apply(&self, table: &mut Table) {
         table.filter(&self.filter);
-        if let Some((column, order)) = &self.sort
-            && let Some(place) = table.place(column)
+        let Some((column, order)) = &self.sort else { return };
+        // Sorting leaves equals as they are.
+        for (column, order) in
+            self.among_equals.iter().map(|column| (*column, Order::Falling)).chain([(column.as_str(), *order)])
         {
-            table.sort(place, *order);
+            if let Some(place) = table.place(column) {
+                table.sort(place, order);
+            }
         }
     }
 }
@@ -222,7 +229,17 @@ mod tests {
     #[test]
     fn a_choice_whose_column_is_not_there_leaves_the_order() {
         let mut rows = table(&["a"], &[&["2"], &["1"]]);
-        Choice { sort: Some(("b".to_owned(), Order::Rising)), filter: String::new() }.apply(&mut rows);
+        let choice = Choice { sort: Some(("b".to_owned(), Order::Rising)), ..Choice::default() };
+        choice.apply(&mut rows);
         assert_eq!(rows.rows()[0][0].as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn what_takes_the_time_now_comes_before_what_has_taken_it() {
+        let columns = ["application_name", "total_time", "busy"];
+        let mut rows = table(&columns, &[&["old", "900", "0"], &["idle", "50", "0"], &["now", "100", "2.5"]]);
+        Choice::of(view("applications")).apply(&mut rows);
+        let names: Vec<_> = rows.rows().iter().map(|row| row[0].as_deref().unwrap_or_default()).collect();
+        assert_eq!(names, ["now", "old", "idle"]);
     }
 }

@@ -259,7 +259,8 @@ impl Screen {
 
     /// Makes the rows anew from what is known and chosen.
     fn refresh(&mut self) {
-        let choice = Choice { sort: self.spots[self.place].sort.clone(), filter: self.filter.clone() };
+        let among_equals = self.view().among_equals;
+        let choice = Choice { sort: self.spots[self.place].sort.clone(), among_equals, filter: self.filter.clone() };
         let rows = self.board.rows(self.view()).map(|mut table| {
             choice.apply(&mut table);
             table

@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) figures: &'static [Figure],
     /// What the rows are ordered by at first, if not by the console.
     pub(crate) sort: Option<(&'static str, Order)>,
+    /// What decides among equals, the largest first.
+    pub(crate) among_equals: Option<&'static str>,
 }
 
 impl View {
@@ -77,6 +79,7 @@ pub(crate) const VIEWS: &[View] = &[
         ],
         figures: TRAFFIC,
         sort: Some(("cl_waiting", Order::Falling)),
+        among_equals: Some("xact/s"),
     },
     View {
         name: "waits",
@@ -106,6 +109,7 @@ pub(crate) const VIEWS: &[View] = &[
         ],
         figures: &[],
         sort: None,
+        among_equals: None,
     },
     View {
         name: "applications",
@@ -130,7 +134,8 @@ pub(crate) const VIEWS: &[View] = &[
             "total_time",
         ],
         figures: PHASES,
-        sort: Some(("total_time", Order::Falling)),
+        sort: Some(("busy", Order::Falling)),
+        among_equals: Some("total_time"),
     },
     View {
         name: "statements",
@@ -160,7 +165,8 @@ pub(crate) const VIEWS: &[View] = &[
             "route",
         ],
         figures: STATEMENTS,
-        sort: Some(("total_time", Order::Falling)),
+        sort: Some(("busy", Order::Falling)),
+        among_equals: Some("total_time"),
     },
     View {
         name: "clients",
@@ -187,6 +193,7 @@ pub(crate) const VIEWS: &[View] = &[
         ],
         figures: &[],
         sort: None,
+        among_equals: None,
     },
     View {
         name: "servers",
@@ -211,6 +218,7 @@ pub(crate) const VIEWS: &[View] = &[
         ],
         figures: &[],
         sort: None,
+        among_equals: None,
     },
     View {
         name: "churn",
@@ -221,7 +229,8 @@ pub(crate) const VIEWS: &[View] = &[
         key: &["database", "user", "event", "cause"],
         first: &["count", "per_min", "transactions_per_server"],
         figures: &[Figure::PerSecond { name: "per_min", of: "count", scale: 60.0, average: None }],
-        sort: Some(("count", Order::Falling)),
+        sort: Some(("per_min", Order::Falling)),
+        among_equals: Some("count"),
     },
     View {
         name: "databases",
@@ -246,6 +255,7 @@ pub(crate) const VIEWS: &[View] = &[
         ],
         figures: &[],
         sort: None,
+        among_equals: None,
     },
     View {
         name: "stats",
@@ -257,6 +267,7 @@ pub(crate) const VIEWS: &[View] = &[
         first: &["xact/s", "query/s", "xact_ms", "query_ms", "wait_ms", "in_kB/s", "out_kB/s"],
         figures: TRAFFIC,
         sort: Some(("xact/s", Order::Falling)),
+        among_equals: Some("total_xact_count"),
     },
 ];
 

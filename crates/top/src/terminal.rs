@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
+use ratatui::crossterm::execute;
 use tokio::sync::watch;
 
 use crate::draw::{Palette, draw};
@@ -33,12 +35,13 @@ pub(crate) fn check() -> Result<(), String> {
 /// The terminal does not do what it should.
 pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, String> {
     let palette = if is_colourless() { Palette::plain() } else { Palette::coloured() };
-    // Sets a hook for panics that restores the terminal first, which also works where a panic aborts.
+    // Sets a hook for panics that restores the terminal before anything is said, also where a panic aborts.
     let mut terminal = ratatui::try_init().map_err(|error| {
         // Half of it may have been done.
         let _ = ratatui::try_restore();
         format!("cannot use the terminal: {error}")
     })?;
+    show_cursor_at_a_panic();
     read_keys(hands.sender.clone());
     let ended = until_left(screen, hands, &mut terminal, &palette);
     let restored = ratatui::try_restore().map_err(|error| format!("cannot restore the terminal: {error}"));
@@ -95,6 +98,15 @@ fn until_left(
             is_new
         });
     }
+}
+
+/// Drawing hides the cursor, and it is shown again when the terminal is dropped, which does not happen where a panic aborts.
+fn show_cursor_at_a_panic() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = execute!(stdout(), Show);
+        hook(panic);
+    }));
 }
 
 /// Keys are read in a thread of their own, because reading them blocks; it ends with the process.

@@ -24,5 +24,6 @@ pub mod program;
 pub mod rest;
 pub mod runner;
 pub mod script;
+pub mod terminal;
 pub mod wait;
 mod watch;

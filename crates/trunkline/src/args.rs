@@ -10,6 +10,7 @@ use config::Overrides;
 use control::PGBOUNCER_VERSION;
 use lexopt::{Arg, Parser, ValueExt};
 use ops::demo::DemoOptions;
+use top::TopOptions;
 
 /// What is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum Call {
     },
     /// Show what pooling is good for.
     Demo(DemoOptions),
+    /// Show a console in the terminal.
+    Top(TopOptions),
     /// Tell the version.
     Version,
     /// Tell how it is used.
@@ -63,6 +66,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
     let args: Vec<OsString> = args.collect();
     if args.first().is_some_and(|first| first == "demo") {
         return DemoOptions::parse(args.into_iter().skip(1)).map(Call::Demo);
+    }
+    if args.first().is_some_and(|first| first == "top") {
+        return TopOptions::parse(args.into_iter().skip(1)).map(Call::Top);
     }
     let hint = |text: String| format!("{name}: {text}\nTry \"{name} --help\" for more information.");
     words(Parser::from_args(args)).map_err(hint)
@@ -128,6 +134,7 @@ Usage:
   trunkline [OPTION]... CONFIG_FILE
   trunkline --check CONFIG_FILE
   trunkline demo [OPTION]...
+  trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
 
 Options:
   -d, --daemon           run in background (needs pidfile)
@@ -142,6 +149,8 @@ Other things to do:
   --check CONFIG_FILE    tell all mistakes of a configuration; exit status 0 if there is none, else 1
   demo                   show a crowd of clients at a throw-away PostgreSQL, without and with the pooler
                          (trunkline demo --help)
+  top                    show the console of a running pooler in the terminal: pools, waits, applications, clients, ...
+                         (trunkline top --help)
 ";
 
 #[cfg(test)]
@@ -202,6 +211,13 @@ mod tests {
         let options = DemoOptions { is_waiting: false, ..DemoOptions::default() };
         assert_eq!(parse_words(&["demo", "--no-wait"]), Ok(Call::Demo(options)));
         assert_eq!(serve(&["./demo"]).config, "./demo");
+    }
+
+    #[test]
+    fn top_has_its_own_options_too() {
+        assert!(matches!(parse_words(&["top", "-h", "db", "--once"]), Ok(Call::Top(_))));
+        assert_eq!(serve(&["./top"]).config, "./top");
+        assert!(parse_words(&["top", "--nonsense"]).expect_err("unknown").contains("trunkline top --help"));
     }
 
     #[test]

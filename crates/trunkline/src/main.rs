@@ -13,6 +13,7 @@ mod last_words;
 mod pidfile;
 mod takeover;
 mod threads;
+mod top;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Call::Demo(options) => demo(&options),
+        Call::Top(options) => top::top(&options),
         Call::Check { config } => check::check(&config),
         Call::Serve(serve) => boot::serve(&serve),
     }

@@ -9,4 +9,5 @@ pub(crate) mod orders;
 pub(crate) mod page;
 pub(crate) mod statements;
 pub(crate) mod tables;
+pub(crate) mod top;
 pub(crate) mod waits;

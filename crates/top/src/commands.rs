@@ -1,0 +1,35 @@
+//! Which commands a console has, as its `SHOW HELP` tells.
+//!
+//! Always true: a console that tells nothing is taken to have every command; it will say itself what it has not.
+//! Not here: asking for the help (`console`).
+
+use std::collections::BTreeSet;
+
+/// The commands that begin with `SHOW`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Commands(BTreeSet<String>);
+
+impl Commands {
+    /// Reads lines such as `SHOW POOLS|CLIENTS`.
+    pub(crate) fn read(help: &str) -> Self {
+        let lists = help.lines().filter_map(|line| line.trim().strip_prefix("SHOW "));
+        Self(lists.flat_map(|list| list.split('|')).map(|name| format!("SHOW {}", name.trim())).collect())
+    }
+
+    /// Whether there is a command: asking for one that there is not leaves a line in the pooler's log.
+    pub(crate) fn has(&self, command: &str) -> bool {
+        self.0.is_empty() || self.0.contains(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_commands_in_lines_and_lists() {
+        let commands = Commands::read("\n\tSHOW HELP|CONFIG|POOLS\n\tSHOW STATS|TOTALS\n\tSET key = arg\n\tKILL <db>");
+        assert!(commands.has("SHOW POOLS") && commands.has("SHOW TOTALS") && !commands.has("SHOW WAITS"));
+        assert!(Commands::read("").has("SHOW WAITS"));
+    }
+}

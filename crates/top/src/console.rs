@@ -1,0 +1,273 @@
+//! The hand that asks a console.
+//!
+//! Always true: an answer takes no more memory than a table may have, however much is sent: what is beyond it is read and
+//! counted, and beyond [`ANSWER_BYTES_MAX`] the connection is closed. Every wait has an end.
+//! Not here: when it is asked (`watch`), how the way to it is encrypted (`secure`).
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{AsyncMessage, Client, Connection, SimpleQueryMessage};
+use tokio_stream::StreamExt as _;
+
+use crate::commands::Commands;
+use crate::secure::{Secure, Secured};
+use crate::table::{Table, clean};
+use crate::target::{Door, Place};
+
+/// A connection to a console.
+pub(crate) struct Console {
+    client: Client,
+    connection: Box<Connected>,
+    received: Arc<AtomicUsize>,
+    notices: Vec<String>,
+    /// What it can be asked.
+    pub(crate) commands: Commands,
+    door: String,
+    /// What it says it is.
+    version: String,
+}
+
+/// What became of a question.
+pub(crate) type Answer = Result<Table, String>;
+
+impl Console {
+    /// Logs in by the first door that opens.
+    ///
+    /// # Errors
+    /// Says why none does; the text is for the person at the terminal.
+    pub(crate) async fn reach(place: &Place) -> Result<Self, String> {
+        let mut reasons: Vec<String> = Vec::new();
+        for door in &place.doors {
+            match Self::enter(place, door).await {
+                Ok(console) => return Ok(console),
+                Err(Refused::Unreachable(why)) => reasons.push(format!("{}: {why}", door.name())),
+                Err(Refused::Login(why)) => return Err(format!("{}: {why}", door.name())),
+            }
+        }
+        Err(reasons.join("; "))
+    }
+
+    async fn enter(place: &Place, door: &Door) -> Result<Self, Refused> {
+        let limit = place.config.get_connect_timeout().copied().unwrap_or(ANSWER_TIME_MAX);
+        let late = |_| Refused::Unreachable(format!("no answer within {} s", limit.as_secs()));
+        let stream = timeout(limit, open(door)).await.map_err(late)?;
+        let stream = stream.map_err(|error| Refused::Unreachable(bare(&error)))?;
+        let received = Arc::new(AtomicUsize::new(0));
+        let stream = Counted { stream, received: received.clone() };
+        let mut config = place.config.clone();
+        let secure = match door {
+            Door::Socket { .. } => None,
+            Door::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
+            Door::Tcp { host, .. } => Some(Secure::new(place, host).map_err(Refused::Login)?),
+        };
+        // As libpq, a unix socket is never encrypted: it does not leave the machine.
+        if matches!(door, Door::Socket { .. }) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        let login = config.connect_raw(stream, Secure::optional(secure));
+        let login = timeout(limit, login).await.map_err(late)?;
+        let (client, connection) = login.map_err(|error| Refused::Login(login_words(&error)))?;
+        let connection = Box::new(connection);
+        let (door, version) = (door.name(), String::new());
+        let mut console =
+            Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), door, version };
+        let version = console.ask("SHOW VERSION").await.map_err(Refused::Login)?;
+        // Whoever is no console at all would be asked for tables that it has not.
+        let version = version.map_err(|why| Refused::Login(format!("this is no console: {why}")))?;
+        version
+            .rows()
+            .first()
+            .and_then(|row| row.first()?.as_ref())
+            .unwrap_or(&String::new())
+            .clone_into(&mut console.version);
+        // PgBouncer lets nobody look for a command without an error in its log; the help comes in a notice.
+        let _ = console.ask("SHOW HELP").await.map_err(Refused::Login)?;
+        console.commands = Commands::read(&console.notices.join("\n"));
+        Ok(console)
+    }
+
+    /// Where it is, who asks, and what it is.
+    pub(crate) fn title(&self, place: &Place) -> String {
+        format!("{}  user {}  {}", self.door, place.user(), self.version)
+    }
+
+    /// The answer to a command: a table, or the console's words why there is none.
+    ///
+    /// # Errors
+    /// The connection is lost, and why.
+    pub(crate) async fn ask(&mut self, command: &str) -> Result<Answer, String> {
+        self.received.store(0, Ordering::Relaxed);
+        self.notices.clear();
+        let Self { client, connection, notices, .. } = self;
+        let asked = timeout(ANSWER_TIME_MAX, async {
+            tokio::select! {
+                biased;
+                answer = answer(client, command) => answer.map_err(Some),
+                why = ended(connection, notices) => Err(why),
+            }
+        });
+        match asked.await {
+            Err(_) => Err(format!("no answer to {command} within {} s", ANSWER_TIME_MAX.as_secs())),
+            Ok(Ok(table)) => Ok(Ok(table)),
+            Ok(Err(Some(error))) if is_refusal(&error) => Ok(Err(words(&error))),
+            Ok(Err(Some(error))) if error.is_closed() => Err(self.reason().await.unwrap_or_else(closed)),
+            Ok(Err(Some(error))) => Err(words(&error)),
+            Ok(Err(None)) => Err(closed()),
+        }
+    }
+
+    /// Why the connection has ended, where it knows.
+    async fn reason(&mut self) -> Option<String> {
+        let ended = timeout(Duration::from_secs(1), ended(&mut self.connection, &mut self.notices));
+        ended.await.ok()?.map(|error| words(&error))
+    }
+}
+
+/// Carries bytes until the connection ends, and why it does; keeps the details of notices.
+async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<tokio_postgres::Error> {
+    poll_fn(|cx| {
+        loop {
+            match ready!(connection.poll_message(cx)) {
+                Some(Ok(AsyncMessage::Notice(notice))) if notices.len() < NOTICES_MAX => {
+                    notices.extend(notice.detail().map(str::to_owned));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Some(error)),
+                None => return Poll::Ready(None),
+            }
+        }
+    })
+    .await
+}
+
+type Connected = Connection<Counted, Secured>;
+
+enum Refused {
+    /// Another door may do.
+    Unreachable(String),
+    /// Somebody is there and says no.
+    Login(String),
+}
+
+async fn open(door: &Door) -> io::Result<Box<dyn Stream>> {
+    Ok(match door {
+        Door::Socket { path } => Box::new(UnixStream::connect(path).await?),
+        Door::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Box::new(stream)
+        }
+    })
+}
+
+async fn answer(client: &Client, command: &str) -> Result<Table, tokio_postgres::Error> {
+    let stream = client.simple_query_raw(command).await?;
+    tokio::pin!(stream);
+    let mut table = Table::default();
+    while let Some(message) = stream.next().await {
+        match message? {
+            SimpleQueryMessage::RowDescription(columns) => {
+                table = Table::new(columns.iter().map(|column| column.name()))
+            }
+            SimpleQueryMessage::Row(row) => {
+                table.push((0..row.len()).map(|at| row.try_get(at).unwrap_or(Some("(not UTF-8)"))));
+            }
+            _ => {}
+        }
+    }
+    Ok(table)
+}
+
+/// Whether an error is the console's answer, and the connection goes on.
+fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.severity() == "ERROR")
+}
+
+fn closed() -> String {
+    "the console has closed the connection".to_owned()
+}
+
+/// An error as one line.
+fn words(error: &tokio_postgres::Error) -> String {
+    let text = match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(error), _) => format!("{}: {}", error.severity(), error.message()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    };
+    clean(&text)
+}
+
+fn login_words(error: &tokio_postgres::Error) -> String {
+    let text = words(error);
+    if text.contains("password missing") {
+        return "the console asks for a password: set PGPASSWORD, or write a line into ~/.pgpass".to_owned();
+    }
+    // What both poolers say to who is no user of the console.
+    if text.ends_with("not allowed") {
+        return format!("{text} (the user has to be one of admin_users or stats_users; -U says which)");
+    }
+    text
+}
+
+/// The words of a system error without its number.
+fn bare(error: &io::Error) -> String {
+    let text = error.to_string();
+    clean(text.split(" (os error").next().unwrap_or(&text))
+}
+
+/// What bytes come and go by.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A stream that ends when one answer is too long. The driver keeps each message as a whole, so the bound is here.
+pub(crate) struct Counted {
+    stream: Box<dyn Stream>,
+    received: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let more = buffer.filled().len() - before;
+        if self.received.fetch_add(more, Ordering::Relaxed) + more > ANSWER_BYTES_MAX {
+            let text = format!("an answer is longer than {} MiB", ANSWER_BYTES_MAX >> 20);
+            return Poll::Ready(Err(io::Error::other(text)));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// How long an answer may take before the connection counts as broken.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How many notices of one answer are read.
+const NOTICES_MAX: usize = 8;
+
+/// How many bytes an answer may have: some hundred thousand clients.
+const ANSWER_BYTES_MAX: usize = 64 << 20;

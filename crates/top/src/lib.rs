@@ -1,0 +1,121 @@
+//! `trunkline top`: a console of Trunkline or PgBouncer, in a terminal.
+//!
+//! Always true: it is a client of the console as any other and only ever says `SHOW`; nothing of the pooler's own is
+//! imported but how to speak TLS.
+//! Not here: reading the command line's first word and configuration files (crate `trunkline`).
+
+mod board;
+mod commands;
+mod console;
+mod draw;
+mod options;
+mod picture;
+mod rates;
+mod screen;
+mod secure;
+mod sentence;
+mod table;
+mod target;
+mod terminal;
+mod view;
+mod watch;
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use nix::unistd::{User, geteuid};
+use tokio::runtime::{Builder, Runtime};
+
+pub use options::{TopOptions, USAGE};
+pub use target::Listening;
+
+use board::{Board, Choice};
+use console::Console;
+use screen::Screen;
+use table::{Order, clean};
+use target::{Machine, Place};
+use terminal::Hands;
+use view::{VIEWS, View};
+use watch::Watch;
+
+/// Does what the options say. `listening` is what the configuration file says that they name, if they name one. The signal
+/// that ended it comes back, if one did.
+///
+/// # Errors
+/// One line for the person at the terminal.
+pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option<i32>, String> {
+    let place = place(options, listening)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    if options.is_once {
+        return once(options, &place, &runtime).map(|()| None);
+    }
+    terminal::check()?;
+    let console = runtime.block_on(Console::reach(&place))?;
+    let mut screen = Screen::new(options, &choice(options, &VIEWS[options.view]));
+    screen.reached(console.title(&place), console.commands.clone());
+    let (sender, events) = std::sync::mpsc::channel();
+    let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
+    let start = Instant::now();
+    let watch = Watch { place, console, start, wishes: wished, events: sender.clone() };
+    std::thread::spawn(move || watch.run(&runtime));
+    terminal::show(&mut screen, &Hands { start, events, sender, wishes })
+}
+
+fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, String> {
+    let machine = Machine {
+        variable: &|name| std::env::var(name).ok(),
+        passwords: &passwords,
+        user: User::from_uid(geteuid()).ok().flatten().map(|user| user.name),
+    };
+    target::place(options, listening, &machine)
+}
+
+/// The lines of a file with passwords; as with libpq, one that others may read is not used.
+fn passwords(path: &str) -> Option<String> {
+    let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    if found.permissions().mode() & 0o077 != 0 {
+        eprintln!("trunkline top: {} is not used: others may read it; chmod 0600", clean(path));
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+/// Asks once, and prints what came.
+fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), String> {
+    let view = &VIEWS[options.view];
+    let mut board = Board::default();
+    let mut console = runtime.block_on(Console::reach(place))?;
+    board.reached(console.commands.clone());
+    runtime.block_on(async {
+        for command in board.needed(view) {
+            board.take(Duration::ZERO, command, console.ask(command).await?);
+        }
+        Ok::<(), String>(())
+    })?;
+    let mut table = board.rows(view)?;
+    if let Some(column) = options.sort.as_ref().filter(|column| table.place(column).is_none()) {
+        return Err(format!(
+            "there is no column {column:?} to sort by; the columns are {}",
+            table.columns().join(", ")
+        ));
+    }
+    choice(options, view).apply(&mut table);
+    let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
+    // Whoever reads the picture may have seen enough (`| head`).
+    let _ = std::io::stdout().write_all(picture.as_bytes());
+    Ok(())
+}
+
+/// Which rows the options want.
+fn choice(options: &TopOptions, view: &View) -> Choice {
+    let mut choice = Choice::of(view);
+    if let Some(column) = &options.sort {
+        choice.sort = Some((column.clone(), Order::Falling));
+    }
+    if options.is_reversed {
+        choice.sort = choice.sort.map(|(column, order)| (column, order.reverse()));
+    }
+    choice.filter.clone_from(&options.filter);
+    choice
+}

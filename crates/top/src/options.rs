@@ -1,0 +1,233 @@
+//! What `trunkline top` is told.
+//!
+//! Always true: a password is never an option; whoever lists processes would read it.
+//! Not here: what follows for the connection (`target`).
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::view::VIEWS;
+
+/// What `trunkline top` is told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TopOptions {
+    /// Whose console.
+    pub(crate) target: Target,
+    /// `-h`: a host or the directory of a socket.
+    pub(crate) host: Option<String>,
+    /// `-p`.
+    pub(crate) port: Option<u16>,
+    /// `-U`.
+    pub(crate) user: Option<String>,
+    /// The database of the console, if it has another name.
+    pub(crate) database: Option<String>,
+    /// How long to wait between two looks.
+    pub(crate) interval: Option<Duration>,
+    /// Print one picture as text, and end.
+    pub(crate) is_once: bool,
+    /// Which view comes first, by its place in `VIEWS`.
+    pub(crate) view: usize,
+    /// By which column to sort.
+    pub(crate) sort: Option<String>,
+    /// Whether the order of rows is turned round.
+    pub(crate) is_reversed: bool,
+    /// What rows must contain.
+    pub(crate) filter: String,
+    /// Only [`USAGE`] is wanted.
+    pub(crate) wants_help: bool,
+}
+
+/// Whose console is looked at, as far as the word without a dash says it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Target {
+    /// Nothing was said.
+    #[default]
+    Default,
+    /// `postgres://...`, or `host=... port=...`.
+    Address(String),
+    /// The configuration of a pooler, which says where it listens.
+    ConfigFile(String),
+}
+
+impl TopOptions {
+    /// Reads the arguments that follow `trunkline top`.
+    ///
+    /// # Errors
+    /// An argument is unknown or out of its range; the text is for the person who typed it.
+    pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        read(Parser::from_args(args)).map_err(|text| format!("trunkline top: {text}\nTry \"trunkline top --help\"."))
+    }
+
+    /// The configuration file that has to be read to know where the pooler listens.
+    #[must_use]
+    pub fn config_file(&self) -> Option<&str> {
+        match &self.target {
+            Target::ConfigFile(path) => Some(path),
+            Target::Default | Target::Address(_) => None,
+        }
+    }
+
+    /// Whether only [`USAGE`] is wanted.
+    #[must_use]
+    pub fn wants_help(&self) -> bool {
+        self.wants_help
+    }
+}
+
+fn read(mut parser: Parser) -> Result<TopOptions, String> {
+    let mut options = TopOptions::default();
+    while let Some(arg) = parser.next().map_err(said)? {
+        match arg {
+            Arg::Short('h') | Arg::Long("host") => options.host = Some(text(&mut parser)?),
+            Arg::Short('p') | Arg::Long("port") => options.port = Some(port(&text(&mut parser)?)?),
+            Arg::Short('U') | Arg::Long("username" | "user") => options.user = Some(text(&mut parser)?),
+            Arg::Short('d') | Arg::Long("dbname") => options.database = Some(text(&mut parser)?),
+            Arg::Short('i') | Arg::Long("interval") => options.interval = Some(interval(&text(&mut parser)?)?),
+            Arg::Long("once") => options.is_once = true,
+            Arg::Long("view") => options.view = view(&text(&mut parser)?)?,
+            Arg::Long("sort") => options.sort = Some(text(&mut parser)?),
+            Arg::Long("reverse") => options.is_reversed = true,
+            Arg::Long("filter") => options.filter = text(&mut parser)?,
+            Arg::Short('?') | Arg::Long("help") => options.wants_help = true,
+            Arg::Value(word) if options.target == Target::Default => {
+                options.target = target(word.string().map_err(said)?)
+            }
+            Arg::Value(word) => return Err(format!("one console at a time; {word:?} is another")),
+            other => return Err(said(other.unexpected())),
+        }
+    }
+    Ok(options)
+}
+
+fn said(why: lexopt::Error) -> String {
+    why.to_string()
+}
+
+fn text(parser: &mut Parser) -> Result<String, String> {
+    parser.value().map_err(said)?.string().map_err(said)
+}
+
+fn target(word: String) -> Target {
+    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| word.starts_with(scheme));
+    if is_url || word.contains('=') { Target::Address(word) } else { Target::ConfigFile(word) }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| "-p takes a port from 1 to 65535".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let in_range = seconds.filter(|interval| (INTERVAL_MIN..=INTERVAL_MAX).contains(interval));
+    in_range.ok_or_else(|| "--interval takes seconds from 0.1 to 3600".to_owned())
+}
+
+fn view(name: &str) -> Result<usize, String> {
+    let found = VIEWS.iter().position(|view| view.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+        format!("there is no view {name:?}; the views are {}", names.join(", "))
+    })
+}
+
+/// The shortest time between two looks.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// The longest.
+pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// What it is if nothing was said.
+pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_secs(2);
+
+/// The answer to `trunkline top --help`.
+pub const USAGE: &str = "\
+Usage: trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
+
+The console of Trunkline or PgBouncer in a terminal: pools, waits, applications, clients, servers, and what is wrong.
+It only looks: the user has to be one of admin_users or stats_users.
+
+Whose console:
+  postgres://user@host:6432/pgbouncer     a URL as libpq takes it
+  \"host=... port=... user=...\"            the same in libpq's other form
+  /etc/trunkline/trunkline.ini            the configuration of a pooler on this machine, which says where it listens
+  -h, --host HOST       a host, or the directory of a unix socket (default: PGHOST, or else the socket in
+                        /var/run/postgresql or /tmp)
+  -p, --port PORT       (default: PGPORT, or else 6432)
+  -U, --username USER   (default: PGUSER, or else the user of the system)
+  -d, --dbname NAME     the database of the console (default: pgbouncer)
+
+A password comes from PGPASSWORD, from ~/.pgpass (or PGPASSFILE), or from the URL. PGSSLMODE and PGSSLROOTCERT say
+whether and how the connection is secured, as in libpq.
+
+What is shown:
+  -i, --interval S      seconds between two looks (default: 2)
+      --once            print one picture as text, of all rows and columns, and exit
+      --view NAME       begin with this view: pools, waits, applications, statements, clients, servers, churn,
+                        databases or stats (default: pools)
+      --sort COLUMN     order the rows by this column, the largest first
+      --reverse         the other way round
+      --filter TEXT     show only rows that contain this text
+  -?, --help            show this
+
+Keys:
+  1-9, Tab, Shift-Tab   choose a view          /            filter; Esc takes it away
+  arrows, PgUp, PgDn    move about             Enter        the whole row
+  s S or > <            sort by another column space        pause
+  r                     turn the order round   + -          look less or more often
+  ?                     help                   q            quit
+
+Figures per second and per transaction are those between two looks; at the first look they are the console's own
+averages (stats_period). NO_COLOR in the environment takes the colours away.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<TopOptions, String> {
+        TopOptions::parse(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn the_options_are_those_of_psql_and_some_more() {
+        let options =
+            parse(&["-h", "db1", "-p", "6433", "-U", "stats", "-d", "console", "-i", "0.5"]).expect("options");
+        assert_eq!((options.host.as_deref(), options.port), (Some("db1"), Some(6433)));
+        assert_eq!((options.user.as_deref(), options.database.as_deref()), (Some("stats"), Some("console")));
+        assert_eq!(options.interval, Some(Duration::from_millis(500)));
+        let options =
+            parse(&["--once", "--view=waits", "--sort", "for", "--reverse", "--filter", "app"]).expect("options");
+        assert_eq!((VIEWS[options.view].name, options.is_once, options.is_reversed), ("waits", true, true));
+        assert_eq!((options.sort.as_deref(), options.filter.as_str()), (Some("for"), "app"));
+    }
+
+    #[test]
+    fn a_word_is_an_address_or_a_file() {
+        let target = |word: &str| parse(&[word]).expect("options").target;
+        assert_eq!(target("postgres://h/pgbouncer"), Target::Address("postgres://h/pgbouncer".into()));
+        assert_eq!(target("host=h port=1"), Target::Address("host=h port=1".into()));
+        assert_eq!(target("/etc/a.ini"), Target::ConfigFile("/etc/a.ini".into()));
+        assert!(parse(&["a.ini", "b.ini"]).expect_err("two").contains("\"b.ini\""));
+    }
+
+    #[test]
+    fn a_mistake_is_named_and_help_is_hinted_at() {
+        for (args, wanted) in [
+            (&["--fast"][..], "--fast"),
+            (&["-p", "0"], "-p takes a port"),
+            (&["--interval", "0.01"], "--interval takes seconds"),
+            (&["--interval", "nan"], "--interval takes seconds"),
+            (&["--view", "pool"], "the views are pools, waits"),
+            (&["-h"], "-h"),
+        ] {
+            let text = parse(args).expect_err("a mistake");
+            assert!(text.contains(wanted) && text.contains("trunkline top --help"), "{text}");
+        }
+    }
+
+    #[test]
+    fn help_lists_every_view() {
+        assert!(parse(&["--help"]).expect("options").wants_help());
+        VIEWS.iter().for_each(|view| assert!(USAGE.contains(view.name), "{}", view.name));
+    }
+}

@@ -1,0 +1,247 @@
+//! One answer of a console: a table whose columns have names.
+//!
+//! Always true: no value has a character that a terminal could obey, whatever the server sent; a table has at most
+//! [`ROWS_MAX`] rows and [`BYTES_MAX`] bytes, and counts what it had to leave out.
+//! Not here: which columns are shown, and in which order (`view`).
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+/// What stands in one place of a table; `None` is NULL.
+pub(crate) type Cell = Option<String>;
+
+/// One answer of a console.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+    bytes: usize,
+    left_out: usize,
+}
+
+impl Table {
+    /// A table without rows.
+    pub(crate) fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { columns: columns.into_iter().take(COLUMNS_MAX).map(clean).collect(), ..Self::default() }
+    }
+
+    /// Takes a row as the server sent it, or counts it where the table is full.
+    pub(crate) fn push<'a>(&mut self, values: impl IntoIterator<Item = Option<&'a str>>) {
+        if self.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let mut row: Vec<Cell> = values.into_iter().take(self.columns.len()).map(|value| value.map(clean)).collect();
+        row.resize(self.columns.len(), None);
+        self.bytes += row.iter().flatten().map(String::len).sum::<usize>();
+        self.rows.push(row);
+    }
+
+    /// A table made of what another one had.
+    pub(crate) fn made(columns: Vec<String>, rows: Vec<Vec<Cell>>, left_out: usize) -> Self {
+        Self { columns, rows, bytes: 0, left_out }
+    }
+
+    /// The names of the columns.
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The rows, each as long as there are columns.
+    pub(crate) fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    /// How many rows the server sent that are not here.
+    pub(crate) fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Where a column stands.
+    pub(crate) fn place(&self, column: &str) -> Option<usize> {
+        self.columns.iter().position(|name| name == column)
+    }
+
+    /// The value of a column in a row.
+    pub(crate) fn value<'a>(&self, row: &'a [Cell], column: &str) -> Option<&'a str> {
+        row.get(self.place(column)?)?.as_deref()
+    }
+
+    /// The number in a column of a row.
+    pub(crate) fn number(&self, row: &[Cell], column: &str) -> Option<f64> {
+        self.value(row, column)?.parse().ok()
+    }
+
+    /// Whether a column has numbers only.
+    pub(crate) fn is_numeric(&self, place: usize) -> bool {
+        let mut values = self.rows.iter().filter_map(|row| row[place].as_deref()).peekable();
+        values.peek().is_some() && values.all(|value| number(value).is_some())
+    }
+
+    /// Keeps the rows in which some value contains `wanted`, in any case.
+    pub(crate) fn filter(&mut self, wanted: &str) {
+        let wanted = wanted.to_lowercase();
+        if !wanted.is_empty() {
+            self.rows.retain(|row| row.iter().flatten().any(|value| value.to_lowercase().contains(&wanted)));
+        }
+    }
+
+    /// Orders the rows by a column, numbers as numbers; what has no value comes last either way. Equals stay as they are.
+    pub(crate) fn sort(&mut self, place: usize, order: Order) {
+        self.rows.sort_by(|left, right| match (&left[place], &right[place]) {
+            (Some(left), Some(right)) => match order {
+                Order::Rising => compare(left, right),
+                Order::Falling => compare(right, left),
+            },
+            (left, right) => left.is_none().cmp(&right.is_none()),
+        });
+    }
+}
+
+/// Which end of a column comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// The smallest.
+    Rising,
+    /// The largest.
+    Falling,
+}
+
+impl Order {
+    /// The other one.
+    pub(crate) fn reverse(self) -> Self {
+        match self {
+            Order::Rising => Order::Falling,
+            Order::Falling => Order::Rising,
+        }
+    }
+}
+
+fn compare(left: &str, right: &str) -> Ordering {
+    match (number(left), number(right)) {
+        (Some(left), Some(right)) => left.total_cmp(&right),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => left.cmp(right),
+    }
+}
+
+/// A number as consoles write them; what Rust would also read, such as `inf`, is a name here.
+fn number(text: &str) -> Option<f64> {
+    let is_spelled_so = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
+    if is_spelled_so { text.parse().ok() } else { None }
+}
+
+/// The text as it may be written to a terminal: control characters, and those that change the direction or have no
+/// width, are spelled out, and what is longer than [`VALUE_CHARS_MAX`] is cut.
+pub(crate) fn clean(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len().min(VALUE_CHARS_MAX));
+    for (at, character) in text.chars().enumerate() {
+        if at == VALUE_CHARS_MAX {
+            cleaned.push_str("...");
+            break;
+        }
+        // Writing to a string cannot fail.
+        let _ = match character {
+            '\n' => write!(cleaned, "\\n"),
+            '\t' => write!(cleaned, "\\t"),
+            '\r' => write!(cleaned, "\\r"),
+            character if character.is_ascii_control() => write!(cleaned, "\\x{:02x}", u32::from(character)),
+            character if is_unseen(character) => write!(cleaned, "\\u{{{:x}}}", u32::from(character)),
+            character => write!(cleaned, "{character}"),
+        };
+    }
+    cleaned
+}
+
+/// Characters that steer instead of being seen.
+fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(u32::from(character),
+            0xad | 0x61c | 0x115f | 0x1160 | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164
+            | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0xe0000..=0xe0fff)
+}
+
+/// How many rows of an answer are kept: more than anybody reads, and few enough to sort at each look.
+pub(crate) const ROWS_MAX: usize = 10_000;
+
+/// How many bytes of values are kept; the row that passes it is the last.
+pub(crate) const BYTES_MAX: usize = 8 << 20;
+
+/// How many characters of one value are kept.
+pub(crate) const VALUE_CHARS_MAX: usize = 4_096;
+
+/// How many columns are kept; `SHOW SOCKETS` has 29.
+const COLUMNS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(values: &[Option<&str>]) -> Table {
+        let mut table = Table::new(["a"]);
+        values.iter().for_each(|value| table.push([*value]));
+        table
+    }
+
+    fn column(table: &Table) -> Vec<Option<&str>> {
+        table.rows().iter().map(|row| row[0].as_deref()).collect()
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_spelled_out() {
+        assert_eq!(clean("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
+        assert_eq!(clean("a\nb\tc\r\u{9b}31m\u{7f}"), "a\\nb\\tc\\r\\u{9b}31m\\x7f");
+        assert_eq!(clean("abc\u{202e}fed\u{200b}"), "abc\\u{202e}fed\\u{200b}");
+        assert_eq!(clean("naïve 日本 🐘"), "naïve 日本 🐘");
+        let mut hostile = Table::new(["na\x1bme"]);
+        hostile.push([Some("\x1b[2J")]);
+        assert_eq!((hostile.columns()[0].as_str(), column(&hostile)), ("na\\x1bme", vec![Some("\\x1b[2J")]));
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let cut = clean(&"x".repeat(VALUE_CHARS_MAX + 1));
+        assert_eq!((cut.len(), cut.ends_with("x...")), (VALUE_CHARS_MAX + 3, true));
+        assert_eq!(clean(&"x".repeat(VALUE_CHARS_MAX)).len(), VALUE_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_full_table_counts_what_it_leaves_out() {
+        let mut many = Table::new(["a"]);
+        (0..ROWS_MAX + 7).for_each(|_| many.push([Some("1")]));
+        assert_eq!((many.rows().len(), many.left_out()), (ROWS_MAX, 7));
+        let mut wide = Table::new(["a"]);
+        let value = "x".repeat(VALUE_CHARS_MAX);
+        (0..BYTES_MAX / VALUE_CHARS_MAX + 5).for_each(|_| wide.push([Some(value.as_str())]));
+        assert_eq!(wide.left_out(), 5);
+    }
+
+    #[test]
+    fn a_row_has_as_many_values_as_there_are_columns() {
+        let mut table = Table::new(["a", "b"]);
+        table.push([Some("1"), Some("2"), Some("3")]);
+        table.push([Some("1")]);
+        assert_eq!(table.rows(), [vec![Some("1".into()), Some("2".into())], vec![Some("1".into()), None]]);
+    }
+
+    #[test]
+    fn numbers_are_ordered_as_numbers_and_nothing_comes_last() {
+        let values = [Some("10"), None, Some("9.5"), Some("-1"), Some("inf")];
+        let mut rising = table(&values);
+        rising.sort(0, Order::Rising);
+        assert_eq!(column(&rising), [Some("-1"), Some("9.5"), Some("10"), Some("inf"), None]);
+        let mut falling = table(&values);
+        falling.sort(0, Order::Falling);
+        assert_eq!(column(&falling), [Some("inf"), Some("10"), Some("9.5"), Some("-1"), None]);
+        assert!(table(&[Some("1"), None]).is_numeric(0));
+        assert!(!table(&values).is_numeric(0) && !table(&[None]).is_numeric(0));
+    }
+
+    #[test]
+    fn a_filter_keeps_rows_with_the_text_in_any_case() {
+        let mut filtered = table(&[Some("Billing"), Some("shop"), None]);
+        filtered.filter("bill");
+        assert_eq!(column(&filtered), [Some("Billing")]);
+    }
+}

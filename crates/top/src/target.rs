@@ -1,0 +1,369 @@
+//! Where the console is, as whom it is asked, and by which password.
+//!
+//! Always true: what the command line says wins over the URL, that over the configuration file, that over the environment.
+//! Not here: reading the environment or a file; both are given as functions.
+
+use std::time::Duration;
+
+use reactor::tls::Check;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use crate::options::{Target, TopOptions};
+use crate::table::clean;
+
+/// Where a pooler of this machine listens, as its configuration says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listening {
+    /// The directory of its unix socket.
+    pub socket_dir: Option<String>,
+    /// An address that it listens on, if any.
+    pub address: Option<String>,
+    /// The port of both.
+    pub port: u16,
+}
+
+/// What the machine says.
+pub(crate) struct Machine<'a> {
+    /// A variable of the environment.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The lines of a file with passwords, unless others may read it.
+    pub(crate) passwords: &'a dyn Fn(&str) -> Option<String>,
+    /// The user of the system.
+    pub(crate) user: Option<String>,
+}
+
+/// A way to the console.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Door {
+    /// A unix socket.
+    Socket {
+        /// Its path.
+        path: String,
+    },
+    /// By TCP.
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Door {
+    /// How it is called on the screen.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Door::Socket { path } => clean(path),
+            Door::Tcp { host, port } => clean(&format!("{host}:{port}")),
+        }
+    }
+}
+
+/// Everything that is needed to log in.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The ways to try, one after the other.
+    pub(crate) doors: Vec<Door>,
+    /// User, password, database.
+    pub(crate) config: Config,
+    /// Whether a certificate is looked at.
+    pub(crate) check: Check,
+    /// The file with the authorities, if one was named.
+    pub(crate) root_cert: Option<String>,
+}
+
+impl Place {
+    /// As whom.
+    pub(crate) fn user(&self) -> String {
+        clean(self.config.get_user().unwrap_or_default())
+    }
+}
+
+/// Puts together what is needed.
+///
+/// # Errors
+/// Says which of it is no good.
+pub(crate) fn place(
+    options: &TopOptions,
+    listening: Option<&Listening>,
+    machine: &Machine<'_>,
+) -> Result<Place, String> {
+    let variable = |name: &str| (machine.variable)(name).filter(|value| !value.is_empty());
+    let mut config = match &options.target {
+        Target::Address(address) => address.parse().map_err(|error| address_mistake(&error))?,
+        Target::Default | Target::ConfigFile(_) => Config::new(),
+    };
+    let said_ports: &[u16] = if says_port(&options.target) { config.get_ports() } else { &[] };
+    let port = options.port.or(said_ports.first().copied()).or(listening.map(|listening| listening.port));
+    let port = match (port, variable("PGPORT")) {
+        (Some(port), _) => port,
+        (None, Some(text)) => text.parse().map_err(|_| format!("PGPORT is {text:?}, which is no port"))?,
+        (None, None) => PORT,
+    };
+    let said_ports: Vec<u16> = options.port.map_or(said_ports.to_vec(), |_| Vec::new());
+    let doors = doors(options, &config, &said_ports, listening, variable("PGHOST"), port);
+    let user = options.user.clone().or(config.get_user().map(str::to_owned)).or(variable("PGUSER"));
+    let user = user.or(machine.user.clone()).ok_or("the system does not know our user; say -U USER")?;
+    let database = options.database.clone().or(config.get_dbname().map(str::to_owned));
+    let database = database.unwrap_or_else(|| DATABASE.to_owned());
+    config.user(&user).dbname(&database);
+    if config.get_application_name().is_none() {
+        config.application_name(NAME);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIME_MAX);
+    }
+    if config.get_password().is_none() {
+        let kept = || kept_password(&(machine.passwords)(&pass_file(&variable)?)?, &doors, port, &database, &user);
+        if let Some(password) = variable("PGPASSWORD").or_else(kept) {
+            config.password(password);
+        }
+    }
+    let check = security(&mut config, variable("PGSSLMODE").as_deref())?;
+    let root_cert = variable("PGSSLROOTCERT");
+    if check != Check::Nothing && root_cert.is_none() {
+        return Err(
+            "PGSSLMODE asks for a certificate to be verified: PGSSLROOTCERT has to name a file of authorities".into()
+        );
+    }
+    Ok(Place { doors, config, check, root_cert })
+}
+
+fn address_mistake(error: &tokio_postgres::Error) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    let hint = if source.contains("ssl") {
+        " (verify-ca and verify-full are said by PGSSLMODE and PGSSLROOTCERT)"
+    } else {
+        ""
+    };
+    clean(&format!("{error}{source}{hint}"))
+}
+
+/// Whether an address says a port. The driver puts 5432 where a URL has none, and a console is seldom there.
+fn says_port(target: &Target) -> bool {
+    let Target::Address(address) = target else { return false };
+    let Some((_, rest)) = address.split_once("://") else { return address.contains("port") };
+    let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let hosts = authority.rsplit('@').next().unwrap_or_default();
+    let after_address = |host: &str| host.rsplit(']').next().unwrap_or_default().contains(':');
+    hosts.split(',').any(after_address) || rest.contains("port=")
+}
+
+fn doors(
+    options: &TopOptions,
+    config: &Config,
+    said_ports: &[u16],
+    listening: Option<&Listening>,
+    from_environment: Option<String>,
+    port: u16,
+) -> Vec<Door> {
+    if let Some(host) = &options.host {
+        return vec![door(host, port)];
+    }
+    if !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty() {
+        return said_doors(config, said_ports, port);
+    }
+    if let Some(listening) = listening {
+        let socket = listening.socket_dir.iter().map(|directory| socket(directory, port));
+        return socket.chain(listening.address.iter().map(|host| door(host, port))).collect();
+    }
+    match from_environment {
+        Some(hosts) => hosts.split(',').map(|host| door(host, port)).collect(),
+        None => SOCKET_DIRS.iter().map(|directory| socket(directory, port)).collect(),
+    }
+}
+
+/// The hosts of a URL, each with its port.
+fn said_doors(config: &Config, said_ports: &[u16], port: u16) -> Vec<Door> {
+    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
+    let one = |at: usize| {
+        let port = said_ports.get(at).copied().unwrap_or(port);
+        match (config.get_hosts().get(at), config.get_hostaddrs().get(at)) {
+            (Some(Host::Unix(directory)), None) => socket(&directory.to_string_lossy(), port),
+            (Some(Host::Tcp(host)), None) => Door::Tcp { host: host.clone(), port },
+            (_, Some(address)) => Door::Tcp { host: address.to_string(), port },
+            (None, None) => socket(SOCKET_DIRS[0], port),
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+fn door(host: &str, port: u16) -> Door {
+    if host.starts_with('/') { socket(host, port) } else { Door::Tcp { host: host.to_owned(), port } }
+}
+
+fn socket(directory: &str, port: u16) -> Door {
+    Door::Socket { path: format!("{}/.s.PGSQL.{port}", directory.trim_end_matches('/')) }
+}
+
+/// How the connection is secured: what the environment says, where the URL says nothing.
+fn security(config: &mut Config, mode: Option<&str>) -> Result<Check, String> {
+    // What a URL says is what differs from the default; `prefer` said there is what the default is anyway.
+    let is_said = config.get_ssl_mode() != SslMode::Prefer;
+    let (mode, check) = match mode {
+        None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
+        Some("disable") => (SslMode::Disable, Check::Nothing),
+        Some("require") => (SslMode::Require, Check::Nothing),
+        Some("verify-ca") => (SslMode::Require, Check::Chain),
+        Some("verify-full") => (SslMode::Require, Check::ChainAndName),
+        Some(other) => return Err(format!("PGSSLMODE is {other:?}, which is not known")),
+    };
+    if !is_said {
+        config.ssl_mode(mode);
+    }
+    Ok(check)
+}
+
+fn pass_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    variable("PGPASSFILE").or_else(|| Some(format!("{}/.pgpass", variable("HOME")?)))
+}
+
+/// The password of the first line of `~/.pgpass` that fits.
+fn kept_password(lines: &str, doors: &[Door], port: u16, database: &str, user: &str) -> Option<String> {
+    lines.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
+        let [host, its_port, its_database, its_user, password] = <[String; 5]>::try_from(fields).ok()?;
+        let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
+        let fits_host = host == "*" || doors.iter().any(|door| is_at(door, &host));
+        let fits = fits_host && is(&its_port, &port.to_string()) && is(&its_database, database) && is(&its_user, user);
+        fits.then_some(password)
+    })
+}
+
+/// Whether a line for `host` is for this door; a socket is `localhost` there, or its directory.
+fn is_at(door: &Door, host: &str) -> bool {
+    match door {
+        Door::Socket { path } => {
+            host == "localhost" || path.rsplit_once('/').is_some_and(|(directory, _)| directory == host)
+        }
+        Door::Tcp { host: own, .. } => own == host,
+    }
+}
+
+/// The parts between colons, of which `\` takes the meaning.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut characters) = (vec![String::new()], line.chars());
+    while let Some(character) = characters.next() {
+        let last = fields.len() - 1;
+        match character {
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            '\\' => fields[last].extend(characters.next()),
+            other => fields[last].push(other),
+        }
+    }
+    fields
+}
+
+/// PgBouncer's port.
+const PORT: u16 = 6432;
+/// PgBouncer's database for its console.
+const DATABASE: &str = "pgbouncer";
+/// What the console is told who asks.
+const NAME: &str = "trunkline top";
+/// Where sockets are: Debian's place, and everybody else's.
+const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+/// How long a login may take.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Told {
+        args: Vec<&'static str>,
+        environment: Vec<(&'static str, &'static str)>,
+        passwords: &'static str,
+        listening: Option<Listening>,
+    }
+
+    fn told(args: &[&'static str], environment: &[(&'static str, &'static str)]) -> Told {
+        Told { args: args.to_vec(), environment: environment.to_vec(), passwords: "", listening: None }
+    }
+
+    impl Told {
+        fn place(&self) -> Result<Place, String> {
+            let options = TopOptions::parse(self.args.iter().map(std::ffi::OsString::from))?;
+            let find = |name: &str| self.environment.iter().find(|(known, _)| *known == name);
+            let machine = Machine {
+                variable: &|name| find(name).map(|(_, value)| (*value).to_owned()),
+                passwords: &|path| (path == "/home/.pgpass").then(|| self.passwords.to_owned()),
+                user: Some("me".to_owned()),
+            };
+            place(&options, self.listening.as_ref(), &machine)
+        }
+
+        fn doors(&self) -> Vec<String> {
+            self.place().expect("a place").doors.iter().map(Door::name).collect()
+        }
+
+        fn password(&self) -> Option<String> {
+            let place = self.place().expect("a place");
+            place.config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+
+    #[test]
+    fn without_a_word_the_sockets_of_this_machine_are_tried_as_the_systems_user() {
+        let told = told(&[], &[]);
+        assert_eq!(told.doors(), ["/var/run/postgresql/.s.PGSQL.6432", "/tmp/.s.PGSQL.6432"]);
+        let place = told.place().expect("a place");
+        assert_eq!((place.user().as_str(), place.config.get_dbname()), ("me", Some("pgbouncer")));
+        assert_eq!(place.config.get_password(), None);
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_url_and_that_over_the_environment() {
+        let environment = [("PGHOST", "env"), ("PGPORT", "1"), ("PGUSER", "env")];
+        assert_eq!(told(&[], &environment).doors(), ["env:1"]);
+        let url = told(&["postgres://u:secret@db:6433/console"], &environment);
+        assert_eq!((url.doors(), url.password().as_deref()), (vec!["db:6433".to_owned()], Some("secret")));
+        assert_eq!(url.place().expect("a place").config.get_dbname(), Some("console"));
+        assert_eq!(told(&["postgres://u@db:6433", "-h", "/run", "-p", "9"], &environment).doors(), ["/run/.s.PGSQL.9"]);
+        assert_eq!(told(&["postgres://u@db"], &[]).doors(), ["db:6432"]);
+        assert_eq!(told(&["postgres://u:a:b@[::1]/x"], &[]).doors(), ["::1:6432"]);
+        assert_eq!(told(&["postgres://u@[::1]:7/x"], &[]).doors(), ["::1:7"]);
+        assert_eq!(told(&["host=/run,db port=1,2"], &[]).doors(), ["/run/.s.PGSQL.1", "db:2"]);
+        assert!(told(&[], &[("PGPORT", "x")]).place().is_err());
+    }
+
+    #[test]
+    fn a_configuration_file_says_where_its_pooler_listens() {
+        let mut told = told(&["a.ini"], &[("PGHOST", "elsewhere")]);
+        let address = Some("127.0.0.1".to_owned());
+        told.listening = Some(Listening { socket_dir: Some("/run/a".to_owned()), address, port: 7 });
+        assert_eq!(told.doors(), ["/run/a/.s.PGSQL.7", "127.0.0.1:7"]);
+    }
+
+    #[test]
+    fn a_password_comes_from_the_environment_or_from_the_file() {
+        let home = ("HOME", "/home");
+        let mut told = told(&["-h", "db"], &[home, ("PGPASSWORD", "from env")]);
+        told.passwords =
+            "# db:6432:*:me:no\nother:6432:pgbouncer:me:no\ndb:*:pgbouncer:me:a\\:b\\\\c:d\n*:*:*:*:late\n";
+        assert_eq!(told.password().as_deref(), Some("from env"));
+        told.environment = vec![home];
+        assert_eq!(told.password().as_deref(), Some("a:b\\c:d"));
+        told.args = vec!["-h", "db", "-U", "x"];
+        assert_eq!(told.password().as_deref(), Some("late"));
+        told.passwords = "localhost:6432:pgbouncer:me:by socket";
+        told.args = vec![];
+        assert_eq!(told.password().as_deref(), Some("by socket"));
+        told.environment = vec![home, ("PGPASSFILE", "/else")];
+        assert_eq!(told.password(), None);
+    }
+
+    #[test]
+    fn how_much_is_checked_is_said_by_the_environment() {
+        let mode = |environment: &[(&'static str, &'static str)]| told(&["-h", "db"], environment).place();
+        let plain = mode(&[]).expect("a place");
+        assert_eq!((plain.config.get_ssl_mode(), plain.check), (SslMode::Prefer, Check::Nothing));
+        let full = mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/a")]).expect("a place");
+        assert_eq!((full.config.get_ssl_mode(), full.check), (SslMode::Require, Check::ChainAndName));
+        assert!(mode(&[("PGSSLMODE", "verify-ca")]).expect_err("no file").contains("PGSSLROOTCERT"));
+        assert!(mode(&[("PGSSLMODE", "maybe")]).is_err());
+        let text = told(&["postgres://db/?sslmode=verify-full"], &[]).place().expect_err("not in a URL");
+        assert!(text.contains("PGSSLMODE"), "{text}");
+        let text = told(&["host=db nonsense=1"], &[]).place().expect_err("unknown");
+        assert!(text.contains("nonsense"), "{text}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The hand that looks at the console again and again, in a thread of its own.
+//!
+//! Always true: a slow or lost console never keeps the screen from hearing a key; a connection that is lost is tried again
+//! with pauses that grow to [`PAUSE_MAX`]. While the screen is paused nothing is asked.
+//! Not here: what is done with the answers (`screen`).
+
+use std::sync::mpsc::Sender;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant as Deadline, sleep_until, timeout};
+
+use crate::commands::Commands;
+use crate::console::{Answer, Console};
+use crate::screen::Wish;
+use crate::target::Place;
+
+/// What the screen is told, by this hand and by the keyboard.
+pub(crate) enum Event {
+    /// The terminal: a key, or another size.
+    Terminal(ratatui::crossterm::event::Event),
+    /// Answers, and when they came.
+    Answers(Duration, Vec<(&'static str, Answer)>),
+    /// A new connection: its title, and what can be asked.
+    Reached(String, Commands),
+    /// No connection: why, and when it is tried again.
+    Lost(String, Duration),
+    /// The process is to end: this signal came, or the terminal is gone.
+    End(i32),
+}
+
+/// What the hand needs.
+pub(crate) struct Watch {
+    pub(crate) place: Place,
+    pub(crate) console: Console,
+    /// Since when time is counted.
+    pub(crate) start: Instant,
+    pub(crate) wishes: Receiver<Wish>,
+    pub(crate) events: Sender<Event>,
+}
+
+impl Watch {
+    /// Looks until nobody listens any more.
+    pub(crate) fn run(self, runtime: &Runtime) {
+        runtime.block_on(async {
+            let events = self.events.clone();
+            tokio::select! {
+                signal = ended() => drop(events.send(Event::End(signal))),
+                () = self.look() => {}
+            }
+        });
+    }
+
+    async fn look(mut self) {
+        loop {
+            let why = match self.look_well().await {
+                Ended::Nobody => return,
+                Ended::Lost(why) => why,
+            };
+            if !self.reach_again(why).await {
+                return;
+            }
+        }
+    }
+
+    /// Asks as wished, as long as the connection is good.
+    async fn look_well(&mut self) -> Ended {
+        loop {
+            let wish = self.wishes.borrow_and_update().clone();
+            let begun = Deadline::now();
+            if !wish.is_paused {
+                let mut answers = Vec::with_capacity(wish.commands.len());
+                for command in &wish.commands {
+                    match self.console.ask(command).await {
+                        Ok(answer) => answers.push((*command, answer)),
+                        Err(why) => return Ended::Lost(why),
+                    }
+                }
+                if self.events.send(Event::Answers(self.start.elapsed(), answers)).is_err() {
+                    return Ended::Nobody;
+                }
+            }
+            loop {
+                let next = begun + self.wishes.borrow().interval;
+                let changed = if wish.is_paused {
+                    self.wishes.changed().await.is_ok()
+                } else {
+                    tokio::select! {
+                        changed = self.wishes.changed() => changed.is_ok(),
+                        () = sleep_until(next) => break,
+                    }
+                };
+                if !changed {
+                    return Ended::Nobody;
+                }
+                if self.is_urgent(&wish) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether what is wished now cannot wait for the end of the interval: other rows, or the end of a pause.
+    fn is_urgent(&self, before: &Wish) -> bool {
+        let now = self.wishes.borrow();
+        now.is_paused != before.is_paused || now.commands.iter().any(|command| !before.commands.contains(command))
+    }
+
+    /// Tries until there is a connection. `false` if nobody listens any more.
+    async fn reach_again(&mut self, mut why: String) -> bool {
+        let mut pause = PAUSE_MIN;
+        loop {
+            if self.events.send(Event::Lost(why, self.start.elapsed() + pause)).is_err() {
+                return false;
+            }
+            let end = Deadline::now() + pause;
+            while let Ok(changed) = timeout(end - Deadline::now(), self.wishes.changed()).await {
+                if changed.is_err() {
+                    return false;
+                }
+            }
+            match Console::reach(&self.place).await {
+                Ok(console) => {
+                    let reached = Event::Reached(console.title(&self.place), console.commands.clone());
+                    self.console = console;
+                    return self.events.send(reached).is_ok();
+                }
+                Err(reason) => why = reason,
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+enum Ended {
+    Nobody,
+    Lost(String),
+}
+
+/// The first signal that ends the process.
+async fn ended() -> i32 {
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
+    let mut waits: Vec<_> =
+        kinds.into_iter().filter_map(|kind| Some((kind.as_raw_value(), signal(kind).ok()?))).collect();
+    std::future::poll_fn(|cx| {
+        let mut came =
+            waits.iter_mut().filter_map(|(number, signal)| signal.poll_recv(cx).is_ready().then_some(*number));
+        came.next().map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+/// The first pause before a lost connection is tried again.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,53 @@
+//! `trunkline top`: where the configuration file that it is given says that the pooler listens.
+//!
+//! Always true: the file is read as the pooler reads it, with every mistake told.
+//! Not here: what is shown, and how (crate `top`).
+
+use std::process::ExitCode;
+
+use config::{Overrides, Settings};
+use control::{FileReader, Source};
+use top::{Listening, TopOptions};
+
+/// Looks at a console.
+pub(crate) fn top(options: &TopOptions) -> ExitCode {
+    if options.wants_help() {
+        print!("{}", top::USAGE);
+        return ExitCode::SUCCESS;
+    }
+    let listening = options.config_file().map(listening).transpose();
+    match listening.and_then(|listening| top::run(options, listening.as_ref())) {
+        Ok(None) => ExitCode::SUCCESS,
+        // As a shell says it of a program that a signal has ended.
+        Ok(Some(signal)) => ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
+        Err(text) => {
+            eprintln!("trunkline top: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn listening(path: &str) -> Result<Listening, String> {
+    let loaded = Source::new(path.to_owned(), Overrides::default(), FileReader::from_disk()).read();
+    let loaded = loaded.map_err(|mistakes| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    })?;
+    Ok(of(&loaded.settings))
+}
+
+/// An abstract socket (`@name`) cannot be dialed by a path, so TCP it is.
+fn of(settings: &Settings) -> Listening {
+    let socket_dir = settings.unix_socket_dir.as_deref().filter(|directory| directory.starts_with('/'));
+    let address = settings.listen_addr.first().map(|address| &**address);
+    let address = address.map(|address| match address {
+        "*" | "0.0.0.0" => "127.0.0.1",
+        "::" => "::1",
+        address => address,
+    });
+    Listening {
+        socket_dir: socket_dir.map(str::to_owned),
+        address: address.map(str::to_owned),
+        port: settings.listen_port,
+    }
+}

@@ -12,6 +12,7 @@ use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
 use pool::PoolKey;
+use protocol::fault::Unserved;
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
@@ -136,6 +137,8 @@ pub(crate) struct PoolPlace {
     pub(crate) judged: Option<Arc<Secret>>,
     /// What its transactions and servers have come to.
     pub(crate) measured: Measured,
+    /// What clients were told last whose time to wait was over, and when.
+    pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
 }
 
 /// What clients of a pool are greeted with, and what their sessions begin with.

@@ -102,6 +102,7 @@ impl<I: Io> Worker<I> {
                 doubt: Doubt::None,
                 judged: None,
                 measured: Measured::default(),
+                unserved: None,
             },
         );
         self.arm_sweep();

@@ -59,7 +59,8 @@ impl<I: Io> Worker<I> {
         let line = self.client_prefix(key);
         self.close_line(key, &text);
         if self.force.settings.log_pooler_errors {
-            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
+            let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}{detail}"));
         }
         self.close_with_words(key, fault);
     }
@@ -193,19 +194,24 @@ impl<I: Io> Worker<I> {
 
     /// A pool has no server for a client.
     pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
+        let mut pool = None;
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.link = Link::None;
+            pool = Some(ready.pool);
         }
         let fault = match why {
-            Refusal::QueryWaitTimeout => {
+            Refusal::QueryWaitTimeout(why) => {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
-                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs() }
+                let why = pool.and_then(|pool| self.unserved(pool, why));
+                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
             }
-            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint }) => {
+            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint, whose }) => {
                 let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
-                Fault::ServerSaid { sqlstate, text, detail, hint }
+                Fault::ServerSaid { sqlstate, text, detail, hint, whose }
             }
-            Refusal::LoginFailing(failure) => Fault::ServerLoginFailing { cause: failure.text },
+            Refusal::LoginFailing(Failure { text, detail, hint, whose, .. }) => {
+                Fault::ServerLoginFailing { cause: text, detail, hint, whose }
+            }
             Refusal::DatabaseRemoved => Fault::DatabaseRemoved,
             Refusal::PrivateRefused(failure) => match failure.sqlstate {
                 Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },

@@ -134,7 +134,8 @@ impl Configuration {
 
     /// What TLS needs, as the files are now; `None` when one cannot be used.
     pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Option<TlsTerms> {
-        read_tls(settings, self.source.files()).map_err(|text| present.log(Level::Error, format_args!("{text}"))).ok()
+        let say = |lines: Vec<String>| lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
+        read_tls(settings, self.source.files()).map_err(say).ok()
     }
 
     fn reopen_log<S>(&self, settings: &Settings, present: &Present<S>) -> Arc<LogTarget> {

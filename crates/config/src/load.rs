@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pool::RateRule;
 
-use crate::catalog::{CATALOG, Reload, Settings, find, unknown};
+use crate::catalog::{CATALOG, Entry, Reload, Settings, State, find, unknown};
 use crate::check;
 use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
 use crate::diff::restart_needed;
@@ -435,7 +435,15 @@ impl<'r> Reading<'r> {
 
     /// Takes from the running process what it cannot change, and says so.
     fn keep_started(&mut self, path: &str, previous: &Settings) -> Vec<&'static str> {
-        let changed = restart_needed(&self.settings, previous);
+        // What means nothing here means nothing after a restart either.
+        let is_moot = |name: &&str| find(name).is_some_and(|index| CATALOG[index].state == State::Moot);
+        let (moot, changed): (Vec<_>, Vec<_>) = restart_needed(&self.settings, previous).into_iter().partition(is_moot);
+        let defaults = Settings::default();
+        let is_told = |entry: &Entry| (entry.show)(previous) != (entry.show)(&defaults);
+        // The value of before is told of with everything that means nothing.
+        for name in moot.iter().filter(|name| !find(name).is_some_and(|index| is_told(&CATALOG[index]))) {
+            self.found.warn(name, path, check::no_meaning(name));
+        }
         for name in &changed {
             self.found.warn(name, path, format!("{name} has changed: the new value waits for a restart"));
         }

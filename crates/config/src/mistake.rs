@@ -92,7 +92,8 @@ pub(crate) fn did_you_mean<'n>(written: &str, names: impl IntoIterator<Item = &'
 
 /// The name at the smallest distance, the first of them in a tie, or else the only one that begins so; none if even that is another
 /// word altogether.
-fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+#[must_use]
+pub fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     if written.len() > WRITTEN_BYTES_MAX {
         return None;
     }

@@ -5,10 +5,12 @@
 //! whole.
 
 mod catalog;
+mod ender;
 mod shape;
 mod unserved;
 
 pub use catalog::{CATALOG, Fault};
+pub use ender::Ender;
 pub use shape::Entry;
 pub use unserved::{Hindrance, Unserved};
 
@@ -72,7 +74,9 @@ impl Fault {
             | Self::QueryTimeoutWaiting { .. }
             | Self::ServerSaid { .. }
             | Self::ServerLoginFailing { .. }
-            | Self::LoginTimeoutServerDown { .. } => self.detail(),
+            | Self::LoginTimeoutServerDown { .. }
+            | Self::DatabaseRemoved { .. }
+            | Self::ConfigurationChanged { .. } => self.detail(),
             _ => None,
         }
     }
@@ -99,6 +103,8 @@ impl Fault {
             Self::LoginTimeoutServerDown { cause: Some(cause) } => {
                 format!("The last attempt to reach the server ended with: {cause}")
             }
+            Self::DatabaseRemoved { by } => by.of_database().to_owned(),
+            Self::ConfigurationChanged { by } => by.of_server().to_owned(),
             Self::HandedOver => "This connection could not be handed over to the new process.".to_owned(),
             Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
@@ -416,9 +422,9 @@ mod tests {
                 "08P01",
                 "server login has been failing, cached error: why (server_login_retry)",
             ),
-            (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
+            (Fault::DatabaseRemoved { by: Ender::Kill }, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
-            (Fault::ConfigurationChanged, Operator, "08P01", "database configuration changed"),
+            (Fault::ConfigurationChanged { by: Ender::Reload }, Operator, "08P01", "database configuration changed"),
             (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
             (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),

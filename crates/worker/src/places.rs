@@ -12,7 +12,7 @@ use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
 use pool::PoolKey;
-use protocol::fault::Unserved;
+use protocol::fault::{Ender, Unserved};
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
@@ -137,6 +137,8 @@ pub(crate) struct PoolPlace {
     pub(crate) judged: Option<Arc<Secret>>,
     /// What its transactions and servers have come to.
     pub(crate) measured: Measured,
+    /// What had its servers replaced last.
+    pub(crate) retired_by: Ender,
     /// What clients were told last whose time to wait was over, and when.
     pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
 }

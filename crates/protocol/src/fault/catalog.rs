@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use wire::Request;
 
+use super::ender::Ender;
 use super::shape::faults;
 use super::unserved::Unserved;
 use super::{
@@ -187,13 +188,13 @@ faults! {
     ServerLoginFailing { cause: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } = Server, PROTOCOL_VIOLATION,
         "server login has been failing, cached error: {cause} (server_login_retry)";
     /// `KILL`, or the database is not in the configuration any more.
-    DatabaseRemoved = Operator, PROTOCOL_VIOLATION, "database removed";
+    DatabaseRemoved { by: Ender } = Operator, PROTOCOL_VIOLATION, "database removed";
     /// `DISABLE`.
     DatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION, "database \"{name}\" is disabled";
     /// `KILL_CLIENT`.
     AdminDisconnect = Operator, PROTOCOL_VIOLATION, "admin forced disconnect";
-    /// The server of a session was to be replaced, with `server_fast_close`.
-    ConfigurationChanged = Operator, PROTOCOL_VIOLATION, "database configuration changed";
+    /// The server of a session was to be replaced, with `server_fast_close`, or that of a replication client; the detail says why.
+    ConfigurationChanged { by: Ender } = Operator, PROTOCOL_VIOLATION, "database configuration changed";
     /// It did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
     /// An online restart that could not take it along: it speaks TLS, is for replication, or is in the middle of something.

@@ -169,7 +169,7 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",

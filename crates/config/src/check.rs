@@ -44,9 +44,13 @@ fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
     for entry in CATALOG {
         if entry.state == State::Moot && (entry.show)(settings) != (entry.show)(&defaults) {
-            found.warn(entry.name, path, format!("{} is accepted but has no meaning here", entry.name));
+            found.warn(entry.name, path, no_meaning(entry.name));
         }
     }
+}
+
+pub(crate) fn no_meaning(name: &str) -> String {
+    format!("{name} is accepted but has no meaning here")
 }
 
 /// Peers of a process without a number: it passes nothing on, and nobody finds it.

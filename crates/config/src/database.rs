@@ -163,10 +163,15 @@ impl Database {
     /// A line of `[databases]`. Without `host=` its hosts are still empty, since the settings are not yet known.
     pub(crate) fn parse(name: &str, value: &str, texts: &mut Texts) -> Result<Self, Vec<Wrong>> {
         check_name(name).map_err(|wrong| vec![wrong])?;
+        if value.starts_with("postgres://") || value.starts_with("postgresql://") {
+            let wrong = Wrong::new("syntax error in connection string: a URL is not understood here");
+            return Err(vec![wrong.advise(Some("write host=HOST port=PORT dbname=NAME".to_owned()))]);
+        }
         let mut database = Self::named(texts.share(name));
         let mut wrongs = Vec::new();
         for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
             wrongs.extend(database.assign(key, &value, texts).err());
+            wrongs.extend(swallowed(key, &value));
         }
         if wrongs.is_empty() { Ok(database) } else { Err(wrongs) }
     }
@@ -211,7 +216,15 @@ impl Database {
             "datestyle" => self.datestyle = Some(texts.share(value)),
             "timezone" => self.timezone = Some(texts.share(value)),
             "application_name" => self.application_name = Some(texts.share(value)),
-            _ => return Err(unrecognized("connection", key, DATABASE_KEYS)),
+            _ => {
+                let wrong = unrecognized("connection", key, DATABASE_KEYS);
+                return Err(match of_libpq(key) {
+                    Some(setting) => {
+                        wrong.advise(Some(format!("it is the same for all servers: {setting} in [pgbouncer]")))
+                    }
+                    None => wrong,
+                });
+            }
         }
         Ok(())
     }
@@ -234,6 +247,30 @@ fn check_name(name: &str) -> Result<(), Wrong> {
         return Err(Wrong::new(text));
     }
     Ok(())
+}
+
+/// A pair that stands in the value of the one before it, since a semicolon separates nothing. What may well contain one is not looked at.
+fn swallowed(key: &str, value: &str) -> Option<Wrong> {
+    if matches!(key, "password" | "connect_query" | "auth_query" | "application_name") {
+        return None;
+    }
+    let mut parts = value.split(';').skip(1).filter_map(|part| part.split_once('='));
+    let (inner, _) = parts.find(|(inner, _)| DATABASE_KEYS.contains(&inner.trim()))?;
+    let wrong = Wrong::new(format!("the value of {key} contains \";{}=\"", inner.trim()));
+    Some(wrong.advise(Some("pairs are separated by spaces".to_owned())))
+}
+
+/// The setting that stands for a word of libpq's connection strings.
+fn of_libpq(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "sslmode" | "requiressl" => "server_tls_sslmode",
+        "sslrootcert" => "server_tls_ca_file",
+        "sslcert" => "server_tls_cert_file",
+        "sslkey" => "server_tls_key_file",
+        "connect_timeout" => "server_connect_timeout",
+        "keepalives" => "tcp_keepalive",
+        _ => return None,
+    })
 }
 
 /// The console has no table of secrets.

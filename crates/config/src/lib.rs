@@ -30,8 +30,8 @@ pub use catalog::{
 pub use database::{Database, LoadBalance, Password};
 pub use homes::Homes;
 pub use host::Host;
-pub use load::{Loaded, Overrides, load, load_over, set};
-pub use mistake::{Mistake, Place, Warning};
+pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};
+pub use mistake::{Mistake, Place, Warning, nearest};
 pub use peer::Peer;
 pub use rate_limit::{reference as rate_limits_reference, written_filter};
 pub use resolv::NameServers;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use pool::RateRule;
 
-use crate::catalog::{CATALOG, Reload, Settings, find, unknown};
+use crate::catalog::{CATALOG, Entry, Reload, Settings, State, find, unknown};
 use crate::check;
 use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
 use crate::diff::restart_needed;
 use crate::host::Host;
-use crate::mistake::{Mistake, Place, Warning, Wrong, did_you_mean};
+use crate::mistake::{COMMENT, Mistake, Place, Warning, Wrong, did_you_mean, has_comment};
 use crate::peer::Peer;
 use crate::rate_limit;
 use crate::text::{Item, Items};
@@ -49,6 +49,31 @@ pub struct Loaded {
     pub files: Vec<Arc<str>>,
     /// The lines of all of them.
     pub lines: u64,
+    /// Where what stands.
+    pub places: Places,
+}
+
+/// Where settings and databases stand, for warnings about what only others can know.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Places {
+    file: Arc<str>,
+    settings: Vec<Option<Place>>,
+    databases: BTreeMap<Arc<str>, Place>,
+}
+
+impl Places {
+    /// Where a setting was set last, or else the file.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Place {
+        let place = find(name).and_then(|index| self.settings.get(index)?.clone());
+        place.unwrap_or_else(|| Place { file: Arc::clone(&self.file), line: 0 })
+    }
+
+    /// Where the line of a database is, or else the file.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Place {
+        self.databases.get(name).cloned().unwrap_or_else(|| Place { file: Arc::clone(&self.file), line: 0 })
+    }
 }
 
 /// Reads the settings of a process that starts.
@@ -58,6 +83,14 @@ pub struct Loaded {
 pub fn load(path: &str, read: &Reader<'_>, overrides: &Overrides) -> Result<Loaded, Vec<Mistake>> {
     let reading = Reading::new(read, Settings::default()).all(path)?;
     reading.finish(path, overrides, None)
+}
+
+/// Reads the settings to judge them: those that could be read are there beside all mistakes.
+///
+/// # Errors
+/// The file itself cannot be read.
+pub fn inspect(path: &str, read: &Reader<'_>, overrides: &Overrides) -> Result<(Loaded, Vec<Mistake>), Vec<Mistake>> {
+    Ok(Reading::new(read, Settings::default()).all(path)?.conclude(path, overrides, None))
 }
 
 /// Reads the settings again, for a process that runs with `previous`. As in PgBouncer, settings whose default is NULL keep
@@ -312,14 +345,26 @@ impl<'r> Reading<'r> {
         self.found.set_at[index] = Some(place.clone());
         let shown = if CATALOG[index].is_secret { "***" } else { value };
         let bad = format!("invalid value \"{shown}\" for parameter {key} in configuration ({place})");
-        (CATALOG[index].set)(&mut self.settings, value)
-            .map_err(|misfit| Wrong::new(format!("{bad}: expected {}", misfit.expected)).advise(misfit.advice))?;
+        let is_commented = has_comment(value) && !CATALOG[index].is_secret;
+        (CATALOG[index].set)(&mut self.settings, value).map_err(|misfit| {
+            let advice = if is_commented { Some(COMMENT.to_owned()) } else { misfit.advice };
+            Wrong::new(format!("{bad}: expected {}", misfit.expected)).advise(advice)
+        })?;
+        // Sentences and SQL may well have such an end.
+        if is_commented && !key.ends_with("query") && key != "login_notify_message" {
+            let text = format!("the value of {key} ends in what looks like a comment: {COMMENT}");
+            self.found.warnings.push(Warning { place: place.clone(), text });
+        }
         if key == "auth_dbname" { check_auth_dbname(value) } else { Ok(()) }
     }
 
     fn database(&mut self, key: &str, value: &str, place: &Place) -> Result<(), Vec<Wrong>> {
         let database = Database::parse(key, value, &mut self.texts)?;
-        self.databases.insert(Arc::clone(&database.name), (place.clone(), database));
+        let name = Arc::clone(&database.name);
+        if let Some((first, _)) = self.databases.insert(Arc::clone(&name), (place.clone(), database)) {
+            let text = format!("database \"{name}\" is there twice: this line holds, and {first} does not");
+            self.found.warnings.push(Warning { place: place.clone(), text });
+        }
         Ok(())
     }
 
@@ -333,13 +378,16 @@ impl<'r> Reading<'r> {
         Ok(())
     }
 
+    /// There are settings only if there is no mistake.
+    fn finish(self, path: &str, overrides: &Overrides, previous: Option<&Settings>) -> Result<Loaded, Vec<Mistake>> {
+        match self.conclude(path, overrides, previous) {
+            (loaded, mistakes) if mistakes.is_empty() => Ok(loaded),
+            (_, mistakes) => Err(mistakes),
+        }
+    }
+
     /// What can be judged only when everything is read.
-    fn finish(
-        mut self,
-        path: &str,
-        overrides: &Overrides,
-        previous: Option<&Settings>,
-    ) -> Result<Loaded, Vec<Mistake>> {
+    fn conclude(mut self, path: &str, overrides: &Overrides, previous: Option<&Settings>) -> (Loaded, Vec<Mistake>) {
         self.override_by(path, overrides, previous);
         let restart_needed = previous.map_or(Vec::new(), |previous| self.keep_started(path, previous));
         let mut places = BTreeMap::new();
@@ -354,12 +402,10 @@ impl<'r> Reading<'r> {
             }
         }
         check::refuse(&self.settings, path, &mut self.found);
-        if !self.found.mistakes.is_empty() {
-            return Err(self.found.mistakes);
-        }
         check::warn(&self.settings, path, &places, &mut self.found);
-        let (settings, warnings) = (self.settings, self.found.warnings);
-        Ok(Loaded { settings, warnings, restart_needed, files: self.files, lines: self.lines })
+        let (settings, Found { set_at, mistakes, warnings, .. }) = (self.settings, self.found);
+        let places = Places { file: path.into(), settings: set_at, databases: places };
+        (Loaded { settings, warnings, restart_needed, files: self.files, lines: self.lines, places }, mistakes)
     }
 
     fn override_by(&mut self, path: &str, overrides: &Overrides, previous: Option<&Settings>) {
@@ -389,7 +435,15 @@ impl<'r> Reading<'r> {
 
     /// Takes from the running process what it cannot change, and says so.
     fn keep_started(&mut self, path: &str, previous: &Settings) -> Vec<&'static str> {
-        let changed = restart_needed(&self.settings, previous);
+        // What means nothing here means nothing after a restart either.
+        let is_moot = |name: &&str| find(name).is_some_and(|index| CATALOG[index].state == State::Moot);
+        let (moot, changed): (Vec<_>, Vec<_>) = restart_needed(&self.settings, previous).into_iter().partition(is_moot);
+        let defaults = Settings::default();
+        let is_told = |entry: &Entry| (entry.show)(previous) != (entry.show)(&defaults);
+        // The value of before is told of with everything that means nothing.
+        for name in moot.iter().filter(|name| !find(name).is_some_and(|index| is_told(&CATALOG[index]))) {
+            self.found.warn(name, path, check::no_meaning(name));
+        }
         for name in &changed {
             self.found.warn(name, path, format!("{name} has changed: the new value waits for a restart"));
         }

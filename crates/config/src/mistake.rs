@@ -37,7 +37,11 @@ pub struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, OneLine(&self.text))?;
+        // PgBouncer's own texts say the place themselves, and scripts look for that.
+        match self.text.contains(&format!("({})", self.place)) {
+            true => write!(f, "{}", OneLine(&self.text))?,
+            false => write!(f, "{}: {}", self.place, OneLine(&self.text))?,
+        }
         self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "; {}", OneLine(advice)))
     }
 }
@@ -86,20 +90,35 @@ pub(crate) fn did_you_mean<'n>(written: &str, names: impl IntoIterator<Item = &'
     nearest(written, names).map(|name| format!("did you mean \"{name}\"?"))
 }
 
-/// The name at the smallest distance, the first of them in a tie; none if even that is another word altogether.
-fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+/// The name at the smallest distance, the first of them in a tie, or else the only one that begins so; none if even that is another
+/// word altogether.
+#[must_use]
+pub fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     if written.len() > WRITTEN_BYTES_MAX {
         return None;
     }
-    let written = written.to_ascii_lowercase().replace('-', "_");
-    let distance = |name: &str| strsim::damerau_levenshtein(&written, &name.to_ascii_lowercase().replace('-', "_"));
-    names
-        .into_iter()
-        .map(|name| (distance(name), name))
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let written = plain(written);
+    let distance = |name: &str| strsim::damerau_levenshtein(&written, &plain(name));
+    let names: Vec<&str> = names.into_iter().collect();
+    let near = names
+        .iter()
+        .map(|name| (distance(name), *name))
         .filter(|(distance, name)| *distance <= (name.len() / 3).max(1) && *distance < name.len())
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+        .map(|(_, name)| name);
+    let mut begun =
+        names.iter().filter(|name| written.len() >= BEGINNING_BYTES_MIN && plain(name).starts_with(&written));
+    near.or_else(|| begun.next().copied().filter(|_| begun.next().is_none()))
 }
+
+/// Whether the end of a value looks like a comment, which needs a line of its own.
+pub(crate) fn has_comment(value: &str) -> bool {
+    value.contains(" ;") || value.contains(" #") || value.contains("\t;") || value.contains("\t#")
+}
+
+/// What to say of such a value.
+pub(crate) const COMMENT: &str = "a comment needs a line of its own, which begins with ; or #";
 
 /// Writes control characters as escapes, so that a message stays on its line and cannot paint a terminal.
 struct OneLine<'t>(&'t str);
@@ -116,6 +135,8 @@ impl fmt::Display for OneLine<'_> {
 
 /// Longer words are nothing that a person mistyped, and the distance costs the product of the lengths.
 const WRITTEN_BYTES_MAX: usize = 64;
+/// Shorter beginnings say nothing.
+const BEGINNING_BYTES_MIN: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -129,7 +150,16 @@ mod tests {
         }
         assert_eq!(nearest("frobnicate", names), None);
         assert_eq!(nearest("", names), None);
+        assert_eq!(nearest("scram", ["md5", "scram-sha-256"]), Some("scram-sha-256"));
+        assert_eq!(nearest("server", ["server_lifetime", "server_fast_close"]), None);
         assert_eq!(nearest(&"pool_mode".repeat(20), names), None);
+    }
+
+    #[test]
+    fn a_place_that_the_text_has_is_not_said_twice() {
+        let place = Place { file: "a.ini".into(), line: 3 };
+        let mistake = Wrong::new("syntax error in configuration (a.ini:3): no").at(place);
+        assert_eq!(mistake.to_string(), "syntax error in configuration (a.ini:3): no");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pool::Mode;
 
 use crate::catalog::{Kind, Policies, Word, Words, seconds};
-use crate::mistake::{Wrong, did_you_mean};
+use crate::mistake::{COMMENT, Wrong, did_you_mean};
 
 /// A key and its value without its quotes.
 pub(crate) type Pair<'t> = (&'t str, Cow<'t, str>);
@@ -22,6 +22,9 @@ pub(crate) fn pairs(text: &str) -> Result<Vec<Pair<'_>>, Wrong> {
     while !rest.is_empty() {
         let (key, after) = rest.split_at(rest.find([' ', '=']).unwrap_or(rest.len()));
         let Some(after) = blanks(after).strip_prefix('=') else {
+            if key.starts_with([';', '#']) {
+                return Err(syntax("expected key=value".to_owned()).advise(Some(COMMENT.to_owned())));
+            }
             let after = found.last().map_or(String::new(), |(key, _): &Pair<'_>| format!(" after the value of {key}"));
             return Err(syntax(format!("expected key=value{after}"))
                 .advise(Some("a value with spaces is written in 'single quotes'".to_owned())));

@@ -399,6 +399,7 @@ impl<S> Control<S> {
             users: &self.present.force.users,
             standing: &self.present.force.standing,
             is_suspended: self.is_suspended,
+            shutdown: self.ending.waits(self.present.now.time),
             snapshots,
             history: &self.history,
             zones: &self.zones,
@@ -509,12 +510,15 @@ impl<S> Control<S> {
         }
     }
 
-    /// Reads everything again. Whether the new settings are in force.
-    pub(crate) fn reload(&mut self) -> bool {
-        let Some((fresh, name_servers)) = self.configuration.read_again(&self.present) else { return false };
+    /// Reads everything again, and puts it in force: what has changed and waits for a restart.
+    ///
+    /// # Errors
+    /// The mistakes for which nothing has changed; they are in the log.
+    pub(crate) fn reload(&mut self) -> Result<Vec<&'static str>, Vec<String>> {
+        let (fresh, name_servers, kept) = self.configuration.read_again(&self.present)?;
         self.name_servers = name_servers;
         self.enforce(fresh);
-        true
+        Ok(kept)
     }
 
     /// Puts settings and secrets in force, and has each part heed them.

@@ -332,6 +332,8 @@ fn a_reload_with_a_mistake_changes_nothing() {
     desk.says("RELOAD");
     let answer = desk.answer();
     assert!(answer.contains("CF0000\0MRELOAD failed, see logs for additional details\0"), "{answer:?}");
+    // Whoever has no access to the log reads them, too.
+    assert!(answer.contains("additional details\0D") && answer.contains("did you mean \"pool_mode\"?"), "{answer:?}");
     for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
         assert!(desk.log().contains(word), "{word} is not in {}", desk.log());
     }
@@ -555,7 +557,38 @@ fn a_suspend_is_answered_when_every_worker_stands_still_and_undone_by_resume() {
     desk.says("PAUSE d");
     drop(desk.letters(0));
     desk.says("SUSPEND");
-    assert!(desk.answer().contains("cannot suspend with paused databases"));
+    let answer = desk.answer();
+    assert!(answer.contains("cannot suspend with paused databases\0HPaused by name: d."), "{answer:?}");
+    desk.says("RESUME");
+    let answer = desk.answer();
+    assert!(answer.contains("pooler is not paused/suspended\0HPaused by name: d."), "{answer:?}");
+}
+
+#[test]
+fn a_reload_names_what_waits_for_a_restart_and_only_that() {
+    let mut desk = Desk::new("kept", 1, "listen_backlog=7\npkt_buf=4096\n");
+    desk.rewrite("ini", "=7\npkt_buf=4096", "=8\npkt_buf=8192");
+    desk.says("RELOAD");
+    let letters = desk.letters(0);
+    let Some(ToWorker::ConsoleAnswer { bytes, .. }) = letters.last() else { panic!("an answer") };
+    let answer = String::from_utf8_lossy(bytes).into_owned();
+    assert!(answer.contains("changed by a restart only, and staying as they are: listen_backlog\0"), "{answer:?}");
+    assert!(desk.log().contains("listen_backlog has changed: the new value waits for a restart"), "{}", desk.log());
+    // It does nothing, after a restart either.
+    assert!(!desk.log().contains("pkt_buf has changed"), "{}", desk.log());
+    assert!(desk.log().contains("pkt_buf is accepted but has no meaning here"), "{}", desk.log());
+}
+
+#[test]
+fn what_a_shutdown_waits_for_is_shown() {
+    let mut desk = Desk::new("waits", 1, "shutdown_timeout=30\n");
+    desk.says("SHOW STATE");
+    assert!(!desk.answer().contains("shutdown"));
+    desk.says("SHUTDOWN WAIT_FOR_CLIENTS");
+    drop(desk.letters(0));
+    desk.says("SHOW STATE");
+    let answer = desk.answer();
+    assert!(answer.contains("waits until all clients have gone (SHOW CLIENTS) for 0 s, 30 s at most"), "{answer:?}");
 }
 
 #[test]
@@ -680,7 +713,7 @@ fn a_handover_that_fails_wakes_everybody() {
     desk.says("PAUSE d");
     drop(desk.letters(0));
     desk.says("TAKEOVER 2");
-    assert!(desk.answer().contains("cannot suspend with paused databases"));
+    assert!(desk.answer().contains("cannot suspend with paused databases\0HPaused by name: d."));
     desk.says("RESUME d");
     drop(desk.letters(0));
     desk.says("TAKEOVER 2");

@@ -50,6 +50,11 @@ impl Ending {
         self.way
     }
 
+    /// What it waits for, and for how long it has.
+    pub(crate) fn waits(&self, now: Time) -> Option<(Shutdown, Duration)> {
+        Some((self.way?, now.since(self.since?)))
+    }
+
     /// A worker has nothing left, or has somebody after all. Whether none of so many has: somebody may be on the way from one
     /// worker to another, and is seen when all are asked once more.
     pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool, workers: usize) -> bool {

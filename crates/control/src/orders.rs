@@ -39,8 +39,14 @@ impl<S> Control<S> {
 
     fn carry_out(&mut self, asker: Asker, order: Order) -> Result<(), Refusal> {
         match order {
-            Order::Reload if self.reload() => self.done(asker, &order),
-            Order::Reload => return Err(Refusal::reload_failed()),
+            Order::Reload => match self.reload() {
+                Ok(kept) if kept.is_empty() => self.done(asker, &order),
+                Ok(kept) => {
+                    let text = format!("changed by a restart only, and staying as they are: {}", kept.join(", "));
+                    self.answer(asker, Answer::noted(order.verb(), text));
+                }
+                Err(lines) => return Err(Refusal::reload_failed(&lines)),
+            },
             // As in PgBouncer, whoever says this sees the connection end, and nothing else.
             Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
             // Pools that are paused for good cannot go on.
@@ -126,7 +132,15 @@ impl<S> Control<S> {
                 self.wake_up("RESUME");
                 return Ok(());
             }
-            None if !standing.is_paused => return Err(Refusal::new("pooler is not paused/suspended")),
+            None if !standing.is_paused => {
+                let refusal = Refusal::new("pooler is not paused/suspended");
+                return Err(match paused(standing) {
+                    Some(paused) => {
+                        refusal.hinted(format!("Paused by name: {paused}. RESUME NAME lets a database go on."))
+                    }
+                    None => refusal,
+                });
+            }
             None => {}
             Some(name) if standing.paused.contains(name) => {}
             Some(name) if **name == *CONSOLE || self.present.force.settings.databases.contains_key(name) => {
@@ -151,7 +165,7 @@ impl<S> Control<S> {
             return Err(Refusal::new("pooler is shutting down"));
         }
         if !self.present.force.standing.paused.is_empty() {
-            return Err(Refusal::new("cannot suspend with paused databases"));
+            return Err(suspend_refused(&self.present.force.standing));
         }
         self.is_suspended = true;
         Ok(())
@@ -198,16 +212,16 @@ impl<S> Control<S> {
         })?;
         let is_about_logins = ["auth_type", "auth_file", "auth_hba_file", "auth_ident_file"].contains(&key);
         let (users, rules) = if is_about_logins {
-            let unread = || Refusal::set_failed("a file of users or rules cannot be used, see the log".to_owned());
-            let users = self.configuration.read_users(&settings, &self.present).ok_or_else(unread)?;
-            (users, self.configuration.read_rules(&settings, &self.present).ok_or_else(unread)?)
+            let unread = |lines: Vec<String>| Refusal::set_failed_by("a file of users or rules cannot be used", &lines);
+            let users = self.configuration.read_users(&settings, &self.present).map_err(unread)?;
+            (users, self.configuration.read_rules(&settings, &self.present).map_err(unread)?)
         } else {
             let force = &self.present.force;
             (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
         };
         if key == "resolv_conf" {
-            let unread = || Refusal::set_failed("the file of name servers cannot be used, see the log".to_owned());
-            self.name_servers = self.configuration.read_name_servers(&settings, &self.present).ok_or_else(unread)?;
+            let unread = |lines: Vec<String>| Refusal::set_failed_by("the file of name servers cannot be used", &lines);
+            self.name_servers = self.configuration.read_name_servers(&settings, &self.present).map_err(unread)?;
         }
         let (tls, is_tls_new) = self.tls_after(key, &settings);
         self.enforce(Fresh { settings, users, rules, tls });
@@ -228,8 +242,8 @@ impl<S> Control<S> {
             return (self.present.force.tls.clone(), true);
         }
         match self.configuration.read_tls(settings, &self.present) {
-            Some(tls) => (tls, true),
-            None => (self.present.force.tls.clone(), false),
+            Ok(tls) => (tls, true),
+            Err(_) => (self.present.force.tls.clone(), false),
         }
     }
 
@@ -306,3 +320,24 @@ impl<S> Control<S> {
         self.answer(asker, Answer::done(order.verb()));
     }
 }
+
+/// The databases that are paused by name, for a sentence; of many, the first.
+fn paused(standing: &Standing) -> Option<String> {
+    let names: Vec<&str> = standing.paused.iter().map(|name| &**name).take(NAMES_MAX).collect();
+    let more = standing.paused.len() - names.len();
+    (!names.is_empty()).then(|| match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    })
+}
+
+/// The answer to who wants everything to stand still while a database is paused.
+pub(crate) fn suspend_refused(standing: &Standing) -> Refusal {
+    let refusal = Refusal::new("cannot suspend with paused databases");
+    match paused(standing) {
+        Some(paused) => refusal.hinted(format!("Paused by name: {paused}. RESUME NAME lets a database go on.")),
+        None => refusal,
+    }
+}
+
+const NAMES_MAX: usize = 10;

@@ -36,33 +36,40 @@ pub(crate) struct Fresh {
     pub(crate) tls: TlsTerms,
 }
 
+/// What was read, the name servers, and settings that only a restart changes.
+type ReadAgain = (Fresh, Option<Arc<NameServers>>, Vec<&'static str>);
+
 impl Configuration {
     /// The warnings about what is in force have been logged already.
     pub(crate) fn new(source: Source, speaker: Speaker, told: Vec<Warning>) -> Self {
         Self { source, speaker, told }
     }
 
-    /// Reads everything again, name servers too; `None` if there is a mistake, which is logged.
-    pub(crate) fn read_again<S>(&mut self, present: &Present<S>) -> Option<(Fresh, Option<Arc<NameServers>>)> {
-        let loaded = match self.source.read_again(&present.force.settings) {
-            Ok(loaded) => loaded,
-            Err(mistakes) => {
-                for mistake in mistakes {
-                    present.log(Level::Error, format_args!("{mistake}"));
-                }
-                present.log(Level::Error, format_args!("config file loading failed"));
-                return None;
+    /// Reads everything again, name servers too, and tells what has changed and waits for a restart.
+    ///
+    /// # Errors
+    /// All mistakes of all files, which have been logged.
+    pub(crate) fn read_again<S>(&mut self, present: &Present<S>) -> Result<ReadAgain, Vec<String>> {
+        let loaded = self.source.read_again(&present.force.settings).map_err(|mistakes| {
+            let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            say(present, lines, "config file loading failed")
+        })?;
+        let users = self.read_users(&loaded.settings, present);
+        let rules = self.read_rules(&loaded.settings, present);
+        let tls = self.read_tls(&loaded.settings, present);
+        let name_servers = self.read_name_servers(&loaded.settings, present);
+        let (users, rules, tls, name_servers) = match (users, rules, tls, name_servers) {
+            (Ok(users), Ok(rules), Ok(tls), Ok(name_servers)) => (users, rules, tls, name_servers),
+            (users, rules, tls, name_servers) => {
+                let wrong = [users.err(), rules.err(), tls.err(), name_servers.err()];
+                return Err(wrong.into_iter().flatten().flatten().collect());
             }
         };
-        let users = self.read_users(&loaded.settings, present)?;
-        let rules = self.read_rules(&loaded.settings, present)?;
-        let tls = self.read_tls(&loaded.settings, present)?;
-        let name_servers = self.read_name_servers(&loaded.settings, present)?;
         self.tell_new(loaded.warnings, present);
         for peer in present.force.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
             present.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
         }
-        Some((Fresh { settings: loaded.settings, users, rules, tls }, name_servers))
+        Ok((Fresh { settings: loaded.settings, users, rules, tls }, name_servers, loaded.restart_needed))
     }
 
     /// Puts settings and secrets in force; the workers are still to be told. What operators have ordered stays so, except for
@@ -81,60 +88,56 @@ impl Configuration {
         self.told = warnings;
     }
 
-    /// The secrets as they are in the file now; `None` when the file is broken, since half of a file would lock the others out.
-    pub(crate) fn read_users<S>(&self, settings: &Settings, present: &Present<S>) -> Option<UserFile> {
+    /// The secrets as they are in the file now; none when the file is broken, since half of a file would lock the others out.
+    ///
+    /// # Errors
+    /// What is wrong, which has been logged; so with the files below.
+    pub(crate) fn read_users<S>(&self, settings: &Settings, present: &Present<S>) -> Result<UserFile, Vec<String>> {
         match source::read_users(settings, self.source.files()) {
-            Ok((users, problems)) if problems.is_empty() => Some(users),
+            Ok((users, problems)) if problems.is_empty() => Ok(users),
             Ok((_, problems)) => {
-                problems.iter().for_each(|problem| present.log(Level::Error, format_args!("{problem}")));
-                present
-                    .log(Level::Error, format_args!("auth_file is broken, the old settings and secrets stay in force"));
-                None
+                Err(say(present, problems, "auth_file is broken, the old settings and secrets stay in force"))
             }
             // As in PgBouncer: a file that cannot be read takes no secret away from anybody.
             Err(text) => {
                 present.log(Level::Error, format_args!("{text}"));
-                Some(present.force.users.clone())
+                Ok(present.force.users.clone())
             }
         }
     }
 
-    /// The rules as they are in the files now; `None` when one cannot be read: no rules would lock everybody out, and all but one may let
+    /// The rules as they are in the files now; none when one cannot be read: no rules would lock everybody out, and all but one may let
     /// somebody in.
-    pub(crate) fn read_rules<S>(&self, settings: &Settings, present: &Present<S>) -> Option<(Hba, IdentMaps)> {
+    pub(crate) fn read_rules<S>(
+        &self,
+        settings: &Settings,
+        present: &Present<S>,
+    ) -> Result<(Hba, IdentMaps), Vec<String>> {
         match source::read_rules(settings, self.source.files()) {
             Ok((hba, idents, lines)) => {
                 lines.iter().for_each(|line| present.log(Level::Warning, format_args!("{line}")));
-                Some((hba, idents))
+                Ok((hba, idents))
             }
-            Err(lines) => {
-                lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
-                present
-                    .log(Level::Error, format_args!("rules cannot be read, the old settings and rules stay in force"));
-                None
-            }
+            Err(lines) => Err(say(present, lines, "rules cannot be read, the old settings and rules stay in force")),
         }
     }
 
-    /// The name servers as they are in the file now; `None` when it is broken: half of a file would ask somebody else.
+    /// The name servers as they are in the file now; none when it is broken: half of a file would ask somebody else.
     pub(crate) fn read_name_servers<S>(
         &self,
         settings: &Settings,
         present: &Present<S>,
-    ) -> Option<Option<Arc<NameServers>>> {
-        match source::read_name_servers(settings, self.source.files()) {
-            Ok(servers) => Some(servers),
-            Err(lines) => {
-                lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
-                present.log(Level::Error, format_args!("resolv_conf is broken, the old settings stay in force"));
-                None
-            }
-        }
+    ) -> Result<Option<Arc<NameServers>>, Vec<String>> {
+        let failed = |lines| say(present, lines, "resolv_conf is broken, the old settings stay in force");
+        source::read_name_servers(settings, self.source.files()).map_err(failed)
     }
 
-    /// What TLS needs, as the files are now; `None` when one cannot be used.
-    pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Option<TlsTerms> {
-        read_tls(settings, self.source.files()).map_err(|text| present.log(Level::Error, format_args!("{text}"))).ok()
+    /// What TLS needs, as the files are now; nothing when one cannot be used.
+    pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Result<TlsTerms, Vec<String>> {
+        read_tls(settings, self.source.files()).map_err(|lines| {
+            lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
+            lines
+        })
     }
 
     fn reopen_log<S>(&self, settings: &Settings, present: &Present<S>) -> Arc<LogTarget> {
@@ -151,4 +154,11 @@ impl Configuration {
         }
         log
     }
+}
+
+/// Logs what is wrong with a file, and what follows from it; gives back the former.
+fn say<S>(present: &Present<S>, lines: Vec<String>, follows: &str) -> Vec<String> {
+    lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
+    present.log(Level::Error, format_args!("{follows}"));
+    lines
 }

@@ -10,6 +10,7 @@ use crate::console::Refusal;
 use crate::control::{Control, Waiter};
 use crate::courier::{News, VERSION};
 use crate::handover::Turn;
+use crate::orders::suspend_refused;
 
 impl<S> Control<S> {
     /// TAKEOVER: a new process wants to take over.
@@ -25,10 +26,12 @@ impl<S> Control<S> {
         }
         let standing = &self.present.force.standing;
         if self.is_suspended || standing.is_paused {
-            return Err(Refusal::new("already suspended/paused"));
+            let what = if self.is_suspended { "suspended" } else { "paused" };
+            let hint = format!("Everything is {what}: RESUME on the console of the old process lets it go on.");
+            return Err(Refusal::new("already suspended/paused").hinted(hint));
         }
         if !standing.paused.is_empty() {
-            return Err(Refusal::new("cannot suspend with paused databases"));
+            return Err(suspend_refused(standing));
         }
         self.handovers.begin(&self.ids, &self.present)
     }

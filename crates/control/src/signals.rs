@@ -22,10 +22,12 @@ impl<S> Control<S> {
                 self.present.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
                 // A service manager that was told that we go down is told nothing else any more.
                 if is_going_down {
-                    self.reload();
+                    // What is wrong is in the log.
+                    let _ = self.reload();
                 } else {
                     self.service.reloading();
-                    self.reload();
+                    // What is wrong is in the log.
+                    let _ = self.reload();
                     self.service.ready();
                 }
             }

@@ -74,6 +74,14 @@ impl Source {
         config::load(&self.path, &|name| self.files.read(name), &self.overrides)
     }
 
+    /// Reads the settings to judge them: what could be read is there beside every mistake.
+    ///
+    /// # Errors
+    /// The file itself cannot be read.
+    pub fn inspect(&self) -> Result<(Loaded, Vec<Mistake>), Vec<Mistake>> {
+        config::inspect(&self.path, &|name| self.files.read(name), &self.overrides)
+    }
+
     /// Reads the settings again. As in PgBouncer, `conffile` may have named another file for this.
     ///
     /// # Errors

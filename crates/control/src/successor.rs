@@ -207,7 +207,8 @@ fn read_answer(stream: &mut UnixStream) -> Result<(), String> {
             }
             b'E' => {
                 let notice = wire::notice::Notice::parse(&body);
-                return Err(format!("the old process does not hand over: {}", notice.message));
+                let hint = notice.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                return Err(format!("the old process does not hand over: {}{hint}", notice.message));
             }
             _ => {}
         }

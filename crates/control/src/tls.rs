@@ -14,21 +14,27 @@ use crate::source::{FileReader, words_of};
 /// Reads what TLS needs.
 ///
 /// # Errors
-/// Says what cannot be read or used; the text is a line for the log.
-pub fn read_tls(settings: &Settings, files: &FileReader) -> Result<TlsTerms, String> {
-    let offer = offer(settings, files).map_err(|why| format!("TLS setup failed: {why}"))?;
-    let (demand, demand_parts) = demand(settings, files).map_err(|why| format!("TLS setup failed: {why}"))?;
-    Ok(TlsTerms { offer: offer.map(Arc::new), demand: demand.map(Arc::new), demand_parts })
+/// Says what cannot be read or used, of each leg; the texts are lines for the log.
+pub fn read_tls(settings: &Settings, files: &FileReader) -> Result<TlsTerms, Vec<String>> {
+    match (offer(settings, files), demand(settings, files)) {
+        (Ok(offer), Ok((demand, demand_parts))) => {
+            Ok(TlsTerms { offer: offer.map(Arc::new), demand: demand.map(Arc::new), demand_parts })
+        }
+        (offer, demand) => {
+            let wrong = offer.err().into_iter().chain(demand.err()).flatten();
+            Err(wrong.map(|why| format!("TLS setup failed: {why}")).collect())
+        }
+    }
 }
 
-fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, String> {
+fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, Vec<String>> {
     let mode = settings.client_tls_sslmode;
     if settings.auth_type == AuthType::Cert {
         if mode != TlsMode::VerifyFull {
-            return Err("auth_type = cert requires client_tls_sslmode = verify-full".to_owned());
+            return Err(vec!["auth_type = cert requires client_tls_sslmode = verify-full".to_owned()]);
         }
         if settings.client_tls_ca_file.is_none() {
-            return Err("auth_type = cert requires client_tls_ca_file".to_owned());
+            return Err(vec!["auth_type = cert requires client_tls_ca_file".to_owned()]);
         }
     }
     if mode == TlsMode::Disable {
@@ -36,12 +42,12 @@ fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, Strin
     }
     let (Some(certificate_path), Some(key_path)) = (&settings.client_tls_cert_file, &settings.client_tls_key_file)
     else {
-        return Err("To allow TLS connections from clients, client_tls_key_file and client_tls_cert_file must be set."
-            .to_owned());
+        let text = "To allow TLS connections from clients, client_tls_key_file and client_tls_cert_file must be set.";
+        return Err(vec![text.to_owned()]);
     };
-    let certificate = read("client_tls_cert_file", certificate_path, files)?;
-    let key = read("client_tls_key_file", key_path, files)?;
-    let authorities = read_if_set("client_tls_ca_file", settings.client_tls_ca_file.as_ref(), files)?;
+    let authorities = read_if_set("client_tls_ca_file", settings.client_tls_ca_file.as_ref(), files);
+    let (certificate, key) = both("client", certificate_path, key_path, files, authorities.as_ref().err())?;
+    let authorities = authorities.map_err(|why| vec![why])?;
     let parts = OfferParts {
         certificate: &certificate,
         key: &key,
@@ -54,11 +60,11 @@ fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, Strin
             curves: &settings.client_tls_ecdhcurve,
         },
     };
-    Offer::new(&parts).map(Some).map_err(|why| format!("client_tls_*: {why}"))
+    Offer::new(&parts).map(Some).map_err(|why| vec![format!("client_tls_*: {why}")])
 }
 
 /// The demand, and what it was made of.
-fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Arc<[u8]>), String> {
+fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Arc<[u8]>), Vec<String>> {
     let mode = settings.server_tls_sslmode;
     if mode == TlsMode::Disable {
         return Ok((None, Arc::default()));
@@ -68,17 +74,16 @@ fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Ar
         TlsMode::VerifyCa => Check::Chain,
         TlsMode::VerifyFull => Check::ChainAndName,
     };
-    let authorities = match read_if_set("server_tls_ca_file", settings.server_tls_ca_file.as_ref(), files)? {
-        None if check != Check::Nothing => Some(systems_authorities().ok_or(NO_AUTHORITIES)?),
+    let authorities = match read_if_set("server_tls_ca_file", settings.server_tls_ca_file.as_ref(), files) {
+        Ok(None) if check != Check::Nothing => systems_authorities().map(Some).ok_or_else(|| NO_AUTHORITIES.to_owned()),
         given => given,
     };
     let own = match (&settings.server_tls_cert_file, &settings.server_tls_key_file) {
-        (Some(certificate), Some(key)) => {
-            Some((read("server_tls_cert_file", certificate, files)?, read("server_tls_key_file", key, files)?))
-        }
+        (Some(certificate), Some(key)) => Some(both("server", certificate, key, files, authorities.as_ref().err())?),
         (None, None) => None,
-        _ => return Err("server_tls_key_file and server_tls_cert_file need each other".to_owned()),
+        _ => return Err(vec!["server_tls_key_file and server_tls_cert_file need each other".to_owned()]),
     };
+    let authorities = authorities.map_err(|why| vec![why])?;
     let parts = DemandParts {
         check,
         authorities: authorities.as_deref(),
@@ -90,11 +95,29 @@ fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Ar
             curves: "auto",
         },
     };
-    let demand = Demand::new(&parts).map_err(|why| format!("server_tls_*: {why}"))?;
+    let demand = Demand::new(&parts).map_err(|why| vec![format!("server_tls_*: {why}")])?;
     if demand.is_none() && mode.forbids_clear_text() {
-        return Err(format!("none of the protocols is available: {}", settings.server_tls_protocols));
+        return Err(vec![format!("none of the protocols is available: {}", settings.server_tls_protocols)]);
     }
     Ok((demand, all_of(settings, authorities.as_deref(), own.as_ref().map(|(certificate, _)| certificate.as_slice()))))
+}
+
+/// The certificate and the key of a leg; all that cannot be read of them, and what was wrong before.
+fn both(
+    leg: &str,
+    certificate: &str,
+    key: &str,
+    files: &FileReader,
+    before: Option<&String>,
+) -> Result<(Vec<u8>, Vec<u8>), Vec<String>> {
+    let certificate = read(&format!("{leg}_tls_cert_file"), certificate, files);
+    let key = read(&format!("{leg}_tls_key_file"), key, files);
+    match (certificate, key, before) {
+        (Ok(certificate), Ok(key), None) => Ok((certificate, key)),
+        (certificate, key, before) => {
+            Err([certificate.err(), key.err(), before.cloned()].into_iter().flatten().collect())
+        }
+    }
 }
 
 /// What a demand was made of, for comparing it with the next one.
@@ -129,12 +152,12 @@ const SYSTEMS_AUTHORITIES: [&str; 3] =
 mod tests {
     use super::*;
 
-    fn read_tls(settings: &Settings) -> Result<TlsTerms, String> {
+    fn read_tls(settings: &Settings) -> Result<TlsTerms, Vec<String>> {
         super::read_tls(settings, &FileReader::from_disk())
     }
 
     fn refused(settings: &Settings) -> String {
-        read_tls(settings).expect_err("refused")
+        read_tls(settings).expect_err("refused").join("; ")
     }
 
     #[test]
@@ -162,8 +185,11 @@ mod tests {
             client_tls_key_file: Some("/nowhere/a.key".to_owned()),
             ..Settings::default()
         };
-        let text = "TLS setup failed: client_tls_cert_file: failed to open /nowhere/a.crt: No such file or directory";
+        let text = "TLS setup failed: client_tls_cert_file: failed to open /nowhere/a.crt: No such file or directory; \
+                    TLS setup failed: client_tls_key_file: failed to open /nowhere/a.key: No such file or directory";
         assert_eq!(refused(&settings), text);
+        let both = Settings { server_tls_ca_file: Some("/nowhere/ca.crt".to_owned()), ..settings };
+        assert!(refused(&both).contains("a.key") && refused(&both).contains("server_tls_ca_file"), "of both legs");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{ClientKey, Failure, PoolKey, ServerKey};
+use crate::{ClientKey, Failure, PoolKey, ServerKey, WaitReason};
 
 /// Something the worker must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -201,8 +201,8 @@ impl fmt::Display for CloseReason {
 /// Why a client gets no server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It waited for longer than `query_wait_timeout`.
-    QueryWaitTimeout,
+    /// It waited for longer than `query_wait_timeout`, and for this when that was over.
+    QueryWaitTimeout(WaitReason),
     /// The login it waited for was refused: one failure, shared by all who waited for it.
     LoginFailed(Failure),
     /// The last login failed a moment ago and the next attempt is not due: the failure that is remembered.

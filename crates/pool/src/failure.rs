@@ -18,6 +18,8 @@ pub struct Failure {
     pub detail: Option<Arc<str>>,
     /// The server's own hint.
     pub hint: Option<Arc<str>>,
+    /// Whose login it was, and where: `host 10.0.0.1, port 5432, user "u"`.
+    pub whose: Option<Arc<str>>,
 }
 
 /// What kind of failure it is.
@@ -37,7 +39,14 @@ impl Failure {
     /// A failure without words from the server.
     #[must_use]
     pub fn unreachable(text: impl Into<Arc<str>>) -> Self {
-        Self { kind: FailureKind::Unreachable, text: text.into(), sqlstate: None, detail: None, hint: None }
+        Self {
+            kind: FailureKind::Unreachable,
+            text: text.into(),
+            sqlstate: None,
+            detail: None,
+            hint: None,
+            whose: None,
+        }
     }
 
     /// The server cannot be logged in at with the secrets at hand.
@@ -52,6 +61,16 @@ impl Failure {
     pub fn refused(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
         let kind = if &sqlstate == b"57P03" { FailureKind::Passing } else { FailureKind::Refused };
         Self { kind, sqlstate: Some(sqlstate), ..Self::unreachable(text) }
+    }
+
+    /// In one line, for an operator: what has happened, whose login it was, and what else is known.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let more = [&self.whose, &self.detail].into_iter().flatten().map(|more| &**more).collect::<Vec<_>>().join(": ");
+        match more.as_str() {
+            "" => self.text.to_string(),
+            more => format!("{} ({more})", self.text),
+        }
     }
 
     /// The same with what else the server said.
@@ -69,5 +88,14 @@ mod tests {
     fn a_server_that_is_starting_up_does_not_refuse() {
         assert_eq!(Failure::refused(*b"57P03", "the database system is starting up").kind, FailureKind::Passing);
         assert_eq!(Failure::refused(*b"28P01", "password authentication failed").kind, FailureKind::Refused);
+    }
+
+    #[test]
+    fn it_is_told_in_one_line() {
+        let failure = Failure::unreachable("connect failed").explained(Some("Connection refused"), None);
+        assert_eq!(failure.words(), "connect failed (Connection refused)");
+        let failure = Failure { whose: Some("host db1, port 5432, user \"u\"".into()), ..failure };
+        assert_eq!(failure.words(), "connect failed (host db1, port 5432, user \"u\": Connection refused)");
+        assert_eq!(Failure::unreachable("connect timeout").words(), "connect timeout");
     }
 }

@@ -29,6 +29,7 @@ mod private;
 mod purse;
 mod queue;
 mod rates;
+mod reason;
 mod share;
 mod shelf;
 mod slot;
@@ -52,9 +53,10 @@ pub use rates::{
     Admission, BucketKey, Counted, Excess, Moment, RateFilter, RateKeys, RateRow, RateRule, RateTally, Rates, Relief,
     Shortage, Subject,
 };
+pub use reason::WaitReason;
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
-pub use why::{WaitReason, Waited};
+pub use why::Waited;
 
 /// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
 pub type ClientKey = base::Key;

@@ -19,7 +19,7 @@ use crate::wanted::{Source, Wanted};
 use crate::why::WaitMeter;
 use crate::{
     ClientKey, CloseReason, Command, Failure, FailureKind, Fingerprint, Limits, Note, PoolKey, Refusal, Return,
-    ServerKey, Snapshot,
+    ServerKey, Snapshot, WaitReason,
 };
 
 /// The rows of all pools of a worker.
@@ -285,9 +285,11 @@ impl Pool {
 
     /// Time has passed: who waited too long is refused, what idled or lived too long is closed.
     pub(crate) fn tick(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        // The same for all of them: whoever goes first has taken nothing from the others.
+        let why = self.waits_for(tables).unwrap_or(WaitReason::NoneFree);
         while self.wait_deadline(tables).is_some_and(|due| due <= now) {
             let Some(seat) = self.waiting.pop(&mut tables.seats) else { break };
-            out.push(Command::Refuse { client: seat.client, why: Refusal::QueryWaitTimeout });
+            out.push(Command::Refuse { client: seat.client, why: Refusal::QueryWaitTimeout(why) });
         }
         if self.expiry_look.is_some_and(|due| due <= now) {
             self.expire_the_old(now, tables, out);

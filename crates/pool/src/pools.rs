@@ -193,6 +193,16 @@ impl Pools {
         self.pools.get(pool)?.waits_for(&self.tables)
     }
 
+    /// The servers of a pool that clients have.
+    pub fn lent(&self, pool: PoolKey) -> impl Iterator<Item = ServerKey> {
+        let lists = self
+            .pools
+            .get(pool)
+            .into_iter()
+            .flat_map(|pool| [State::Lent, State::Bound].map(|state| pool.shelf.list(state)));
+        lists.flat_map(|list| list.iter(&self.tables.slots)).map(|(server, _)| server)
+    }
+
     /// Whether a server in which this is set is better given back to its pool than left for a moment with a client that may come back at once:
     /// not if everybody in front of those who wait has something else set.
     #[must_use]

@@ -5,10 +5,14 @@
 //! whole.
 
 mod catalog;
+mod ender;
 mod shape;
+mod unserved;
 
 pub use catalog::{CATALOG, Fault};
+pub use ender::Ender;
 pub use shape::Entry;
+pub use unserved::{Hindrance, Unserved};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,7 +51,7 @@ impl Fault {
     /// What a server said when it refused a login.
     #[must_use]
     pub fn server_said(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
-        Self::ServerSaid { sqlstate, text: text.into(), detail: None, hint: None }
+        Self::ServerSaid { sqlstate, text: text.into(), detail: None, hint: None, whose: None }
     }
 
     /// Text, code, and more.
@@ -62,10 +66,27 @@ impl Fault {
         Verdict { sqlstate, text: self.text(), detail: self.detail(), hint: self.hint() }
     }
 
+    /// What the log says beside the text, where the text alone would mislead.
+    #[must_use]
+    pub fn logged_detail(&self) -> Option<String> {
+        match self {
+            Self::QueryWaitTimeout { .. }
+            | Self::QueryTimeoutWaiting { .. }
+            | Self::ServerSaid { .. }
+            | Self::ServerLoginFailing { .. }
+            | Self::LoginTimeoutServerDown { .. }
+            | Self::DatabaseRemoved { .. }
+            | Self::ConfigurationChanged { .. } => self.detail(),
+            _ => None,
+        }
+    }
+
     /// What it is about, beyond the text.
     fn detail(&self) -> Option<String> {
         Some(match self {
-            Self::ServerSaid { detail, .. } => detail.as_deref()?.to_owned(),
+            Self::ServerSaid { detail, whose, .. } | Self::ServerLoginFailing { detail, whose, .. } => {
+                login_detail(whose.as_deref(), detail.as_deref())?
+            }
             Self::ClientsFull { limit } | Self::DatabaseClientsFull { limit } | Self::UserClientsFull { limit } => {
                 format!("The limit is {limit} and all of them are connected.")
             }
@@ -76,10 +97,14 @@ impl Fault {
             Self::LoginRateExceeded { limit, .. } | Self::TransactionRateExceeded { limit, .. } => {
                 format!("The limit is {limit}.")
             }
-            Self::QueryWaitTimeout { secs } => format!("No server connection became free within {secs} seconds."),
+            Self::QueryWaitTimeout { secs, why } | Self::QueryTimeoutWaiting { secs, why } => {
+                why.as_ref()?.detail(*secs)
+            }
             Self::LoginTimeoutServerDown { cause: Some(cause) } => {
                 format!("The last attempt to reach the server ended with: {cause}")
             }
+            Self::DatabaseRemoved { by } => by.of_database().to_owned(),
+            Self::ConfigurationChanged { by } => by.of_server().to_owned(),
             Self::HandedOver => "This connection could not be handed over to the new process.".to_owned(),
             Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
@@ -100,7 +125,9 @@ impl Fault {
     /// What the client, or its operator, may do about it.
     fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
-            Self::ServerSaid { hint, .. } => return hint.as_deref().map(|hint| Cow::Owned(hint.to_owned())),
+            Self::ServerSaid { hint, .. } | Self::ServerLoginFailing { hint, .. } => {
+                return hint.as_deref().map(|hint| Cow::Owned(hint.to_owned()));
+            }
             Self::LoginRateExceeded { millis, .. } | Self::TransactionRateExceeded { millis, .. } => {
                 return Some(format!("Come again in {millis} ms.").into());
             }
@@ -111,9 +138,7 @@ impl Fault {
             Self::UnauthenticatedFull => "Come again later, or raise max_unauthenticated_connections.",
             Self::HashingFull => "Come again later, or have clients log in by scram-sha-256.",
             Self::SystemUsersFull => "Come again later, or find out why the system is slow to name its users.",
-            Self::QueryWaitTimeout { .. } => {
-                "Look at SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool."
-            }
+            Self::QueryWaitTimeout { why, .. } | Self::QueryTimeoutWaiting { why, .. } => why.as_ref()?.hint(),
             Self::TransactionInStatementMode => "Use pool_mode transaction or session for transaction blocks.",
             Self::ReplicationUnknown { .. } => "Valid values are: \"false\", 0, \"true\", 1, \"database\".",
             Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
@@ -157,6 +182,13 @@ impl Fault {
             },
         );
     }
+}
+
+/// What a server says of a login reads as if it were about the client that is told of it.
+fn login_detail(whose: Option<&str>, detail: Option<&str>) -> Option<String> {
+    let whose = whose.map(|whose| format!("This is about the pooler's own login at {whose}."));
+    let both = whose.iter().map(String::as_str).chain(detail).collect::<Vec<_>>();
+    (!both.is_empty()).then(|| both.join(" "))
 }
 
 /// The table of all errors of this kind for the reference page, in Markdown.
@@ -221,9 +253,11 @@ mod tests {
             text: "sorry, too many clients already".into(),
             detail: Some("It has 3.".into()),
             hint: Some("Come later.".into()),
+            whose: Some("host db1, port 5432, user \"u\"".into()),
         };
         let verdict = said.verdict();
-        assert_eq!((&*verdict.sqlstate, verdict.detail.as_deref()), ("53300", Some("It has 3.")));
+        let detail = "This is about the pooler's own login at host db1, port 5432, user \"u\". It has 3.";
+        assert_eq!((&*verdict.sqlstate, verdict.detail.as_deref()), ("53300", Some(detail)));
         assert_eq!(verdict.hint.as_deref(), Some("Come later."));
         assert_eq!(said.text(), "sorry, too many clients already");
         assert_eq!(said.blame(), Blame::Server);
@@ -371,8 +405,8 @@ mod tests {
             (Fault::DescriptorsFull, Operator, "53300", "no more connections allowed (out of file descriptors)"),
             (Fault::HashingFull, Operator, "53300", "too many logins wait for their passwords to be hashed"),
             (Fault::SystemUsersFull, Operator, "53300", "too many logins wait for the names of system users"),
-            (Fault::QueryWaitTimeout { secs: 2 }, Operator, "08P01", "query_wait_timeout"),
-            (Fault::QueryTimeoutWaiting, Operator, "08P01", "query_timeout"),
+            (Fault::QueryWaitTimeout { secs: 2, why: None }, Operator, "08P01", "query_wait_timeout"),
+            (Fault::QueryTimeoutWaiting { secs: 2, why: None }, Operator, "08P01", "query_timeout"),
             (Fault::QueryTimeout, Operator, "08P01", "query timeout"),
             (Fault::IdleTransactionTimeout, Operator, "08P01", "idle transaction timeout"),
             (Fault::TransactionTimeout, Operator, "08P01", "transaction timeout"),
@@ -383,14 +417,14 @@ mod tests {
             (Fault::ReplicationRefused { sqlstate: *b"42501", text: text.clone() }, Server, "42501", "login failed"),
             (Fault::ServerLogin { text: text.clone() }, Server, "08P01", "server login failed: why"),
             (
-                Fault::ServerLoginFailing { cause: text.clone() },
+                Fault::ServerLoginFailing { cause: text.clone(), detail: None, hint: None, whose: None },
                 Server,
                 "08P01",
                 "server login has been failing, cached error: why (server_login_retry)",
             ),
-            (Fault::DatabaseRemoved, Operator, "08P01", "database removed"),
+            (Fault::DatabaseRemoved { by: Ender::Kill }, Operator, "08P01", "database removed"),
             (Fault::DatabaseDisabled { name: name() }, Operator, "08P01", "database \"x\" is disabled"),
-            (Fault::ConfigurationChanged, Operator, "08P01", "database configuration changed"),
+            (Fault::ConfigurationChanged { by: Ender::Reload }, Operator, "08P01", "database configuration changed"),
             (Fault::HandedOver, Operator, "57P01", "terminating connection due to an online restart"),
             (Fault::SuspendTimeout, Operator, "08P01", "suspend_timeout"),
             (Fault::AdminDisconnect, Operator, "08P01", "admin forced disconnect"),
@@ -423,7 +457,9 @@ mod tests {
         let detail = |fault: Fault| fault.verdict().detail.unwrap_or_default();
         let refused = Fault::InvalidServerParameter { why: "unrecognized configuration parameter \"x\"".into() };
         assert_eq!(detail(refused), "The server said: unrecognized configuration parameter \"x\"");
-        assert!(detail(Fault::QueryWaitTimeout { secs: 7 }).contains("within 7 seconds"));
+        let why = Arc::new(Unserved { why: Hindrance::NoneFree, failure: None, holders: "2 lent".into() });
+        let late = Fault::QueryWaitTimeout { secs: 7, why: Some(why) };
+        assert_eq!(detail(late.clone()), "No server connection became free within 7 seconds; 2 lent.");
         let down = Fault::LoginTimeoutServerDown { cause: Some("connect failed".into()) };
         assert!(detail(down).ends_with("ended with: connect failed"));
         let refused = Fault::ReplicationRefused { sqlstate: *b"42501", text: "must be superuser".into() };
@@ -432,7 +468,7 @@ mod tests {
             Fault::HashingFull,
             Fault::SystemUsersFull,
             Fault::DescriptorsFull,
-            Fault::QueryWaitTimeout { secs: 7 },
+            late,
             Fault::TransactionInStatementMode,
         ] {
             assert!(fault.verdict().hint.is_some(), "{fault:?}");

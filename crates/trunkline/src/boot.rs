@@ -173,8 +173,8 @@ fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fa
 }
 
 fn read_tls(settings: &Settings, files: &FileReader, speaker: &Speaker) -> Result<TlsTerms, Fatal> {
-    control::read_tls(settings, files).map_err(|text| {
-        say(speaker, Level::Error, format_args!("{text}"));
+    control::read_tls(settings, files).map_err(|lines| {
+        lines.iter().for_each(|line| say(speaker, Level::Error, format_args!("{line}")));
         Fatal("TLS setup failed".to_owned())
     })
 }

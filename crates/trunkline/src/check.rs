@@ -1,41 +1,133 @@
 //! `trunkline --check`: says everything that is wrong with a configuration.
 //!
-//! Always true: nothing is opened but the files that the configuration names; mistakes go to standard error, one a line.
+//! Always true: nothing is opened but the files that the configuration names, and nothing is made; mistakes go to standard error, one a
+//! line; a mistake in one file hides none in another.
+//! Not here: what is wrong with one setting (`config`), or in a file that settings name (`control`).
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use config::Overrides;
+use auth::UserFile;
+use config::{AuthType, Loaded, Overrides, Place, Settings};
 use control::{FileReader, Source};
+
+use crate::{doors, identity};
 
 /// Validates the file `config` and what it names.
 pub(crate) fn check(config: &str) -> ExitCode {
     let source = Source::new(config.to_owned(), Overrides::default(), FileReader::from_disk());
-    let (files, loaded) = (source.files(), source.read());
-    let loaded = match loaded {
-        Ok(loaded) => loaded,
+    let (loaded, mistakes) = match source.inspect() {
+        Ok(read) => read,
         Err(mistakes) => {
             mistakes.iter().for_each(|mistake| eprintln!("error: {mistake}"));
             return failed(mistakes.len());
         }
     };
+    let (settings, files) = (&loaded.settings, source.files());
+    let mut problems: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
-    let mut problems = match control::read_users(&loaded.settings, files) {
-        Ok((_, problems)) => problems,
-        Err(text) => vec![text],
-    };
-    match control::read_rules(&loaded.settings, files) {
+    warn_of_start(&loaded);
+    match control::read_users(settings, files) {
+        Ok((users, wrong)) => {
+            warn_of_strangers(&loaded, &users);
+            problems.extend(wrong);
+        }
+        Err(text) => problems.push(text),
+    }
+    match control::read_rules(settings, files) {
         Ok((_, _, lines)) => problems.extend(lines),
         Err(lines) => problems.extend(lines),
     }
-    problems.extend(control::read_tls(&loaded.settings, files).err());
-    problems.extend(control::read_name_servers(&loaded.settings, files).err().unwrap_or_default());
+    problems.extend(control::read_tls(settings, files).err().unwrap_or_default());
+    problems.extend(control::read_name_servers(settings, files).err().unwrap_or_default());
+    problems.extend(places(settings));
     if !problems.is_empty() {
         problems.iter().for_each(|problem| eprintln!("error: {problem}"));
         return failed(problems.len());
     }
-    let (count, databases) = (loaded.files.len(), loaded.settings.databases.len());
-    println!("{config}: good ({}, {})", counted(count, "file"), counted(databases, "database"));
+    let (count, databases) = (loaded.files.len(), settings.databases.len());
+    let any = if settings.fallback.is_some() { " and any other (*)" } else { "" };
+    println!("{config}: good ({}, {}{any})", counted(count, "file"), counted(databases, "database"));
     ExitCode::SUCCESS
+}
+
+/// What a start would find missing: where it listens, where it writes, whom it becomes.
+fn places(settings: &Settings) -> Vec<String> {
+    let mut wrong = doors::check(settings);
+    wrong.extend(settings.user.as_deref().and_then(identity::unknown));
+    let written = [("logfile", &settings.logfile), ("pidfile", &settings.pidfile)];
+    wrong.extend(written.into_iter().filter_map(|(name, path)| cannot_be_made(name, path.as_deref()?)));
+    wrong
+}
+
+/// Whether a file cannot be made because its directory is not there.
+fn cannot_be_made(setting: &str, path: &str) -> Option<String> {
+    let directory = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !directory.is_dir() => {
+            Some(format!("{setting}: {path} cannot be made: there is no directory {}", directory.display()))
+        }
+        _ if Path::new(path).is_dir() => Some(format!("{setting}: {path} is a directory")),
+        _ => None,
+    }
+}
+
+fn warn(place: Place, text: &str) {
+    println!("warning: {place}: {text}");
+}
+
+/// Says what depends on how the process is started.
+fn warn_of_start(loaded: &Loaded) {
+    let settings = &loaded.settings;
+    if let Some(path) = settings.auth_file.as_deref().filter(|path| !path.starts_with('/')) {
+        let text = format!("auth_file {path} is relative: it is looked for where the process is started");
+        warn(loaded.places.setting("auth_file"), &text);
+    }
+    if settings.listen_addr.iter().next().is_none() && settings.unix_socket_dir.is_none() {
+        let text = "neither listen_addr nor unix_socket_dir is set: only a service manager can pass sockets";
+        warn(loaded.places.setting("listen_addr"), text);
+    }
+}
+
+/// Says which users are named, and nobody can log in as them, or nobody knows their passwords.
+fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
+    let settings = &loaded.settings;
+    if !settings.auth_type.needs_secrets() {
+        return;
+    }
+    let is_known = |user: &str| users.secret(user).is_some();
+    // Who is known elsewhere is not looked for: another judge, a question, any name.
+    let is_listed =
+        matches!(settings.auth_type, AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256);
+    let is_asked =
+        settings.auth_user.is_some() || settings.databases.values().any(|database| database.auth_user.is_some());
+    if is_listed && !is_asked && settings.auth_file.is_some() {
+        for (name, list) in [("admin_users", &settings.admin_users), ("stats_users", &settings.stats_users)] {
+            let strangers: Vec<&str> = list.iter().map(|user| &**user).filter(|user| !is_known(user)).collect();
+            if !strangers.is_empty() {
+                let text = format!("{name} names who is not in auth_file and cannot log in: {}", strangers.join(", "));
+                warn(loaded.places.setting(name), &text);
+            }
+        }
+    }
+    // With a certificate of its own a server may want no password.
+    if settings.server_tls_cert_file.is_some() {
+        return;
+    }
+    let databases = || settings.fallback.iter().chain(settings.databases.values());
+    let has_password = |user: &str| {
+        is_known(user)
+            || databases().any(|database| database.user.as_deref() == Some(user) && database.password.is_some())
+    };
+    let unknown = |user: &str| format!("auth_user {user} is not in auth_file: its logins at servers have no password");
+    if let Some(user) = settings.auth_user.as_deref().filter(|user| !has_password(user)) {
+        warn(loaded.places.setting("auth_user"), &unknown(user));
+    }
+    for database in databases() {
+        if let Some(user) = database.auth_user.as_deref().filter(|user| !has_password(user)) {
+            warn(loaded.places.database(&database.name), &unknown(user));
+        }
+    }
 }
 
 /// A count and its noun.

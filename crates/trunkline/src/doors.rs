@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::{self, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 
 use config::Settings;
@@ -82,6 +83,23 @@ pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<
         return Err(Fatal("nowhere to listen on".to_owned()));
     }
     Ok(doors)
+}
+
+/// What is in the way of listening as the settings say, as far as it can be told without listening.
+pub(crate) fn check(settings: &Settings) -> Vec<String> {
+    let looked_up = settings.listen_addr.iter().map(|item| addresses(item, settings.listen_port));
+    let mut wrong: Vec<String> = looked_up.filter_map(|found| found.err().map(|Fatal(text)| text)).collect();
+    if let Some(directory) = settings.unix_socket_dir.as_deref().filter(|directory| !directory.starts_with('@'))
+        && !Path::new(directory).is_dir()
+    {
+        wrong.push(format!("unix_socket_dir: there is no directory {directory}"));
+    }
+    if let Some(group) = settings.unix_socket_group.as_deref()
+        && matches!(Group::from_name(group), Ok(None))
+    {
+        wrong.push(format!("unix_socket_group: there is no group {group}"));
+    }
+    wrong
 }
 
 /// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).

@@ -22,6 +22,11 @@ pub(crate) fn become_user(user: Option<&str>) -> Result<(), Fatal> {
     Ok(())
 }
 
+/// Says so if there is no such user.
+pub(crate) fn unknown(name: &str) -> Option<String> {
+    matches!(User::from_name(name), Ok(None)).then(|| format!("could not find user '{name}'"))
+}
+
 fn switch_to(name: &str) -> Result<(), Fatal> {
     let failed =
         |step: &str, error: nix::Error| Fatal(format!("cannot become user '{name}': {step}: {}", error.desc()));

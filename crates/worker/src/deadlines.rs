@@ -90,18 +90,21 @@ impl<I: Io> Worker<I> {
                 let may_be_down =
                     |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;
                 let down = limit.map(|limit| client.since + limit).filter(may_be_down);
-                let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.text) };
+                let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.words().into()) };
                 let down = down.map(|at| (at, ClientDue::Fault(fault)));
                 let entry = self
                     .places
                     .pool(pool)
                     .and_then(|place| self.places.databases[place.database as usize].entry.as_ref());
                 let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
-                let wait = wait
-                    .map(|limit| (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() })));
+                let wait = wait.map(|limit| {
+                    (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None }))
+                });
                 // A login that waits for its first server waits like a query (PgBouncer, `janitor.c`, `pool_client_maint`).
                 let query = settings.query_timeout;
-                let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                let query = query.map(|limit| {
+                    (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }))
+                });
                 down.into_iter().chain(query).chain(wait).min_by_key(|(at, _)| *at)
             }
             ClientStage::Ready(ready) => match ready.link {
@@ -115,7 +118,12 @@ impl<I: Io> Worker<I> {
                 }
                 Link::Waiting(since) => {
                     let query = settings.query_timeout;
-                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let query = query.map(|limit| {
+                        (
+                            since + limit,
+                            ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }),
+                        )
+                    });
                     let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
@@ -123,13 +131,18 @@ impl<I: Io> Worker<I> {
                 // As long as it waits in all it may, whatever it waits for.
                 Link::Delayed(since) => {
                     let query = settings.query_timeout;
-                    let query = query.map(|limit| (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting)));
+                    let query = query.map(|limit| {
+                        (
+                            since + limit,
+                            ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }),
+                        )
+                    });
                     let place = self.places.pool(ready.pool)?;
                     let entry = self.places.databases[place.database as usize].entry.as_ref();
                     let user = &place.user_name;
                     let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
                     let wait = wait.map(|limit| {
-                        (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs() }))
+                        (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None }))
                     });
                     query.into_iter().chain(wait).min_by_key(|(at, _)| *at)
                 }

@@ -36,7 +36,10 @@ impl<I: Io> Worker<I> {
             client.timer = None;
         }
         match self.next_of_client(key) {
-            Some((at, ClientDue::Fault(fault))) if at <= self.now => self.fail_client(key, &fault),
+            Some((at, ClientDue::Fault(fault))) if at <= self.now => {
+                let fault = self.explained(key, fault);
+                self.fail_client(key, &fault);
+            }
             Some((at, ClientDue::Farewell)) if at <= self.now => self.drop_client(key, "cancel_wait_timeout"),
             Some((at, ClientDue::Late)) if at <= self.now => self.join_too_late(key),
             Some((at, ClientDue::Notice)) if at <= self.now => {

@@ -13,6 +13,7 @@ use base::Time;
 use config::{Database, Settings};
 use measure::Heaviest;
 use pool::PoolKey;
+use protocol::fault::{Ender, Unserved};
 use protocol::state::{Learned, Overrides, PinRules};
 use protocol::vars::Vars;
 
@@ -139,6 +140,10 @@ pub(crate) struct PoolPlace {
     pub(crate) judged: Option<Arc<Secret>>,
     /// What its transactions and servers have come to.
     pub(crate) measured: Measured,
+    /// What had its servers replaced last.
+    pub(crate) retired_by: Ender,
+    /// What clients were told last whose time to wait was over, and when.
+    pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
 }
 
 /// What clients of a pool are greeted with, and what their sessions begin with.

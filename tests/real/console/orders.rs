@@ -118,8 +118,11 @@ pub(crate) fn a_kill_sends_everybody_away_and_keeps_them_out_until_resume(house:
     busy.run("begin");
     order(&pooler, "KILL order_killed");
     for client in [&mut busy, &mut idle] {
-        assert_eq!(refusal(&client.answer()), ("08P01", "database removed"));
+        let answer = client.answer();
+        assert_eq!(refusal(&answer), ("08P01", "database removed"));
+        assert!(answer.error().detail.contains("(KILL)"), "it was not removed: {answer:?}");
     }
+    pooler.await_log("pooler error: database removed (An operator has closed all connections to this database (KILL)");
     house.postgres.await_servers("order_killed", 0);
     assert_eq!(spared.value("select 1"), "1");
     order(&pooler, "RESUME order_killed");
@@ -189,7 +192,9 @@ pub(crate) fn server_fast_close_ends_sessions_outside_of_transactions(house: &Ho
     idle.run("select 1");
     busy.run("begin");
     order(&pooler, "RECONNECT order_fast");
-    assert_eq!(refusal(&idle.answer()), ("08P01", "database configuration changed"));
+    let answer = idle.answer();
+    assert_eq!(refusal(&answer), ("08P01", "database configuration changed"));
+    assert!(answer.error().detail.contains("(RECONNECT)"), "no configuration has changed: {answer:?}");
     assert_eq!(busy.value("select 1"), "1");
     let last = busy.query("commit");
     assert_eq!(last.tags, ["COMMIT"]);

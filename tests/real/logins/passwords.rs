@@ -124,6 +124,8 @@ pub(crate) fn an_md5_secret_serves_an_md5_server_but_no_scram_server(house: &Hou
     let refused =
         Client::try_login(pooler.address(), &[("user", "by_scram"), ("database", "postgres")]).expect_err("no way");
     assert_eq!((refused.code.as_str(), refused.text.as_str()), ("08P01", "server login failed: wrong password type"));
+    assert!(refused.detail.contains("an md5 secret cannot answer that"), "{refused:?}");
+    pooler.await_log("an md5 secret cannot answer that");
 }
 
 pub(crate) fn scram_keys_of_the_client_open_the_server(house: &House) {
@@ -149,6 +151,12 @@ pub(crate) fn a_wrong_password_for_the_server_is_told_in_its_words(house: &House
             Client::try_login(pooler.address(), &[("user", "u"), ("database", "postgres")]).expect_err("wrong");
         let text = format!("password authentication failed for user \"{user}\"");
         assert_eq!((refused.code.as_str(), refused.text), ("28P01", text));
+        // It reads as if it were about the client's own password.
+        let whose = format!(
+            "This is about the pooler's own login at host 127.0.0.1, port {}, user \"{user}\".",
+            house.postgres.port()
+        );
+        assert_eq!(refused.detail, whose);
     }
 }
 

@@ -206,7 +206,8 @@ pub(crate) fn a_password_is_changed_behind_clients_that_stay(house: &House) {
         pooler.log().matches("terminating connection due to admin").count() == 2
     });
     assert!(stays.query("select 1").error().text.contains("wrong password type"));
-    assert!(!pooler.log().contains("md5"), "a secret stands in the log");
+    let is_hash = |rest: &str| rest.starts_with(|c: char| c.is_ascii_hexdigit());
+    assert!(!pooler.log().split("md5").skip(1).any(is_hash), "a secret stands in the log");
 }
 
 pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {

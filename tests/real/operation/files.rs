@@ -53,7 +53,9 @@ pub(crate) fn a_database_that_is_removed_ends_its_clients(house: &House) {
     removed.run("select 1");
     pooler.rewrite(&Ini::new(&house.line("postgres")));
     assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
-    assert_eq!(removed.answer().error().text, "database removed");
+    let error = removed.answer().error().clone();
+    assert_eq!(error.text, "database removed");
+    assert!(error.detail.contains("configuration of the pooler does not have this database"), "{error:?}");
     assert_eq!(kept.value("select 1"), "1");
     house.postgres.await_servers("file_removed", 0);
 }
@@ -137,6 +139,81 @@ pub(crate) fn check_tells_all_mistakes_at_once(house: &House) {
     for part in ["bad.ini:2", "prot", "bad.ini:4", "pool_mod", "pool_mode", "bad.ini:5", "many"] {
         assert!(said.contains(part), "{part:?} is not in:\n{said}");
     }
+}
+
+/// Such files were good, and could not start, or did what nobody had meant.
+pub(crate) fn check_finds_what_a_start_would_and_what_nobody_can_have_meant(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let directory = house.place.directory();
+    let (users, ini) = (directory.join("users.txt"), directory.join("check.ini"));
+    let check = |text: &str| {
+        house.place.write(&ini, text);
+        let ended = call(house, &["--check", &ini.display().to_string()]);
+        (ended.code(), ended.out + &ended.err)
+    };
+    let expect = |(code, said): (i32, String), wanted: i32, parts: &[&str]| {
+        assert_eq!(code, wanted, "{said}");
+        parts.iter().for_each(|part| assert!(said.contains(part), "{part:?} is not in:\n{said}"));
+    };
+    house.place.write(&users, "\"u\" \"\"\n");
+    let base = format!("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = {}\n", users.display());
+    let dead =
+        "unix_socket_dir = /nowhere/run\nlogfile = /nowhere/log/t.log\npidfile = /nowhere/t.pid\nuser = nobody_is_so\n";
+    let said = check(&format!("{base}{dead}listen_addr = no-such-host.invalid\n"));
+    let parts = [
+        "there is no directory /nowhere/run",
+        "/nowhere/log/t.log cannot be made",
+        "/nowhere/t.pid cannot be made",
+        "could not find user 'nobody_is_so'",
+        "cannot look up listen_addr no-such-host.invalid",
+        "5 mistakes",
+    ];
+    expect(said, 1, &parts);
+    // One mistake hides no other.
+    let broken = directory.join("broken.txt");
+    house.place.write(&broken, "\"u\" \n");
+    let tls = "client_tls_sslmode = require\nclient_tls_key_file = /nowhere/k\nclient_tls_cert_file = /nowhere/c\nserver_tls_ca_file = /nowhere/a\n";
+    let said = check(&format!("{base}pool_mod = x\nauth_file = {}\n{tls}", broken.display()));
+    expect(said, 1, &["pool_mode", "broken.txt", "/nowhere/k", "/nowhere/c", "/nowhere/a", "5 mistakes"]);
+    // What works, and not as it looks.
+    let odd = "[databases]\nd = host=127.0.0.1\nd = host=127.0.0.2\n* = host=127.0.0.1\n";
+    let strangers = "admin_users = u, ghost\nserver_idle_timeout = 5\n";
+    let said = check(&format!("{odd}{base}{strangers}"));
+    let parts = [
+        "check.ini:3: database \"d\" is there twice",
+        "cannot log in: ghost",
+        "good (1 file, 1 database and any other (*))",
+    ];
+    expect(said, 0, &parts);
+    let said = check(&format!("{base}auth_user = ghost\n"));
+    expect(said, 0, &["check.ini:4: auth_user ghost is not in auth_file"]);
+    // The nearest right thing.
+    for (line, part) in [
+        ("[databases]\nd = host=a;port=b", "pairs are separated by spaces"),
+        ("[databases]\nd = host=a sslmode=require", "server_tls_sslmode in [pgbouncer]"),
+        ("[databases]\nd = postgres://u:hidden@h/d", "write host=HOST port=PORT dbname=NAME"),
+        ("[databases]\nd = host=a ; the old one", "a comment needs a line of its own"),
+        ("default_pool_size = 5 ; more", "a comment needs a line of its own"),
+        ("auth_type = scram", "did you mean \"scram-sha-256\"?"),
+    ] {
+        let (code, said) = check(&format!("{base}{line}\n"));
+        assert!(!said.contains("hidden") && said.matches("check.ini:").count() == 1, "{said}");
+        expect((code, said), 1, &[part, "1 mistake\n"]);
+    }
+    expect(check(&format!("{base}logfile = {}/t.log # here\n", directory.display())), 0, &["looks like a comment"]);
+}
+
+pub(crate) fn a_relative_auth_file_is_told(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let ini = house.place.directory().join("relative.ini");
+    house.place.write(&ini, "[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = users.txt\n");
+    let ended = call(house, &["--check", &ini.display().to_string()]);
+    let said = ended.out + &ended.err;
+    assert!(said.contains("relative.ini:3: auth_file users.txt is relative"), "{said}");
 }
 
 pub(crate) fn a_setting_without_meaning_is_told_once(house: &House) {

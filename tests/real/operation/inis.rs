@@ -108,14 +108,30 @@ fn check(house: &House, ini: &Path) -> Ended {
 const SAMPLES: [(&str, &[&str], &str); 6] = [
     (
         "debian",
-        &["5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)"],
-        "1 file, 2 databases",
+        &[
+            "5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)",
+            "30: admin_users names who is not in auth_file and cannot log in: user2, someadmin, otheradmin",
+            "31: stats_users names who is not in auth_file and cannot log in: stats, root",
+        ],
+        "1 file, 2 databases and any other (*)",
     ),
-    ("bitnami", &[], "1 file, 1 database"),
-    ("cloudnative_pg", &[], "1 file, 0 databases"),
-    ("zalando", &[], "1 file, 1 database"),
-    ("crunchy", &[], "2 files, 0 databases"),
-    ("percona", &[], "2 files, 1 database"),
+    (
+        "bitnami",
+        &["11: auth_user postgres is not in auth_file: its logins at servers have no password"],
+        "1 file, 1 database and any other (*)",
+    ),
+    ("cloudnative_pg", &[], "1 file, 0 databases and any other (*)"),
+    ("zalando", &[], "1 file, 1 database and any other (*)"),
+    (
+        "crunchy",
+        &["9: auth_user _crunchypgbouncer is not in auth_file: its logins at servers have no password"],
+        "2 files, 0 databases and any other (*)",
+    ),
+    (
+        "percona",
+        &["10: auth_user _crunchypgbouncer is not in auth_file: its logins at servers have no password"],
+        "2 files, 1 database and any other (*)",
+    ),
 ];
 
 const INSTALLED: &str = "/etc/pgbouncer/pgbouncer.ini";

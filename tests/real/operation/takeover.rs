@@ -308,7 +308,8 @@ pub(crate) fn a_new_process_that_cannot_serve_changes_nothing(house: &House) {
     assert_eq!(console.query("PAUSE take_broken").tags, ["PAUSE"]);
     let mut new = pooler.beside(&["-R"], &[]);
     assert_eq!(new.await_end(LIMIT).code(), Some(1));
-    assert!(new.said().contains("cannot suspend with paused databases"), "{}", new.said());
+    let why = "cannot suspend with paused databases (Paused by name: take_broken.";
+    assert!(new.said().contains(why), "{}", new.said());
     assert_eq!(console.query("RESUME take_broken").tags, ["RESUME"]);
     let mut pooler = pooler;
     pooler.restart_online();

@@ -27,6 +27,46 @@ pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
     assert_eq!(pooler.client("u", "late_wait").value("select 2"), "2");
 }
 
+/// Everybody read that no server became free, also when the host refused, or the database was paused.
+pub(crate) fn who_waited_too_long_reads_what_for(house: &House) {
+    let settings =
+        ["default_pool_size = 2", "query_wait_timeout = 1", "server_login_retry = 1", "log_pooler_errors = 1"];
+    let down = format!("down = host=127.0.0.1 port={}", free_port());
+    let nameless = "nameless = host=no-such-host.invalid";
+    let pooler = house.start(&house.ini("late_why", &settings).database(&down).database(nameless));
+    let told = |error: Complaint, what: &[&str]| {
+        assert_eq!((error.code.as_str(), error.text.as_str()), ("08P01", "query_wait_timeout"));
+        what.iter().for_each(|what| assert!(error.detail.contains(what), "{error:?}"));
+        pooler.await_log(&format!("pooler error: query_wait_timeout ({})", error.detail));
+        error
+    };
+    let mut pinned = pooler.client("u", "late_why");
+    pinned.run("select pg_advisory_lock(4)");
+    let mut open = pooler.client("u", "late_why");
+    open.run("begin");
+    let mut waiter = pooler.client("u", "late_why");
+    let error = waiter.query("select 1").error().clone();
+    let error = told(
+        error,
+        &["No server connection became free within 1 seconds; 2 lent: ", "1 pinned by session-level advisory locks"],
+    );
+    assert!(error.detail.contains("1 in a transaction for "), "{error:?}");
+    // Who logs in waits, too.
+    let error = told(
+        refused(&pooler, "down"),
+        &["could be opened within 1 seconds: connect failed (host 127.0.0.1, port ", "Connection refused"],
+    );
+    assert!(!error.detail.contains("became free"), "{error:?}");
+    told(refused(&pooler, "nameless"), &["could be opened within 1 seconds: ", "no-such-host.invalid"]);
+    open.run("commit");
+    let mut paused = pooler.client("u", "late_why");
+    pinned.run("select pg_advisory_unlock(4)");
+    pooler.console("PAUSE late_why");
+    let error =
+        told(paused.query("select 1").error().clone(), &["paused (PAUSE), and was not resumed within 1 seconds"]);
+    assert!(error.hint.contains("RESUME"), "{error:?}");
+}
+
 pub(crate) fn query_timeout_ends_a_long_query_and_its_server(house: &House) {
     let pooler = house.pooler("late_query", &["query_timeout = 1"]);
     let mut client = pooler.client("u", "late_query");

@@ -59,6 +59,8 @@ pub(crate) struct Refusal {
     pub(crate) text: String,
     /// More about it.
     pub(crate) detail: Option<String>,
+    /// What can be done.
+    pub(crate) hint: Option<String>,
 }
 
 /// A parameter of a session that has one value for ever.
@@ -81,10 +83,10 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
     })?;
     match tree {
         Tree::Words { verb, object: Some(object) } if is_show(&verb) => {
-            show(&object, right).unwrap_or_else(|| Err(invalid()))
+            show(&object, right).unwrap_or_else(|| Err(near_subject(invalid(), &object)))
         }
         Tree::Words { verb, object } => match act::hear(&verb, object.as_deref()) {
-            Heard::Unknown => Err(invalid()),
+            Heard::Unknown => Err(near_order(invalid(), &verb)),
             _ if right != Right::Admin => Err(Refusal::admin_needed()),
             Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
@@ -121,6 +123,23 @@ fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
     show::find(object).map(|subject| Ok(Command::Show(subject)))
 }
 
+/// A refusal that names what was probably to be shown.
+fn near_subject(refusal: Refusal, object: &str) -> Refusal {
+    match config::nearest(object, show::CATALOG.iter().map(|subject| subject.name)) {
+        Some(name) => refusal.hinted(format!("Did you mean SHOW {name}?")),
+        None => refusal,
+    }
+}
+
+/// A refusal that names the order that was probably meant.
+fn near_order(refusal: Refusal, verb: &str) -> Refusal {
+    let verbs = act::CATALOG.iter().map(|entry| entry.usage.split(' ').next().unwrap_or_default());
+    match config::nearest(verb, verbs.chain(["SHOW"])) {
+        Some(name) if !name.eq_ignore_ascii_case(verb) => refusal.hinted(format!("Did you mean {name}?")),
+        _ => refusal,
+    }
+}
+
 /// `SELECT` is another word for `SHOW`.
 fn is_show(verb: &str) -> bool {
     verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
@@ -143,17 +162,44 @@ fn parameter(name: &str) -> Option<&'static Parameter> {
 impl Refusal {
     /// A refusal in PgBouncer's usual code.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { sqlstate: "08P01", text: text.into(), detail: None }
+        Self { sqlstate: "08P01", text: text.into(), detail: None, hint: None }
     }
 
-    /// The answer to a RELOAD that changed nothing.
-    pub(crate) fn reload_failed() -> Self {
-        Self { sqlstate: "F0000", ..Self::new("RELOAD failed, see logs for additional details") }
+    /// The answer to a RELOAD that changed nothing: these lines are in the log.
+    pub(crate) fn reload_failed(lines: &[String]) -> Self {
+        Self { sqlstate: "F0000", ..Self::new("RELOAD failed, see logs for additional details") }.because(lines)
+    }
+
+    /// The same with lines as its detail; of many, the first.
+    fn because(self, lines: &[String]) -> Self {
+        let mut detail = String::new();
+        for (number, line) in lines.iter().enumerate() {
+            let line: String = line.chars().take(DETAIL_LINE_CHARS_MAX).collect();
+            let end = if number == 0 { "" } else { "\n" };
+            if number == DETAIL_LINES_MAX {
+                detail.push_str(&format!("{end}{} more are in the log", lines.len() - number));
+                break;
+            }
+            detail.push_str(end);
+            detail.push_str(&line);
+        }
+        Self { detail: (!detail.is_empty()).then_some(detail), ..self }
+    }
+
+    /// The same with what can be done.
+    pub(crate) fn hinted(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// The answer to a SET that changed nothing.
     pub(crate) fn set_failed(why: String) -> Self {
         Self { detail: Some(why), ..Self::new("SET failed") }
+    }
+
+    /// The same because of a file, about which these lines are in the log.
+    pub(crate) fn set_failed_by(why: &str, lines: &[String]) -> Self {
+        let lines: Vec<String> = std::iter::once(why.to_owned()).chain(lines.iter().cloned()).collect();
+        Self::new("SET failed").because(&lines)
     }
 
     /// The answer to a command whose client, or somebody else, took it back.
@@ -173,8 +219,9 @@ impl Refusal {
     /// Appends the `ErrorResponse` that says it.
     fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(refusals::is_known(self.sqlstate, &self.text), "an error that is on no page: {self:?}");
-        let (sqlstate, message, detail) = (self.sqlstate, self.text.as_str(), self.detail.as_deref());
-        write::error(out, Says { severity: "ERROR", sqlstate, message, detail, hint: None });
+        let (sqlstate, message) = (self.sqlstate, self.text.as_str());
+        let (detail, hint) = (self.detail.as_deref(), self.hint.as_deref());
+        write::error(out, Says { severity: "ERROR", sqlstate, message, detail, hint });
     }
 }
 
@@ -248,6 +295,10 @@ const SET_BY_DRIVERS: [&str; 9] = [
 /// What stands before a secret, even where the key of a setting is misspelt.
 const SECRET_WORDS: [&str; 2] = ["passwd", "password"];
 
+/// So many mistakes are told in a detail, and so much of each; the log has the rest.
+const DETAIL_LINES_MAX: usize = 20;
+const DETAIL_LINE_CHARS_MAX: usize = 500;
+
 /// How many subjects the help puts on a line.
 const NAMES_PER_LINE: usize = 6;
 
@@ -258,6 +309,14 @@ mod tests {
     fn refused(query: &str, right: Right) -> (&'static str, String) {
         let refusal = understand(query, right).expect_err("refused");
         (refusal.sqlstate, refusal.text)
+    }
+
+    #[test]
+    fn what_is_nearly_a_command_is_named() {
+        let hint = |query| understand(query, Right::Admin).expect_err("refused").hint;
+        assert_eq!(hint("show poolz").as_deref(), Some("Did you mean SHOW POOLS?"));
+        assert_eq!(hint("RELAOD").as_deref(), Some("Did you mean RELOAD?"));
+        assert_eq!(hint("show nonsense"), None);
     }
 
     #[test]
@@ -325,7 +384,7 @@ mod tests {
             answer.write_simple(&mut out);
             out
         };
-        let error = written(Answer::Refused(Refusal::reload_failed()));
+        let error = written(Answer::Refused(Refusal::reload_failed(&[])));
         assert!(error.starts_with(b"E") && error.ends_with(b"Z\0\0\0\x05I"));
         let text = String::from_utf8_lossy(&error).into_owned();
         assert!(text.contains("SERROR\0VERROR\0CF0000\0MRELOAD failed, see logs for additional details\0"), "{text:?}");

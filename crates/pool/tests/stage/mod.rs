@@ -325,7 +325,7 @@ fn with_settings(mut limits: Limits, settings: &[&str]) -> Limits {
 
 fn refusal(why: &Refusal) -> String {
     match why {
-        Refusal::QueryWaitTimeout => "query wait timeout".to_owned(),
+        Refusal::QueryWaitTimeout(why) => format!("query wait timeout ({})", why.word()),
         Refusal::LoginFailed(failure) => format!("login failed: {}", failure.text),
         Refusal::LoginFailing(failure) => format!("login failing: {}", failure.text),
         Refusal::DatabaseRemoved => "database removed".to_owned(),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use wire::Request;
 
+use super::ender::Ender;
 use super::shape::faults;
+use super::unserved::Unserved;
 use super::{
     ADMIN_SHUTDOWN, CONFIGURATION_LIMIT_EXCEEDED, CONNECTION_FAILURE, FEATURE_NOT_SUPPORTED, IDLE_SESSION_TIMEOUT,
     INVALID_PARAMETER_VALUE, OUT_OF_MEMORY, PROTOCOL_VIOLATION, SERVERS_OWN, TOO_MANY_CONNECTIONS,
@@ -154,10 +156,10 @@ faults! {
     /// A rate limit for transactions has nothing left, with `action=reject`. It is an ERROR, and the session goes on.
     TransactionRateExceeded { rule: Box<str>, limit: Box<str>, millis: u64 } = Operator, CONFIGURATION_LIMIT_EXCEEDED,
         "transaction rate exceeded (rate limit \"{rule}\")";
-    /// No server was free for `query_wait_timeout`.
-    QueryWaitTimeout { secs: u64 } = Operator, PROTOCOL_VIOLATION, "query_wait_timeout";
-    /// No server was free for `query_timeout`.
-    QueryTimeoutWaiting = Operator, PROTOCOL_VIOLATION, "query_timeout";
+    /// The client has waited for a server for `query_wait_timeout`; the detail says what for.
+    QueryWaitTimeout { secs: u64, why: Option<Arc<Unserved>> } = Operator, PROTOCOL_VIOLATION, "query_wait_timeout";
+    /// The client has waited for a server for `query_timeout`; the detail says what for.
+    QueryTimeoutWaiting { secs: u64, why: Option<Arc<Unserved>> } = Operator, PROTOCOL_VIOLATION, "query_timeout";
     /// A query took longer than `query_timeout`.
     QueryTimeout = Operator, PROTOCOL_VIOLATION, "query timeout";
     /// The client said nothing for `idle_transaction_timeout` inside a transaction.
@@ -175,24 +177,24 @@ faults! {
     ServerCrashed = Server, PROTOCOL_VIOLATION, "server conn crashed?";
     /// The server answered what it was not asked.
     ServerSurprise = Server, PROTOCOL_VIOLATION, "server sent what it was not asked for";
-    /// The server refused the login: its own words, code, detail and hint.
-    ServerSaid { sqlstate: [u8; 5], text: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>> } =
+    /// The server refused the pooler's login: its own words, code, detail and hint. The detail begins with whose login it was.
+    ServerSaid { sqlstate: [u8; 5], text: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } =
         Server, SERVERS_OWN, "{text}";
     /// A login at the server cannot be done with the secrets at hand.
     ServerLogin { text: Arc<str> } = Server, PROTOCOL_VIOLATION, "server login failed: {text}";
     /// The server refused the login of a client that wants a stream: its own code, its words in the detail.
     ReplicationRefused { sqlstate: [u8; 5], text: Arc<str> } = Server, SERVERS_OWN, "login failed";
     /// Logins at the server fail, and it is not tried again before `server_login_retry` is over.
-    ServerLoginFailing { cause: Arc<str> } = Server, PROTOCOL_VIOLATION,
+    ServerLoginFailing { cause: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } = Server, PROTOCOL_VIOLATION,
         "server login has been failing, cached error: {cause} (server_login_retry)";
     /// `KILL`, or the database is not in the configuration any more.
-    DatabaseRemoved = Operator, PROTOCOL_VIOLATION, "database removed";
+    DatabaseRemoved { by: Ender } = Operator, PROTOCOL_VIOLATION, "database removed";
     /// `DISABLE`.
     DatabaseDisabled { name: Box<str> } = Operator, PROTOCOL_VIOLATION, "database \"{name}\" is disabled";
     /// `KILL_CLIENT`.
     AdminDisconnect = Operator, PROTOCOL_VIOLATION, "admin forced disconnect";
-    /// The server of a session was to be replaced, with `server_fast_close`.
-    ConfigurationChanged = Operator, PROTOCOL_VIOLATION, "database configuration changed";
+    /// The server of a session was to be replaced, with `server_fast_close`, or that of a replication client; the detail says why.
+    ConfigurationChanged { by: Ender } = Operator, PROTOCOL_VIOLATION, "database configuration changed";
     /// It did not come to rest within `suspend_timeout`.
     SuspendTimeout = Operator, PROTOCOL_VIOLATION, "suspend_timeout";
     /// An online restart that could not take it along: it speaks TLS, is for replication, or is in the middle of something.

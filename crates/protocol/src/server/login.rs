@@ -85,10 +85,12 @@ pub enum Step {
 pub enum LoginFault {
     /// The server said no.
     Refused(Notice),
-    /// What we hold does not fit what it asks for. The text is PgBouncer's.
-    WrongSecret(&'static str),
+    /// It has not proved that it knows the password. The text is PgBouncer's.
+    Unproved(&'static str),
     /// It asks for SCRAM, and what we hold is a SCRAM secret without the keys that only a client's own login reveals.
     KeysMissing,
+    /// What we hold does not fit what it asks for: why, in a sentence.
+    WrongSecret(&'static str),
     /// It asks for a password hashed so often by SCRAM: not at all, or more often than is allowed.
     IterationsRefused {
         /// How often; `u64::MAX` for all that is beyond it.
@@ -162,7 +164,12 @@ impl ServerLogin {
             }
             (Stage::AwaitRequest, Authentication::Md5 { salt }) => {
                 let answer = md5::answer(&self.identity.secret, &self.identity.user, salt);
-                let answer = answer.ok_or(LoginFault::WrongSecret("wrong password type"))?;
+                let answer = answer.ok_or_else(|| {
+                    LoginFault::WrongSecret(match &*self.identity.secret {
+                        Secret::Scram(_) => SCRAM_FOR_MD5,
+                        _ => NO_SECRET,
+                    })
+                })?;
                 write::message(&mut out, wire::frontend::PASSWORD, |out| {
                     out.extend_from_slice(&answer);
                     out.push(0);
@@ -199,8 +206,8 @@ impl ServerLogin {
             }
             (Stage::AwaitSaslFinal(scram), Authentication::SaslFinal(last)) => {
                 self.arrival.salted = scram.check(last).map_err(|why| match why {
-                    ScramFault::ServerSignatureInvalid => LoginFault::WrongSecret("invalid server signature"),
-                    _ => LoginFault::WrongSecret("failed to verify server signature"),
+                    ScramFault::ServerSignatureInvalid => LoginFault::Unproved("invalid server signature"),
+                    _ => LoginFault::Unproved("failed to verify server signature"),
                 })?;
                 (Stage::AwaitVerdict, Step::Wait)
             }
@@ -239,7 +246,8 @@ impl ServerLogin {
             (Secret::Plain(password), _) => Ok(Credentials::Password(password.clone())),
             (Secret::Scram(_), Some(keys)) => Ok(Credentials::Keys(keys.clone())),
             (Secret::Scram(_), None) => Err(LoginFault::KeysMissing),
-            _ => Err(LoginFault::WrongSecret("wrong password type")),
+            (Secret::Md5(_), _) => Err(LoginFault::WrongSecret(MD5_FOR_SCRAM)),
+            _ => Err(LoginFault::WrongSecret(NO_SECRET)),
         }
     }
 }
@@ -263,6 +271,13 @@ impl std::fmt::Debug for Stage {
         })
     }
 }
+
+const SCRAM_FOR_MD5: &str =
+    "The server asks for md5, and a SCRAM secret cannot answer that: the password itself or an md5 secret can.";
+const MD5_FOR_SCRAM: &str = "The server asks for SCRAM, and an md5 secret cannot answer that: the password itself can, or a SCRAM secret whose clients \
+                             log in by scram-sha-256.";
+const NO_SECRET: &str =
+    "The server asks for a password, and none is known of this user (auth_file, auth_query, password=).";
 
 /// PostgreSQL reports some fifteen; a server that reports more than this is none.
 const PARAMETERS_MAX: usize = 200;

@@ -166,9 +166,13 @@ fn scram_by_the_keys_of_the_client() {
 #[test]
 fn what_does_not_fit_is_told() {
     let stored = ScramSecret::derive("secret", &[9; 16], 2).to_string();
-    let wrong = LoginFault::WrongSecret("wrong password type");
+    let wrong = LoginFault::WrongSecret(SCRAM_FOR_MD5);
     assert_eq!(begin(identity(&stored)).hear(b'R', &request(5, b"salt")).expect_err("no"), wrong);
-    let keyless = begin(identity(&stored)).hear(b'R', &request(10, b"SCRAM-SHA-256\0\0"));
+    let scram = || request(10, b"SCRAM-SHA-256\0\0");
+    let hash = "md5d41d8cd98f00b204e9800998ecf8427e";
+    assert_eq!(begin(identity(hash)).hear(b'R', &scram()).expect_err("no"), LoginFault::WrongSecret(MD5_FOR_SCRAM));
+    assert_eq!(begin(identity("")).hear(b'R', &scram()).expect_err("no"), LoginFault::WrongSecret(NO_SECRET));
+    let keyless = begin(identity(&stored)).hear(b'R', &scram());
     assert_eq!(keyless.expect_err("no"), LoginFault::KeysMissing);
     let unknown = begin(identity("x")).hear(b'R', &request(10, b"OAUTHBEARER\0\0")).expect_err("no");
     assert_eq!(unknown, LoginFault::UnknownMechanisms("OAUTHBEARER".into()));
@@ -214,7 +218,7 @@ fn a_server_that_proves_the_wrong_thing_is_not_believed() {
         let (_, asked) = asks(&mut login, stored.clone());
         let step = login.hear(b'R', &asked);
         hashed(&mut login, step);
-        assert_eq!(login.hear(b'R', &request(12, words)).expect_err("a lie"), LoginFault::WrongSecret(text));
+        assert_eq!(login.hear(b'R', &request(12, words)).expect_err("a lie"), LoginFault::Unproved(text));
     }
 }
 

@@ -185,13 +185,33 @@ impl Learned {
         Kind::ALL.into_iter().zip(self.pins)
     }
 
-    /// Whether nobody has been told yet that this statement holds something of this kind.
+    /// Whether nobody has been told yet that this statement holds something of this kind. Statements that differ in the numbers of names are one:
+    /// drivers count their cursors (`_django_curs_139905_sync_7`).
     pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
         if self.told.len() >= TOLD_MAX {
             self.told.clear();
         }
-        self.told.insert((kind, statement.into()))
+        self.told.insert((kind, without_counters(statement).into()))
     }
+}
+
+/// A statement whose names with digits end where those may begin: behind the last underscore before them.
+fn without_counters(statement: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut plain = String::with_capacity(statement.len());
+    for piece in statement.split_inclusive(|c| !is_of_word(c)) {
+        let (word, end) = piece.split_at(piece.rfind(|c| !is_of_word(c)).unwrap_or(piece.len()));
+        match word.find(|c: char| c.is_ascii_digit()) {
+            None => plain.push_str(word),
+            Some(digit) => {
+                let prefix = &word[..digit];
+                plain.push_str(prefix.rfind('_').map_or(prefix, |at| &prefix[..=at]));
+                plain.push('?');
+            }
+        }
+        plain.push_str(end);
+    }
+    plain
 }
 
 /// So many statements that keep servers are remembered as told.
@@ -204,6 +224,21 @@ const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cursors_that_a_driver_counts_are_told_of_once() {
+        let mut learned = Learned::new(1);
+        let declare = |name: &str| format!("DECLARE \"{name}\" CURSOR WITH HOLD FOR select x from t");
+        assert!(learned.is_news(Kind::Cursor, &declare("_django_curs_139905_sync_1")));
+        for other in ["_django_curs_139905_sync_2", "_django_curs_140001_async_30"] {
+            assert!(!learned.is_news(Kind::Cursor, &declare(other)), "{other}");
+        }
+        assert!(learned.is_news(Kind::Cursor, &declare("mine")) && !learned.is_news(Kind::Cursor, &declare("mine")));
+        assert!(learned.is_news(Kind::Temporary, &declare("_django_curs_139905_sync_1")), "of another kind");
+        for (statement, plain) in [("create temp table c1 ()", "create temp table c? ()"), ("", ""), ("é7", "é?")] {
+            assert_eq!(without_counters(statement), plain);
+        }
+    }
 
     #[test]
     fn knowledge_is_renewed_by_one_and_forgotten_when_nobody_has_renewed_it() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use pool::{Event, ServerKey};
-use protocol::fault::Fault;
+use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
 use crate::admin::standing::{Order, Whose};
@@ -21,12 +21,14 @@ impl<I: Io> Worker<I> {
     pub(crate) fn obey(&mut self, question: u64, order: Order) {
         let is_done = match order {
             Order::Reconnect(whose) => {
-                self.databases_of(&whose).into_iter().for_each(|database| self.retire_servers_of(database));
+                self.databases_of(&whose)
+                    .into_iter()
+                    .for_each(|database| self.retire_servers_of(database, Ender::Reconnect));
                 true
             }
             Order::Kill(whose) => {
                 let databases: Vec<_> = self.databases_of(&whose).into_iter().map(|number| number as usize).collect();
-                self.remove_databases(&databases);
+                self.remove_databases(&databases, Ender::Kill);
                 true
             }
             Order::KillClient(id) => self.kill_client(id),
@@ -96,11 +98,12 @@ impl<I: Io> Worker<I> {
     }
 
     /// Servers of a database that are there now serve nobody else; clients are greeted with what new ones say.
-    pub(crate) fn retire_servers_of(&mut self, database: u32) {
+    pub(crate) fn retire_servers_of(&mut self, database: u32, by: Ender) {
         for pool in self.places.pools_of(database) {
             if let Some(place) = self.places.pool_mut(pool) {
                 place.welcome_before = place.welcome.take().or(place.welcome_before.take());
                 place.salted = None;
+                place.retired_by = by;
             }
             self.tell_pools(Event::Retire { pool });
             self.settle();
@@ -141,7 +144,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Databases are gone, or their pools are: so are their clients and servers.
-    pub(crate) fn remove_databases(&mut self, numbers: &[usize]) {
+    pub(crate) fn remove_databases(&mut self, numbers: &[usize], by: Ender) {
         if numbers.is_empty() {
             return;
         }
@@ -153,7 +156,7 @@ impl<I: Io> Worker<I> {
                 _ => false,
             };
             if is_here {
-                self.fail_client(key, &Fault::DatabaseRemoved);
+                self.fail_client(key, &Fault::DatabaseRemoved { by });
                 self.settle();
             }
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use base::planted::{self, Planted};
+use protocol::fault::Ender;
 use reactor::Io;
 
 use crate::letters::Force;
@@ -38,7 +39,7 @@ impl<I: Io> Worker<I> {
         }
         let removed: Vec<usize> =
             (0..self.places.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
-        self.remove_databases(&removed);
+        self.remove_databases(&removed, Ender::Reload);
         self.apply_limits();
         self.renew_rates();
         for pool in self.places.pool_keys() {
@@ -58,7 +59,7 @@ impl<I: Io> Worker<I> {
     /// Servers stand on what TLS was before: each is replaced as soon as nobody uses it.
     fn retire_servers(&mut self) {
         for number in 0..self.places.databases.len() as u32 {
-            self.retire_servers_of(number);
+            self.retire_servers_of(number, Ender::Reload);
         }
     }
 
@@ -73,7 +74,7 @@ impl<I: Io> Worker<I> {
             return Fate::Removed;
         }
         if new.must_reconnect(&old) {
-            self.retire_servers_of(number as u32);
+            self.retire_servers_of(number as u32, Ender::Reload);
         }
         Fate::Stays
     }

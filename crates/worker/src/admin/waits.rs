@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
         let histograms = measured.histograms.as_ref();
         Some(Box::new(PoolMeasures {
             waits_for: seen.waits_for,
-            failure: seen.failure.map(|failure| failure.text),
+            failure: seen.failure.map(|failure| failure.words().into()),
             limit: if seen.limits.servers_max == 0 { 0 } else { seen.limits.servers_max + seen.limits.reserve_max },
             peak_lent: seen.peak_lent,
             waited: seen.waited,

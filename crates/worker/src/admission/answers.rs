@@ -173,7 +173,10 @@ impl<I: Io> Worker<I> {
                 self.log.add(Level::Error, format_args!("{line}{why}"));
                 Fault::BouncerConfig
             }
-            Told::Refused { sqlstate, text, detail, hint } => Fault::ServerSaid { sqlstate, text, detail, hint },
+            // Whose login it was stands in the detail: the question was a client of ours.
+            Told::Refused { sqlstate, text, detail, hint } => {
+                Fault::ServerSaid { sqlstate, text, detail, hint, whose: None }
+            }
         };
         self.fail_client(key, &fault);
     }

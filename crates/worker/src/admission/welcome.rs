@@ -14,6 +14,7 @@ use config::Database;
 use measure::Closed;
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::client::greeting::{with_given, write_welcome};
+use protocol::fault::Ender;
 use protocol::loan::{ClientSession, Life, shared};
 use protocol::vars::Vars;
 use reactor::{Io, Receive};
@@ -102,6 +103,8 @@ impl<I: Io> Worker<I> {
                 doubt: Doubt::None,
                 judged: None,
                 measured: Measured::default(),
+                retired_by: Ender::default(),
+                unserved: None,
             },
         );
         self.arm_sweep();

@@ -13,7 +13,7 @@ use protocol::loan::ClientSession;
 use protocol::replication::Replication;
 use reactor::tls::Security;
 use reactor::{Chunk, Conn, Peer, TimerId};
-use wire::Scanner;
+use wire::{Scanner, Step, frontend};
 
 use crate::admin::console::ConsoleClient;
 use crate::admission::applicant::LoggingIn;
@@ -182,6 +182,24 @@ impl Ready {
     /// What it has said and nobody has looked at, if that has come in one piece.
     pub(crate) fn held_in_one_piece(&self) -> Option<&[u8]> {
         self.held.as_ref().and_then(|held| held.in_one_piece())
+    }
+
+    /// Whether what is held ends with a Terminate.
+    pub(crate) fn has_said_goodbye(&self) -> bool {
+        let Some(held) = self.held.as_ref() else { return false };
+        let mut scanner = self.session.scanner.clone();
+        let mut is_goodbye = false;
+        for bytes in held.chunks() {
+            let mut at = 0;
+            while let Step::Piece(piece) = scanner.next(bytes, at, u32::MAX) {
+                is_goodbye = piece.kind == frontend::TERMINATE && piece.is_last();
+                at = piece.range.end;
+                if at == bytes.len() {
+                    break;
+                }
+            }
+        }
+        is_goodbye
     }
 
     /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.

@@ -7,7 +7,7 @@
 use base::Key;
 use measure::Closed;
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
-use protocol::fault::Fault;
+use protocol::fault::{Ender, Fault};
 use reactor::{Close, Io, Level};
 
 use crate::admin::console::CONSOLE;
@@ -59,7 +59,8 @@ impl<I: Io> Worker<I> {
         let line = self.client_prefix(key);
         self.close_line(key, &text);
         if self.force.settings.log_pooler_errors {
-            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}"));
+            let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}{detail}"));
         }
         self.close_with_words(key, fault);
     }
@@ -193,20 +194,25 @@ impl<I: Io> Worker<I> {
 
     /// A pool has no server for a client.
     pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
+        let mut pool = None;
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.link = Link::None;
+            pool = Some(ready.pool);
         }
         let fault = match why {
-            Refusal::QueryWaitTimeout => {
+            Refusal::QueryWaitTimeout(why) => {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
-                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs() }
+                let why = pool.and_then(|pool| self.unserved(pool, why));
+                Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
             }
-            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint }) => {
+            Refusal::LoginFailed(Failure { kind, text, sqlstate, detail, hint, whose }) => {
                 let sqlstate = sqlstate.filter(|_| kind == FailureKind::Refused).unwrap_or(*b"08P01");
-                Fault::ServerSaid { sqlstate, text, detail, hint }
+                Fault::ServerSaid { sqlstate, text, detail, hint, whose }
             }
-            Refusal::LoginFailing(failure) => Fault::ServerLoginFailing { cause: failure.text },
-            Refusal::DatabaseRemoved => Fault::DatabaseRemoved,
+            Refusal::LoginFailing(Failure { text, detail, hint, whose, .. }) => {
+                Fault::ServerLoginFailing { cause: text, detail, hint, whose }
+            }
+            Refusal::DatabaseRemoved => Fault::DatabaseRemoved { by: Ender::Reload },
             Refusal::PrivateRefused(failure) => match failure.sqlstate {
                 Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },
                 None => Fault::server_said(*b"08P01", failure.text),
@@ -218,16 +224,31 @@ impl<I: Io> Worker<I> {
     /// A pool wants a server closed.
     pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
         let client = self.servers.get(key).and_then(Server::client);
+        let by = self.ender_of(key);
         self.unlink_from_client(key);
         self.drop_server(key, closed_for(why), why.as_str());
         self.tell_pools(Event::Closed { server: key });
         if let Some(client) = client {
             let fault = match why {
-                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved,
-                _ => Fault::ConfigurationChanged,
+                CloseReason::DatabaseRemoved => Fault::DatabaseRemoved { by: Ender::Reload },
+                _ => Fault::ConfigurationChanged { by },
             };
             self.fail_client(client, &fault);
         }
+    }
+
+    /// A server, or all of its pool, is to be replaced.
+    pub(crate) fn retired_by(&mut self, server: ServerKey, by: Ender) {
+        let pool = self.servers.get(server).map(|server| server.pool);
+        if let Some(place) = pool.and_then(|pool| self.places.pool_mut(pool)) {
+            place.retired_by = by;
+        }
+    }
+
+    /// What had the servers of a pool replaced last.
+    pub(crate) fn ender_of(&self, server: ServerKey) -> Ender {
+        let pool = self.servers.get(server).and_then(|server| self.places.pool(server.pool));
+        pool.map_or(Ender::default(), |place| place.retired_by)
     }
 
     /// Says so if nobody is left on the console who could wake what is suspended.

@@ -25,7 +25,12 @@ impl<I: Io> Worker<I> {
             self.drop_client(key, "cancel request");
             return;
         }
-        self.part_from_client(key, "client unexpected eof");
+        // Its Terminate may wait behind a question to its server, or in the queue of its pool: nobody has looked at it.
+        let has_said_goodbye = match self.clients.get(key) {
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.has_said_goodbye(),
+            _ => false,
+        };
+        self.part_from_client(key, if has_said_goodbye { "client close request" } else { "client unexpected eof" });
     }
 
     /// A server has closed its connection, or it broke.

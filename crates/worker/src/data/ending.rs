@@ -83,8 +83,9 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
         if let Some(client) = server.client().filter(|_| is_session) {
+            let by = self.ender_of(key);
             self.lose_server(key, Closed::Obsolete, CloseReason::ConfigurationChanged.as_str());
-            self.fail_client(client, &Fault::ConfigurationChanged);
+            self.fail_client(client, &Fault::ConfigurationChanged { by });
         }
     }
 }

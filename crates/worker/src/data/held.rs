@@ -62,9 +62,14 @@ impl Held {
         self.bytes
     }
 
+    /// The pieces in order.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.first.iter().chain(&self.rest).map(Chunk::bytes)
+    }
+
     /// The bytes in order.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
-        self.first.iter().chain(&self.rest).flat_map(|chunk| chunk.bytes().iter().copied())
+        self.chunks().flat_map(|bytes| bytes.iter().copied())
     }
 }
 

@@ -21,13 +21,19 @@ impl<I: Io> Worker<I> {
     /// the message has not come whole; it is not waited for, since the server must not be lent meanwhile.
     pub(crate) fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
         let line = self.server_prefix(key);
-        match body.map(Notice::parse) {
+        let said = body.map(Notice::parse);
+        match &said {
             Some(Notice { severity, message, .. }) => {
                 self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
             }
             None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
         }
-        self.lose_server(key, Closed::Dirty, "idle server got dirty");
+        // PostgreSQL closes the connection after these.
+        if said.is_some_and(|said| said.is_fatal()) {
+            self.lose_server(key, Closed::Lost, "server conn crashed?");
+        } else {
+            self.lose_server(key, Closed::Dirty, "idle server got dirty");
+        }
     }
 
     /// The server has said what nobody can explain. Neither side of the pair can go on.

@@ -37,6 +37,7 @@ pub(crate) mod sequences;
 pub(crate) mod server;
 pub(crate) mod statements;
 pub(crate) mod taken;
+pub(crate) mod unserved;
 pub(crate) mod vacate;
 pub(crate) mod verify;
 pub(crate) mod want;

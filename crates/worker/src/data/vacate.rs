@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use config::{Database, Host};
 use pool::{Event, ServerKey};
+use protocol::fault::Ender;
 use reactor::{Address, Io, Level};
 use route::Claim;
 
@@ -29,7 +30,7 @@ impl<I: Io> Worker<I> {
                     let place = &mut self.places.databases[number as usize];
                     place.learned.forget(&mut self.places.scopes);
                     place.changes += 1;
-                    self.retire_servers_of(number);
+                    self.retire_servers_of(number, Ender::Claim);
                 }
             }
         }

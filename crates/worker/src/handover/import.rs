@@ -15,7 +15,7 @@ use measure::{Opened, Phase};
 use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
-use protocol::fault::Fault;
+use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
 use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
 use protocol::state::Pin;
@@ -128,8 +128,8 @@ impl<I: Io> Worker<I> {
     /// Why there is no place here for clients of this pool.
     fn homeless(&self, name: &PoolName) -> Fault {
         match self.force.settings.database(&name.database) {
-            Some(_) => Fault::ConfigurationChanged,
-            None => Fault::DatabaseRemoved,
+            Some(_) => Fault::ConfigurationChanged { by: Ender::Reload },
+            None => Fault::DatabaseRemoved { by: Ender::Reload },
         }
     }
 

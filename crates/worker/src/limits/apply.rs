@@ -4,7 +4,7 @@
 //! Not here: where settings come from (`admin::reload`).
 
 use pool::{Mode, PoolKey};
-use protocol::fault::Fault;
+use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
 use crate::data::client::Stage as ClientStage;
@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
         }
         // Nobody would know any more when to leave them their servers: better an error than a lock that is gone without a word.
         for holder in holders {
-            self.fail_client(holder, &Fault::ConfigurationChanged);
+            self.fail_client(holder, &Fault::ConfigurationChanged { by: Ender::Reload });
         }
     }
 }

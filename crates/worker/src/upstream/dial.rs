@@ -70,7 +70,10 @@ impl<I: Io> Worker<I> {
     fn resolve(&mut self, key: ServerKey, name: &Arc<str>, port: u16) {
         match self.address_of(name, Asker::Server(key)) {
             Known::Address(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, port))),
-            Known::Nothing => self.dial_failed(key, Failure::unreachable("server DNS lookup failed")),
+            Known::Nothing => {
+                let why = self.why_unknown(name);
+                self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(why.as_deref(), None));
+            }
             Known::Later => {}
         }
     }
@@ -105,7 +108,7 @@ impl<I: Io> Worker<I> {
             Err(error) => {
                 let line = self.server_prefix(key);
                 self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(&error)));
-                self.dial_failed(key, Failure::unreachable("connect failed"));
+                self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(&error)), None));
             }
         }
     }
@@ -121,7 +124,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
         let line = self.server_prefix(key);
         self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(error)));
-        self.dial_failed(key, Failure::unreachable("connect failed"));
+        self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(error)), None));
     }
 
     /// The connection stands: now TLS, or the login.

@@ -1,6 +1,6 @@
 //! A dial has failed, whatever the stage.
 //!
-//! Always true: the pool is told once; what may have been wrong of what was remembered is forgotten or asked anew.
+//! Always true: the pool is told once, with whose login it was; what may have been wrong of what was remembered is forgotten or asked anew.
 //! Not here: why it has failed (`dial`, `login`).
 
 use std::sync::Arc;
@@ -26,6 +26,7 @@ impl<I: Io> Worker<I> {
         }
         let is_refused = failure.sqlstate.is_some() && server.private.is_some();
         let pool = server.pool;
+        failure.whose = Some(self.whose_login(key));
         if let Some(place) = self.places.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
@@ -41,6 +42,16 @@ impl<I: Io> Worker<I> {
         }
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
+    }
+
+    /// Whose login at which host it is: what a server says of it, such as `password authentication failed`, reads like the client's own otherwise.
+    fn whose_login(&self, key: ServerKey) -> Arc<str> {
+        let Some(server) = self.servers.get(key) else { return Arc::default() };
+        let user = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
+        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let port = entry.map_or(0, |entry| entry.port);
+        let host = if server.host.is_empty() { "unix" } else { &*server.host };
+        format!("host {host}, port {port}, user \"{user}\"").into()
     }
 
     /// The secret of a pool's user, and whether a server has told it (`auth_query`).

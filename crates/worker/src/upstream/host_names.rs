@@ -32,6 +32,11 @@ impl<I: Io> Worker<I> {
         Known::Later
     }
 
+    /// Why a name has no address.
+    pub(crate) fn why_unknown(&self, name: &str) -> Option<Arc<str>> {
+        self.places.names.get(name)?.found.as_ref()?.as_ref().err().cloned()
+    }
+
     /// The names that are remembered, and until when.
     pub(crate) fn host_rows(&self) -> Vec<HostRow> {
         let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {

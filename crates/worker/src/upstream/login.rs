@@ -173,10 +173,16 @@ impl<I: Io> Worker<I> {
                 let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
                            provide SCRAM keys";
                 self.log.add(Level::Warning, format_args!("{line}{why}"));
-                let text = "server login failed: wrong password type";
-                Failure::unproved(text)
+                let why = "The server asks for SCRAM, and a SCRAM secret can answer that only if its client has logged in by \
+                           scram-sha-256 here: the password itself can.";
+                Failure::unproved("server login failed: wrong password type").explained(Some(why), None)
             }
-            LoginFault::WrongSecret(text) => {
+            LoginFault::WrongSecret(why) => {
+                let text = "server login failed: wrong password type";
+                self.log.add(Level::Warning, format_args!("{line}{text} ({why})"));
+                Failure::unproved(text).explained(Some(why), None)
+            }
+            LoginFault::Unproved(text) => {
                 self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
                 Failure::unproved(format!("server login failed: {text}"))
             }

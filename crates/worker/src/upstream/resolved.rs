@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pool::Event;
+use protocol::fault::Ender;
 use reactor::{Address, Io, Level};
 
 use crate::data::server::Server;
@@ -57,6 +58,7 @@ impl<I: Io> Worker<I> {
         let count = left.len();
         self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {count} servers at old ones"));
         for server in left {
+            self.retired_by(server, Ender::Renewal);
             self.tell_pools(Event::RetireServer { server });
             self.settle();
         }

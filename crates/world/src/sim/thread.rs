@@ -103,7 +103,7 @@ impl Disk {
             control::read_rules(&settings, source.files()).unwrap_or_else(|lines| panic!("{lines:?}"));
         problems.extend(lines);
         assert!(problems.is_empty(), "the files of a plan have a mistake: {problems:?}");
-        let tls = control::read_tls(&settings, source.files()).unwrap_or_else(|why| panic!("{why}"));
+        let tls = control::read_tls(&settings, source.files()).unwrap_or_else(|why| panic!("{why:?}"));
         let log = Arc::new(LogTarget::new(false, None));
         control::first_force(settings, Files { users, rules: (hba, idents), tls }, log, workers, [9; 32], OWN_UID)
     }

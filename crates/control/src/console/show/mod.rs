@@ -212,6 +212,7 @@ pub(crate) mod tests {
             users: &users,
             standing,
             is_suspended: false,
+            shutdown: None,
             snapshots,
             history: &history,
             zones: &zones,

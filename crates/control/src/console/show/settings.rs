@@ -16,10 +16,14 @@ pub(super) const CONFIG: Subject = Subject {
 
 pub(super) const VERSION: Subject = Subject {
     name: "VERSION",
-    doc: "The version of PgBouncer whose place this takes.",
+    doc: "The version of PgBouncer whose place this takes, and in the second row our own.",
     parts: NOTHING,
     columns: &[Column::text("version")],
-    rows: |_: &View<'_>| vec![vec![text(format!("PgBouncer {PGBOUNCER_VERSION}"))]],
+    rows: |_: &View<'_>| {
+        [format!("PgBouncer {PGBOUNCER_VERSION}"), format!("trunkline {}", env!("CARGO_PKG_VERSION"))]
+            .map(|line| vec![text(line)])
+            .into()
+    },
 };
 
 fn setting(shown: Shown) -> Vec<Cell> {
@@ -44,6 +48,9 @@ mod tests {
         for line in ["server_idle_timeout|30|600|yes", "auth_user|NULL|NULL|yes", "listen_port|6432|6432|no"] {
             assert!(shown.iter().any(|shown| shown == line), "{line} is not in {shown:#?}");
         }
-        assert_eq!(lines(&table_of("VERSION", &settings, "", &[])), ["PgBouncer 1.25.2"]);
+        assert_eq!(
+            lines(&table_of("VERSION", &settings, "", &[])),
+            ["PgBouncer 1.25.2", concat!("trunkline ", env!("CARGO_PKG_VERSION"))]
+        );
     }
 }

@@ -1,11 +1,13 @@
 //! `SHOW STATE`: whether the traffic flows.
 
+use worker::letters::Shutdown;
+
 use super::view::{NOTHING, Subject, View};
 use crate::console::table::{Cell, Column, text};
 
 pub(super) const STATE: Subject = Subject {
     name: "STATE",
-    doc: "Whether the pooler is active, paused or suspended.",
+    doc: "Whether the pooler is active, paused or suspended, and what a shutdown waits for.",
     parts: NOTHING,
     columns: &[Column::text("key"), Column::text("value")],
     rows,
@@ -17,7 +19,21 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let is_suspended = view.is_suspended;
     let is_active = !is_paused && !is_suspended;
     let states = [("active", is_active), ("paused", is_paused), ("suspended", is_suspended)];
-    states.map(|(key, is_so)| vec![text(key), text(if is_so { "yes" } else { "no" })]).into()
+    let states = states.map(|(key, is_so)| vec![text(key), text(if is_so { "yes" } else { "no" })]);
+    // PgBouncer has no such row: it is there while there is something to say.
+    let shutdown = view.shutdown.map(|(way, waited)| {
+        let what = match way {
+            Shutdown::WaitForClients => "waits until all clients have gone (SHOW CLIENTS)",
+            Shutdown::WaitForServers => "waits until all servers are given back and closed (SHOW SERVERS)",
+            Shutdown::Now => "ends",
+        };
+        let limit = match view.settings.shutdown_timeout {
+            Some(limit) => format!("{} s at most (shutdown_timeout)", limit.as_secs()),
+            None => "without end (shutdown_timeout)".to_owned(),
+        };
+        vec![text("shutdown"), text(format!("{what} for {} s, {limit}", waited.as_secs()))]
+    });
+    states.into_iter().chain(shutdown).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use auth::UserFile;
 use base::{Time, Wall};
 use config::{LoadBalance, Settings};
 use pool::{Mode, RateRow};
-use worker::letters::{Detail, Parts, Snapshot, Standing};
+use worker::letters::{Detail, Parts, Shutdown, Snapshot, Standing};
 
 use crate::console::table::{Cell, Column, Table, text};
 use crate::hashings::Hashings;
@@ -41,6 +41,8 @@ pub(crate) struct View<'v> {
     pub(crate) standing: &'v Standing,
     /// SUSPEND.
     pub(crate) is_suspended: bool,
+    /// A shutdown that waits, and for how long it has.
+    pub(crate) shutdown: Option<(Shutdown, Duration)>,
     /// The workers, as far as [`Subject::parts`] asked for them.
     pub(crate) snapshots: &'v [Snapshot],
     /// The counters at the latest boundaries.

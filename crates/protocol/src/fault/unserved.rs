@@ -1,0 +1,117 @@
+//! Why a client that waited for a server gave up: the DETAIL and the HINT beside `query_wait_timeout`.
+//!
+//! Always true: what is said was true of the pool when the time was over; a text has no more than [`TEXT_MAX`] bytes.
+//! Not here: how it is found out (`worker::data::unserved`).
+
+use std::sync::Arc;
+
+/// What kept a client from having a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hindrance {
+    /// Every server that the pool may have is taken.
+    NoneFree,
+    /// `max_db_connections` is reached.
+    DatabaseLimit,
+    /// `max_user_connections` is reached.
+    UserLimit,
+    /// A server is being opened.
+    Opening,
+    /// The last login at the host has failed.
+    Unreachable,
+    /// An operator has paused the database, or everything.
+    Paused,
+    /// A rate limit delays the client.
+    RateLimit,
+}
+
+/// Why the clients of one pool are without a server, found out once for all whose time is over together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// What kept them from having one.
+    pub why: Hindrance,
+    /// Why the last login failed, if that is what they waited for.
+    pub failure: Option<Arc<str>>,
+    /// Who has the servers of the pool, in sum: `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s`.
+    pub holders: Box<str>,
+}
+
+impl Unserved {
+    /// In a sentence, to who has waited for so long.
+    pub(super) fn detail(&self, secs: u64) -> String {
+        let mut text = match self.why {
+            Hindrance::NoneFree => format!("No server connection became free within {secs} seconds"),
+            Hindrance::DatabaseLimit => {
+                format!("max_db_connections is reached, and no server connection became free within {secs} seconds")
+            }
+            Hindrance::UserLimit => {
+                format!("max_user_connections is reached, and no server connection became free within {secs} seconds")
+            }
+            Hindrance::Opening => format!("No server connection was opened or became free within {secs} seconds"),
+            Hindrance::Unreachable => {
+                let failure = self.failure.as_deref().unwrap_or("no login succeeded");
+                format!("No server connection could be opened within {secs} seconds: {failure}")
+            }
+            Hindrance::Paused => format!("The pool is paused (PAUSE), and was not resumed within {secs} seconds"),
+            Hindrance::RateLimit => format!("A rate limit delayed the client for {secs} seconds"),
+        };
+        if !self.holders.is_empty() {
+            text.push_str("; ");
+            text.push_str(&self.holders);
+        }
+        let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('.');
+        text
+    }
+
+    pub(super) fn hint(&self) -> &'static str {
+        match self.why {
+            Hindrance::NoneFree | Hindrance::DatabaseLimit | Hindrance::UserLimit => {
+                "Look at SHOW WAITS, SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool."
+            }
+            Hindrance::Opening | Hindrance::Unreachable => {
+                "Look at the log of the pooler and at SHOW WAITS on the console for how logins at the server end."
+            }
+            Hindrance::Paused => "RESUME on the console lets the pool go on.",
+            Hindrance::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
+        }
+    }
+}
+
+/// What a server said is a part of a text, and as long as the server likes.
+const TEXT_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_sentence_of_its_own() {
+        use Hindrance::*;
+        let all = [NoneFree, DatabaseLimit, UserLimit, Opening, Unreachable, Paused, RateLimit];
+        let detail = |why| Unserved { why, failure: None, holders: "".into() }.detail(7);
+        let details: std::collections::BTreeSet<String> = all.into_iter().map(detail).collect();
+        assert_eq!(details.len(), all.len());
+        assert!(details.iter().all(|detail| detail.contains("7 seconds")), "{details:?}");
+    }
+
+    #[test]
+    fn the_failure_and_who_has_the_servers_are_said() {
+        let refused = Unserved {
+            why: Hindrance::Unreachable,
+            failure: Some("connect failed".into()),
+            holders: "1 lent: 1 in a transaction for 41 s".into(),
+        };
+        assert_eq!(
+            refused.detail(2),
+            "No server connection could be opened within 2 seconds: connect failed; 1 lent: 1 in a transaction for 41 s."
+        );
+    }
+
+    #[test]
+    fn what_a_server_said_is_cut() {
+        let refused =
+            Unserved { why: Hindrance::Unreachable, failure: Some("\u{e9}".repeat(5000).into()), holders: "".into() };
+        assert!(refused.detail(2).len() <= TEXT_MAX + 1);
+    }
+}

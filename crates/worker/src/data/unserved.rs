@@ -1,0 +1,154 @@
+//! Why a client that has waited for long enough has had no server, and who has those of its pool.
+//!
+//! Always true: it is found out once for all clients of a pool whose time is over in one turn; servers of that pool alone are looked at.
+//! Not here: the sentences (`protocol::fault`), what an operator is told of waits at any time (`admin::waits`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Key;
+use pool::{PoolKey, WaitReason};
+use protocol::fault::{Fault, Hindrance, Unserved};
+use protocol::state::Kind;
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Stage};
+use crate::worker::Worker;
+
+/// What the servers of a pool that clients have are had for.
+#[derive(Default)]
+struct Holders {
+    lent: u32,
+    pinned: BTreeMap<Kind, u32>,
+    transactions: u32,
+    longest: Duration,
+    sessions: u32,
+    replication: u32,
+}
+
+impl<I: Io> Worker<I> {
+    /// A fault with what only the pool knows about it, for the client that is told of it now.
+    pub(crate) fn explained(&mut self, client: Key, fault: Fault) -> Fault {
+        match fault {
+            Fault::QueryWaitTimeout { secs, why: None } => {
+                Fault::QueryWaitTimeout { secs, why: self.why_unserved(client) }
+            }
+            Fault::QueryTimeoutWaiting { secs, why: None } => {
+                Fault::QueryTimeoutWaiting { secs, why: self.why_unserved(client) }
+            }
+            fault => fault,
+        }
+    }
+
+    fn why_unserved(&mut self, client: Key) -> Option<Arc<Unserved>> {
+        let pool = match &self.clients.get(client)?.stage {
+            Stage::Ready(ready) if matches!(ready.link, Link::Delayed(_)) => {
+                return Some(Arc::new(Unserved { why: Hindrance::RateLimit, failure: None, holders: "".into() }));
+            }
+            Stage::Ready(ready) => ready.pool,
+            Stage::Login(login) => login.waits_since()?.0,
+            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
+        };
+        let why = self.pools.waits_for(pool)?;
+        self.unserved(pool, why)
+    }
+
+    /// What the clients of a pool are told that have waited for this in vain.
+    pub(crate) fn unserved(&mut self, pool: PoolKey, why: WaitReason) -> Option<Arc<Unserved>> {
+        let (now, place) = (self.now, self.places.pool(pool)?);
+        match &place.unserved {
+            Some((at, reason, told)) if (*at, *reason) == (now, why) => return Some(told.clone()),
+            _ => {}
+        }
+        let failure = match why {
+            WaitReason::Unreachable => self.pools.snapshot(now, pool)?.failure.map(|failure| failure.words().into()),
+            _ => None,
+        };
+        let told = Arc::new(Unserved { why: hindrance(why), failure, holders: self.holders(pool).words().into() });
+        self.places.pool_mut(pool)?.unserved = Some((now, why, told.clone()));
+        Some(told)
+    }
+
+    fn holders(&self, pool: PoolKey) -> Holders {
+        let is_session = self.places.pool(pool).is_some_and(|place| place.mode == pool::Mode::Session);
+        let mut found = Holders::default();
+        for key in self.pools.lent(pool) {
+            let Some(server) = self.servers.get(key) else { continue };
+            found.lent += 1;
+            let client = server.client().and_then(|client| self.clients.get(client));
+            let pin = match client {
+                Some(Client { stage: Stage::Ready(ready), .. }) => {
+                    ready.session.traces.as_ref().and_then(|traces| traces.pins().kinds().next())
+                }
+                _ => None,
+            };
+            match (server.xact_since, pin) {
+                _ if server.private.is_some() => found.replication += 1,
+                (Some(since), _) => {
+                    found.transactions += 1;
+                    found.longest = found.longest.max(self.now.since(since));
+                }
+                (None, Some(kind)) => *found.pinned.entry(kind).or_default() += 1,
+                (None, None) => found.sessions += u32::from(is_session),
+            }
+        }
+        found
+    }
+}
+
+impl Holders {
+    /// `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s`; nothing where none is lent.
+    fn words(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.pinned.iter().map(|(kind, count)| format!("{count} pinned by {}", kind.many())));
+        let longest = match self.longest.as_secs() {
+            0 => format!("{} ms", self.longest.as_millis()),
+            secs => format!("{secs} s"),
+        };
+        parts.extend(match self.transactions {
+            0 => None,
+            1 => Some(format!("1 in a transaction for {longest}")),
+            count => Some(format!("{count} in transactions, the longest for {longest}")),
+        });
+        let more = [(self.sessions, "idle in sessions (pool_mode = session)"), (self.replication, "replicating")];
+        parts.extend(more.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+        let mut words = String::new();
+        if self.lent > 0 {
+            let _ = write!(words, "{} lent", self.lent);
+        }
+        if !parts.is_empty() {
+            let _ = write!(words, ": {}", parts.join(", "));
+        }
+        words
+    }
+}
+
+fn hindrance(why: WaitReason) -> Hindrance {
+    match why {
+        WaitReason::NoneFree => Hindrance::NoneFree,
+        WaitReason::DatabaseLimit => Hindrance::DatabaseLimit,
+        WaitReason::UserLimit => Hindrance::UserLimit,
+        WaitReason::Dialing => Hindrance::Opening,
+        WaitReason::Unreachable => Hindrance::Unreachable,
+        WaitReason::Paused => Hindrance::Paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_the_servers_is_said_in_sum() {
+        let mut holders = Holders { lent: 3, transactions: 1, longest: Duration::from_secs(41), ..Holders::default() };
+        holders.pinned.insert(Kind::Lock, 2);
+        assert_eq!(holders.words(), "3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s");
+        assert_eq!(Holders::default().words(), "");
+        let many = Holders { lent: 5, transactions: 2, sessions: 3, longest: Duration::from_millis(7), ..holders };
+        assert!(
+            many.words().ends_with("2 in transactions, the longest for 7 ms, 3 idle in sessions (pool_mode = session)")
+        );
+    }
+}

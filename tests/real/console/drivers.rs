@@ -71,6 +71,7 @@ pub(crate) fn a_pipeline_at_the_console_is_answered_in_order(house: &House) {
         let parts = [message::parse("", text), message::bind("", "", &[]), message::execute("", 0)];
         parts.concat()
     };
+    let rows = ["SHOW VERSION", "SHOW STATE"].map(|text| pooler.console(text).rows.len());
     let mut bytes = Vec::new();
     for _ in 0..200 {
         bytes.extend([one("SHOW VERSION"), one("SHOW STATE"), message::sync()].concat());
@@ -80,11 +81,11 @@ pub(crate) fn a_pipeline_at_the_console_is_answered_in_order(house: &House) {
     console.peer.send(&bytes);
     for _ in 0..200 {
         let answer = console.answer();
-        assert_eq!((answer.tags.len(), answer.rows.len(), answer.status), (2, 5, 'I'), "{answer:?}");
+        assert_eq!((answer.tags.len(), answer.rows.len(), answer.status), (2, rows[0] + rows[1], 'I'), "{answer:?}");
     }
     let refused = console.answer();
     assert_eq!((refused.error().text.as_str(), refused.rows.len()), ("invalid command 'nonsense', use SHOW HELP;", 0));
-    assert_eq!(console.answer().rows.len(), 1);
+    assert_eq!(console.answer().rows.len(), rows[0]);
     broken(&pooler);
 }
 

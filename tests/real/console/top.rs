@@ -117,7 +117,7 @@ pub(crate) fn the_screen_hears_keys_and_leaves_the_terminal_as_it_was(house: &Ho
     terminal.press(" ");
     terminal.await_text("PAUSED");
     terminal.resize(6, 30);
-    terminal.await_screen("a smaller screen", |screen| screen.lines().count() == 6 && screen.contains("? help"));
+    terminal.await_screen("a smaller screen", |screen| screen.lines().count() == 6 && screen.contains("4 stmts"));
     terminal.resize(24, 100);
     terminal.await_text("3 applications");
     terminal.press("q");

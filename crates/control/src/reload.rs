@@ -134,9 +134,8 @@ impl Configuration {
 
     /// What TLS needs, as the files are now; nothing when one cannot be used.
     pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Result<TlsTerms, Vec<String>> {
-        read_tls(settings, self.source.files()).map_err(|lines| {
+        read_tls(settings, self.source.files()).inspect_err(|lines| {
             lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
-            lines
         })
     }
 

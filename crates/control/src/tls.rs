@@ -63,8 +63,11 @@ fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, Vec<S
     Offer::new(&parts).map(Some).map_err(|why| vec![format!("client_tls_*: {why}")])
 }
 
+/// What servers are asked for, if anything, and what that was made of.
+type MadeOf<T> = (Option<T>, Arc<[u8]>);
+
 /// The demand, and what it was made of.
-fn demand(settings: &Settings, files: &FileReader) -> Result<(Option<Demand>, Arc<[u8]>), Vec<String>> {
+fn demand(settings: &Settings, files: &FileReader) -> Result<MadeOf<Demand>, Vec<String>> {
     let mode = settings.server_tls_sslmode;
     if mode == TlsMode::Disable {
         return Ok((None, Arc::default()));

@@ -253,6 +253,8 @@ pub(crate) fn transactions_on_secured_servers_are_waited_for(house: &House) {
     pooler.await_log("the new process is ready, suspending");
     idle.ask("select 'later'");
     assert_eq!(inside.value("select 1"), "1");
+    // Whoever looks at the log finds for whom everybody waits.
+    pooler.await_log("online restart waits for connections to come to rest: 1, C-0x");
     inside.run("commit");
     let mut old = std::mem::replace(&mut pooler, new);
     assert_eq!(old.await_end(HANDOVER_MAX).code(), Some(0));

@@ -21,14 +21,15 @@ pub fn reference() -> String {
     let parameters: Vec<_> = PARAMETERS.iter().map(|parameter| format!("`SHOW {}`", parameter.name)).collect();
     page += &format!("| {} | What drivers ask every session for; always the same. |\n", parameters.join(", "));
     for subject in show::CATALOG {
-        page += &format!("\n### {}\n\n| column | type |\n|---|---|\n", subject.name);
-        subject.columns().iter().for_each(|column| page += &row(column));
+        page += &format!("\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", subject.name);
+        subject.columns().iter().for_each(|column| page += &row(subject.name, column));
     }
     page
 }
 
-fn row(column: &Column) -> String {
-    format!("| {} | {} |\n", column.name, column.kind.name())
+fn row(table: &str, column: &Column) -> String {
+    let meaning = show::meanings::sentence(table, column.name);
+    format!("| {} | {} | {meaning} |\n", column.name, column.kind.name())
 }
 
 /// How headings are linked to.
@@ -58,7 +59,7 @@ mod tests {
     fn columns_are_told_with_their_types() {
         let page = reference();
         assert!(
-            page.contains("### TOTALS\n\n| column | type |\n|---|---|\n| name | text |\n| value | numeric |\n"),
+            page.contains("### STATE\n\n| column | type | meaning |\n|---|---|---|\n| key | text | `active`"),
             "{page}"
         );
         assert!(page.contains("WAIT_FOR_SERVERS\\|WAIT_FOR_CLIENTS"));

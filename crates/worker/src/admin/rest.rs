@@ -20,6 +20,8 @@ pub(crate) struct Rest<S> {
     pub(super) until: Option<Time>,
     /// The same, whether or not all have.
     pub(super) limit: Option<Time>,
+    /// When it is said who has not come to rest, unless everybody has.
+    pub(super) tell_at: Option<Time>,
     /// What the pools want done to clients, and since when: done when it is woken.
     pub(super) put_off: Vec<(Command, Time)>,
     /// Once something has been packed.
@@ -27,12 +29,12 @@ pub(crate) struct Rest<S> {
 }
 
 impl<S> Rest<S> {
-    pub(super) fn new(is_handover: bool, until: Option<Time>) -> Self {
-        Self { is_handover, until, limit: until, put_off: Vec::new(), frozen: None }
+    pub(super) fn new(is_handover: bool, until: Option<Time>, tell_at: Time) -> Self {
+        Self { is_handover, until, limit: until, tell_at: Some(tell_at), put_off: Vec::new(), frozen: None }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.until.filter(|_| self.frozen.is_none())
+        self.until.into_iter().chain(self.tell_at).min().filter(|_| self.frozen.is_none())
     }
 
     /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.

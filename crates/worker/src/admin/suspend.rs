@@ -13,11 +13,11 @@ use measure::Closed;
 use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::Life;
-use reactor::{Completion, Conn, Doors, Io, Receive};
+use reactor::{Completion, Conn, Doors, Io, Level, Receive};
 
 use crate::admin::rest::{Frozen, Kept, Rest};
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::server::{Server, Stage};
 use crate::letters::Order;
 use crate::worker::{Owner, Worker};
 
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
             // Whoever is asked once more has no longer for it.
             Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
             Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
-            None => self.admin.rest = Some(Box::new(Rest::new(is_handover, until))),
+            None => self.admin.rest = Some(Box::new(Rest::new(is_handover, until, self.now + TOLD_AFTER))),
         }
         self.io.accept(Doors::Resting);
         self.mind_consoles();
@@ -157,6 +157,10 @@ impl<I: Io> Worker<I> {
 
     /// At the end of a turn in which it is suspended.
     pub(crate) fn come_to_rest(&mut self) {
+        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.tell_at.is_some_and(|at| at <= self.now)) {
+            rest.tell_at = None;
+            self.tell_of_the_restless();
+        }
         if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
             rest.until = None;
             self.close_the_restless();
@@ -175,8 +179,30 @@ impl<I: Io> Worker<I> {
         if self.is_at_rest()
             && let Some(rest) = &mut self.admin.rest
         {
-            rest.until = None;
+            (rest.until, rest.tell_at) = (None, None);
         }
+    }
+
+    /// Says for whom everybody else waits.
+    fn tell_of_the_restless(&mut self) {
+        let clients = self.clients.iter().filter(|(_, client)| !self.is_client_at_rest(client)).map(|(key, _)| key);
+        let clients: Vec<Key> = clients.collect();
+        let is_alone = |server: &Server| server.client().is_none();
+        let servers = self.servers.iter().filter(|(key, server)| is_alone(server) && !self.is_server_at_rest(*key));
+        let servers: Vec<Key> = servers.map(|(key, _)| key).collect();
+        let count = clients.len() + servers.len();
+        if count == 0 {
+            return;
+        }
+        let names = clients
+            .iter()
+            .map(|key| self.client_prefix(*key))
+            .chain(servers.iter().map(|key| self.server_prefix(*key)));
+        let names: Vec<String> = names.take(NAMED_MAX).map(|name| name.trim_end().to_owned()).collect();
+        let what = if self.is_departing() { "online restart" } else { "SUSPEND" };
+        let such = if count > names.len() { "such as " } else { "" };
+        let names = names.join(", ");
+        self.log.add(Level::Log, format_args!("{what} waits for connections to come to rest: {count}, {such}{names}"));
     }
 
     /// Whether nothing of any conversation is under way.
@@ -275,3 +301,8 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// Whoever comes to rest sooner is no news.
+const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+/// So many are named.
+const NAMED_MAX: usize = 3;

@@ -13,6 +13,7 @@ mod fds;
 mod histograms;
 mod hosts;
 mod lists;
+pub(crate) mod meanings;
 mod memory;
 mod peers;
 mod pins;

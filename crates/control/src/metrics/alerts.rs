@@ -295,9 +295,9 @@ pub fn alert_tests() -> String {
             );
             out.push_str(if is_firing { "        exp_alerts:\n" } else { "        exp_alerts: []\n" });
             if is_firing {
-                let _ = write!(out, "          - exp_labels:\n              severity: {}\n", alert.severity.word());
+                let _ = writeln!(out, "          - exp_labels:\n              severity: {}", alert.severity.word());
                 for (label, value) in alert.labels {
-                    let _ = write!(out, "              {label}: {}\n", quoted(value));
+                    let _ = writeln!(out, "              {label}: {}", quoted(value));
                 }
                 let (summary, action) = (quoted(&alert.told()), quoted(alert.action));
                 let _ = write!(

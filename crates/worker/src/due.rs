@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(cleaning) => {
                 let why = cleaning.too_late();
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}was not clean in time ({why})"));
+                self.log.about(&line, Level::Warning, format_args!("was not clean in time ({why})"));
                 self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
             Stage::Idle => {}

@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
         {
             let age = self.now.since(server.since).as_secs();
             let line = self.server_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+            self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
         let hears = self.hears_private(key);

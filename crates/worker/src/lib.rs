@@ -30,6 +30,7 @@ mod tasks;
 mod timers;
 mod turn;
 mod upstream;
+mod watched;
 mod worker;
 
 pub use worker::Worker;

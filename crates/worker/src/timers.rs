@@ -25,4 +25,6 @@ pub(crate) enum Timer {
     Rates(Time),
     /// A look at the pools that nobody uses, and at the databases that were made from `*`.
     Sweep,
+    /// A look at who waits in the pools.
+    Watch,
 }

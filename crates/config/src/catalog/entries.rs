@@ -276,4 +276,6 @@ catalog! {
     http_port: Port = Some("0"), Restart, Built;
     /// How lines of the log look: as PgBouncer's, or each as one JSON object, with its parts by name.
     log_format: Word<LogFormat> = Some("text"), Live, Built;
+    /// How long somebody has waited for a server when the log says that the pool begins to wait, and who has its servers; another line says when that is over. 0 is never.
+    log_pool_wait: Timeout = Some("1"), Live, Built;
 }

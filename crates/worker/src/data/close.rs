@@ -202,6 +202,9 @@ impl<I: Io> Worker<I> {
         let fault = match why {
             Refusal::QueryWaitTimeout(why) => {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
+                if let Some(place) = pool.and_then(|pool| self.places.pool_mut(pool)) {
+                    place.watched.has_waited(self.now, self.force.settings.log_pool_wait, self.now.since(since));
+                }
                 let why = pool.and_then(|pool| self.unserved(pool, why));
                 Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
             }

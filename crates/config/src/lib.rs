@@ -28,6 +28,7 @@ pub use catalog::{
     SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
+pub use diff::changes;
 pub use homes::Homes;
 pub use host::Host;
 pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};

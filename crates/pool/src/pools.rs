@@ -199,6 +199,12 @@ impl Pools {
         self.pools.get(pool)?.waits_for(&self.tables)
     }
 
+    /// Whether the last login at the host of a pool has failed.
+    #[must_use]
+    pub fn has_failed(&self, pool: PoolKey) -> bool {
+        self.pools.get(pool).is_some_and(|pool| pool.logins.failure().is_some())
+    }
+
     /// The servers of a pool that clients have.
     pub fn lent(&self, pool: PoolKey) -> impl Iterator<Item = ServerKey> {
         let lists = self

@@ -28,6 +28,7 @@ impl<I: Io> Worker<I> {
             Timer::Claim(key) => self.claim_due(key),
             Timer::Rates(at) => self.rates_due(at),
             Timer::Sweep => self.sweep(),
+            Timer::Reports => self.send_reports(),
             Timer::Watch => self.watch_waits(),
         }
     }

@@ -23,6 +23,8 @@ mod lookups;
 mod measured;
 mod notify;
 mod places;
+mod reporting;
+mod reports;
 mod settle;
 mod slow;
 mod stopwatch;

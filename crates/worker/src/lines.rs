@@ -52,6 +52,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// The address of a client, and its port.
+    pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
+        match client.peer {
+            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
+            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
+        }
+    }
+
     pub(crate) fn inquirer_prefix(&self, inquirer: Inquirer) -> Subject {
         match inquirer {
             Inquirer::Client(key) => self.client_prefix(key),

@@ -2,6 +2,7 @@
 
 mod browser;
 pub(crate) mod drivers;
+pub(crate) mod events;
 pub(crate) mod exporter;
 pub(crate) mod http;
 pub(crate) mod orders;

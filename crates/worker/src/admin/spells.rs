@@ -9,6 +9,7 @@ use base::Time;
 use pool::{PoolKey, Spell, WaitReason, Word};
 use reactor::{Io, Level, Subject};
 
+use crate::reports::ReportKind;
 use crate::watched::Watched;
 use crate::worker::Worker;
 
@@ -49,6 +50,7 @@ impl<I: Io> Worker<I> {
     fn tell_of_waits(&mut self, pool: PoolKey, word: Word, why: Option<WaitReason>) {
         let told = why.and_then(|why| self.unserved(pool, why));
         let Some(place) = self.places.pool_mut(pool) else { return };
+        let names = (place.database_name.clone(), place.user_name.clone());
         let about = Subject::pool(&place.database_name, &place.user_name);
         if let (Word::Begins { .. } | Word::Worse, Some(told)) = (word, &told) {
             place.watched.holders = told.holders.clone();
@@ -58,33 +60,29 @@ impl<I: Io> Worker<I> {
             Word::Worse => {}
             Word::Begins { most, longest, why } => {
                 let failure = told.and_then(|told| told.failure.clone()).map(|failure| format!(": {failure}"));
-                self.log.about(
-                    &about,
-                    Level::Log,
-                    format_args!(
-                        "pool begins to wait: {most} {}, the first for {}, because {}{}{}",
-                        clients(most),
-                        shown(longest),
-                        clause(why),
-                        failure.unwrap_or_default(),
-                        behind("; ", holders),
-                    ),
+                let detail = format!(
+                    "{most} {}, the first for {}, because {}{}{}",
+                    clients(most),
+                    shown(longest),
+                    clause(why),
+                    failure.unwrap_or_default(),
+                    behind("; ", holders),
                 );
+                self.log.about(&about, Level::Log, format_args!("pool begins to wait: {detail}"));
+                self.report(ReportKind::WaitBegins, "", names, "", &detail);
             }
             Word::Ends { lasted, most, longest, why } => {
-                self.log.about(
-                    &about,
-                    Level::Log,
-                    format_args!(
-                        "pool waits no more after {}: {most} {} at most, the longest for {}, mostly because {}{}",
-                        shown(lasted),
-                        clients(most),
-                        shown(longest),
-                        clause(why),
-                        behind("; when most waited, ", holders),
-                    ),
+                let detail = format!(
+                    "after {}: {most} {} at most, the longest for {}, mostly because {}{}",
+                    shown(lasted),
+                    clients(most),
+                    shown(longest),
+                    clause(why),
+                    behind("; when most waited, ", holders),
                 );
                 place.watched = Watched::default();
+                self.log.about(&about, Level::Log, format_args!("pool waits no more {detail}"));
+                self.report(ReportKind::WaitEnds, "", names, "", &detail);
             }
         }
     }

@@ -57,6 +57,7 @@ impl<I: Io> Worker<I> {
         }
         let text = fault.text();
         let line = self.client_prefix(key);
+        self.report_refused_login(key, fault);
         self.close_line(key, &text);
         if self.force.settings.log_pooler_errors {
             let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();

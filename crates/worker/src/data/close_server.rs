@@ -34,6 +34,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes a server's row away and closes it: with a word if it can hear one.
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
+        self.report_closed_server(key, cause, why);
         if self.force.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {

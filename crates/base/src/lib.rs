@@ -4,6 +4,7 @@
 //! Not here: anything about PostgreSQL.
 
 mod fair;
+mod id;
 mod key;
 mod origin;
 pub mod planted;
@@ -12,6 +13,7 @@ mod slab;
 mod time;
 
 pub use fair::{FairQueue, PeerQueue, Place};
+pub use id::Id;
 pub use key::{Key, WorkerId};
 pub use origin::Origin;
 pub use random::Random;

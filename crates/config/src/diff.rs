@@ -3,6 +3,9 @@
 //! Always true: a change that servers must not survive is one that a server cannot be told after its login.
 //! Not here: carrying it out (`worker`, `control`).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
 use crate::catalog::{CATALOG, Reload, Settings};
 use crate::database::Database;
 
@@ -13,6 +16,46 @@ impl Settings {
     #[must_use]
     pub fn restart_needed(&self, old: &Self) -> Vec<&'static str> {
         restart_needed(self, old)
+    }
+}
+
+/// What a reload has changed, each thing in a few words: settings with their new values, unless these are secret, and the names of
+/// databases, users, peers and rate limits.
+#[must_use]
+pub fn changes(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut told = Vec::new();
+    for entry in CATALOG.iter().filter(|entry| (entry.show)(new) != (entry.show)(old)) {
+        told.push(match (entry.show)(new) {
+            _ if entry.is_secret => entry.name.to_owned(),
+            Some(value) => format!("{} = {value}", entry.name),
+            None => format!("{} is not set", entry.name),
+        });
+    }
+    if new.fallback != old.fallback {
+        told.push("database * changed".to_owned());
+    }
+    tell_changed("database", &old.databases, &new.databases, &mut told);
+    tell_changed("user", &old.users, &new.users, &mut told);
+    tell_changed("peer", &old.peers, &new.peers, &mut told);
+    tell_changed("rate limit", &old.rate_limits, &new.rate_limits, &mut told);
+    told
+}
+
+fn tell_changed<K: Ord + Display, V: PartialEq>(
+    what: &str,
+    old: &BTreeMap<K, V>,
+    new: &BTreeMap<K, V>,
+    told: &mut Vec<String>,
+) {
+    let names: BTreeSet<&K> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let word = match (old.get(name), new.get(name)) {
+            (None, Some(_)) => "added",
+            (Some(_), None) => "removed",
+            (Some(before), Some(now)) if before != now => "changed",
+            _ => continue,
+        };
+        told.push(format!("{what} {name} {word}"));
     }
 }
 

@@ -24,10 +24,11 @@ mod text;
 mod user;
 
 pub use catalog::{
-    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, NotifyLost, Policies, Reload, SessionState,
-    Settings, Shown, State, TlsMode, reference, syslog_facility,
+    AuthType, CATALOG, CheckQuery, Entry, FACILITY_DAEMON, IoBackend, List, LogFormat, NotifyLost, Policies, Reload,
+    SessionState, Settings, Shown, State, TlsMode, reference, syslog_facility,
 };
 pub use database::{Database, LoadBalance, Password};
+pub use diff::changes;
 pub use homes::Homes;
 pub use host::Host;
 pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};

@@ -14,8 +14,8 @@ use pool::ClientKey;
 use reactor::Level;
 use wire::Request;
 use worker::letters::{
-    Force, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot,
-    ToControl, ToWorker,
+    Commander, Force, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown,
+    Snapshot, ToControl, ToWorker,
 };
 
 use crate::console::show::{Subject, View};
@@ -23,6 +23,7 @@ use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
 use crate::ending::{Ending, Expired};
 use crate::event::Event;
+use crate::events::{self, Events, Kind};
 use crate::handover::Handovers;
 use crate::hashings::Hashings;
 use crate::history::{self, History};
@@ -64,6 +65,7 @@ pub struct Control<S> {
     pub(crate) http: Desk,
     loads: Loads,
     pub(crate) waits: Waits<Waiter>,
+    pub(crate) events: Events,
     history: History,
     /// When the present period of statistics ends.
     period_ends: Time,
@@ -132,6 +134,10 @@ impl<S> Control<S> {
     ) -> Self {
         let mut zones = Zones::default();
         zones.ask_every(now.time, force.settings.dns_zone_check_period);
+        let mut events = Events::default();
+        let version = concat!("trunkline ", env!("CARGO_PKG_VERSION"));
+        let detail = format!("{version}, process {}", std::process::id());
+        events.add(events::Event::new(now.wall, Kind::Start, &detail));
         let mut sweeper = Sweeper::default();
         sweeper.sweep_every(now.time, force.settings.lock_sweep_interval);
         Self {
@@ -153,6 +159,7 @@ impl<S> Control<S> {
             http: Desk::default(),
             loads: Loads::default(),
             waits: Waits::default(),
+            events,
             history: History::new(now.time),
             is_suspended: false,
             ending: Ending::default(),
@@ -219,8 +226,9 @@ impl<S> Control<S> {
                 self.system_users.look_up(system_users::Question { from, client, uid }, &self.present);
             }
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
-            Event::Letter(ToControl::Console { from, client, right, request }) => {
-                self.console(Asker { at: from, client }, right, request);
+            Event::Letter(ToControl::Reports { from, reports, dropped }) => self.hear_reports(from, reports, dropped),
+            Event::Letter(ToControl::Console { from, client, right, by, request }) => {
+                self.console(Asker { at: from, client }, right, &by, request);
             }
             Event::Letter(ToControl::Shown { from, question, snapshot }) => {
                 if let Some((purpose, snapshots)) = self.surveys.answer(from, question, snapshot) {
@@ -368,22 +376,22 @@ impl<S> Control<S> {
     }
 
     /// Somebody asks for something on the console.
-    fn console(&mut self, asker: Asker, right: Right, request: Request) {
+    fn console(&mut self, asker: Asker, right: Right, by: &Commander, request: Request) {
         match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
-            Next::Run(command) => self.run(asker, command),
+            Next::Run(command) => self.run(asker, by, command),
             Next::Refuse(refusal) => self.refuse(asker, refusal),
         }
     }
 
-    fn run(&mut self, asker: Asker, command: Command) {
+    fn run(&mut self, asker: Asker, by: &Commander, command: Command) {
         match command {
             Command::Show(subject) if subject.needs_no_worker() => self.show(asker, subject, &[]),
             Command::Show(subject) => self.ask_all(subject.parts, Purpose::Show(asker, subject)),
             Command::Help => self.answer(asker, console::help_answer()),
             Command::Parameter(parameter) => self.answer(asker, parameter.answer()),
             Command::SetParameter => self.answer(asker, console::set_ignored_answer()),
-            Command::Order(order) => self.obey(asker, order),
+            Command::Order(order) => self.obey(asker, by, order),
         }
     }
 
@@ -405,6 +413,7 @@ impl<S> Control<S> {
             zones: &self.zones,
             sweeper: &self.sweeper,
             hashings: &self.hashings,
+            events: &self.events,
             busy_before: self.loads.before(),
             log_lines_lost: self.present.force.log.lost(),
             rates: self.present.force.rates.snapshot(self.present.now.time, self.present.now.wall),
@@ -472,6 +481,7 @@ impl<S> Control<S> {
         }
         self.forget_handover();
         self.ending.begin(self.present.now.time, way);
+        self.goes_down(way);
         self.present.post_all(|| ToWorker::Shutdown(way));
     }
 
@@ -485,7 +495,7 @@ impl<S> Control<S> {
     /// So many workers have confirmed that they have nothing left.
     pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
         if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
-            self.present.log(Level::Log, format_args!("{what} connections dropped, exiting"));
+            self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
             self.go_down(Shutdown::Now);
         }
     }
@@ -497,28 +507,18 @@ impl<S> Control<S> {
             None => {}
             Some(Expired::All) => {
                 let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
-                self.present.log(Level::Warning, line);
+                self.tell(Kind::Shutdown, Level::Warning, line);
                 self.go_down(Shutdown::Now);
             }
             Some(Expired::Clients { secs }) => {
-                self.present.log(
+                self.tell(
+                    Kind::Shutdown,
                     Level::Warning,
                     format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
                 );
                 self.present.post_all(|| ToWorker::EndClients { secs });
             }
         }
-    }
-
-    /// Reads everything again, and puts it in force: what has changed and waits for a restart.
-    ///
-    /// # Errors
-    /// The mistakes for which nothing has changed; they are in the log.
-    pub(crate) fn reload(&mut self) -> Result<Vec<&'static str>, Vec<String>> {
-        let (fresh, name_servers, kept) = self.configuration.read_again(&self.present)?;
-        self.name_servers = name_servers;
-        self.enforce(fresh);
-        Ok(kept)
     }
 
     /// Puts settings and secrets in force, and has each part heed them.

@@ -84,7 +84,8 @@ impl Desk {
     }
 
     fn asks(&mut self, request: Request) {
-        let letter = ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, request };
+        let letter =
+            ToControl::Console { from: WorkerId(0), client: CLIENT, right: Right::Admin, by: Box::default(), request };
         self.happens(Event::Letter(letter));
     }
 

@@ -26,6 +26,20 @@ pub enum Signal {
     User2,
 }
 
+impl Signal {
+    /// What the system calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hangup => "SIGHUP",
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+            Self::Quit => "SIGQUIT",
+            Self::User1 => "SIGUSR1",
+            Self::User2 => "SIGUSR2",
+        }
+    }
+}
+
 /// Something has happened.
 #[derive(Debug)]
 pub enum Event {

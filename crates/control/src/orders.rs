@@ -12,29 +12,38 @@ use base::WorkerId;
 use config::Settings;
 use pool::ClientKey;
 use reactor::Level;
-use worker::letters::{Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose};
+use worker::letters::{
+    Commander, Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose,
+};
 
 use crate::CONSOLE;
 use crate::console::{Answer, Order, Refusal};
 use crate::control::{Asker, Control, Purpose, Waiter};
+use crate::events::Kind;
 use crate::reload::Fresh;
 use crate::waits::Obeyed;
 
 impl<S> Control<S> {
     /// Does what an admin orders.
-    pub(crate) fn obey(&mut self, asker: Asker, order: Order) {
+    pub(crate) fn obey(&mut self, asker: Asker, by: &Commander, order: Order) {
+        let refused = self.try_to_obey(asker, by, order.clone()).err();
+        self.was_ordered(by, &order, refused.as_ref());
+        if let Some(refusal) = refused {
+            self.refuse(asker, refusal);
+        }
+    }
+
+    fn try_to_obey(&mut self, asker: Asker, by: &Commander, order: Order) -> Result<(), Refusal> {
         let ends_handover = matches!(order, Order::Shutdown(Shutdown::Now) | Order::Resume(None));
         if self.handovers.is_open() && !ends_handover {
-            return self.refuse(asker, Refusal::new("an online restart is in progress"));
+            return Err(Refusal::new("an online restart is in progress"));
         }
         let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
         if is_mode_checked && (self.present.force.standing.is_paused || self.is_suspended) {
-            return self.refuse(asker, Refusal::new("already suspended/paused"));
+            return Err(Refusal::new("already suspended/paused"));
         }
-        self.present.log(Level::Log, format_args!("{order} command issued"));
-        if let Err(refusal) = self.carry_out(asker, order) {
-            self.refuse(asker, refusal);
-        }
+        self.present.log_about(&by.about, Level::Log, format_args!("{order} command issued"));
+        self.carry_out(asker, order)
     }
 
     fn carry_out(&mut self, asker: Asker, order: Order) -> Result<(), Refusal> {
@@ -181,7 +190,7 @@ impl<S> Control<S> {
     /// Nobody is left on the console.
     pub(crate) fn consoles_gone(&mut self) {
         if self.is_suspended && !self.handovers.is_open() {
-            self.present.log(Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
+            self.tell(Kind::Order, Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
             self.wake_up("its end");
         }
     }

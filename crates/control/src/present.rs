@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{Time, Wall, WorkerId};
-use reactor::Level;
+use reactor::{Level, Lines, Subject};
 use worker::letters::{Force, Post, ToWorker};
 
 /// The present, on both clocks.
@@ -63,5 +63,12 @@ impl<S> Present<S> {
 
     pub(crate) fn log(&self, level: Level, line: fmt::Arguments<'_>) {
         self.force.log.write_one(self.now.wall, level, line);
+    }
+
+    /// The same about somebody.
+    pub(crate) fn log_about(&self, about: &Subject, level: Level, line: fmt::Arguments<'_>) {
+        let mut lines = Lines::default();
+        lines.about(about, level, line);
+        self.force.log.write(self.now.wall, &lines);
     }
 }

@@ -9,6 +9,7 @@ use worker::letters::{Order as Task, ToWorker};
 use crate::console::Refusal;
 use crate::control::{Control, Waiter};
 use crate::courier::{News, VERSION};
+use crate::events::Kind;
 use crate::handover::Turn;
 use crate::orders::suspend_refused;
 
@@ -41,12 +42,16 @@ impl<S> Control<S> {
         match self.handovers.hear(number, news) {
             None => {}
             Some(Turn::StandStill) => {
-                self.present.log(Level::Log, format_args!("online restart: the new process is ready, suspending"));
+                self.tell(
+                    Kind::Restart,
+                    Level::Log,
+                    format_args!("online restart: the new process is ready, suspending"),
+                );
                 self.is_suspended = true;
                 self.stand_still();
             }
             Some(Turn::Done(pid)) => {
-                self.present.log(Level::Log, format_args!("online restart: handed over, exiting"));
+                self.tell(Kind::Restart, Level::Log, format_args!("online restart: handed over, exiting"));
                 if let Some(pid) = pid {
                     self.service.goes_on_in(pid);
                 }
@@ -54,7 +59,7 @@ impl<S> Control<S> {
                 self.present.post_all(|| ToWorker::HandedOver);
             }
             Some(Turn::Failed(why)) => {
-                self.present.log(Level::Error, format_args!("online restart failed, going on: {why}"));
+                self.tell(Kind::Restart, Level::Error, format_args!("online restart failed, going on: {why}"));
                 self.undo_handover("an online restart that has failed");
             }
         }
@@ -62,7 +67,7 @@ impl<S> Control<S> {
 
     /// Somebody has thought better of it, and everything goes on here.
     pub(crate) fn call_off_handover(&mut self, by: &str) {
-        self.present.log(Level::Log, format_args!("online restart called off by {by}, going on"));
+        self.tell(Kind::Restart, Level::Log, format_args!("online restart called off by {by}, going on"));
         self.undo_handover(by);
     }
 

@@ -8,11 +8,13 @@ use worker::letters::Shutdown;
 
 use crate::control::Control;
 use crate::event::Signal;
+use crate::events::Kind;
 
 impl<S> Control<S> {
     /// Does what a signal asks for.
     pub(crate) fn signal(&mut self, signal: Signal) {
         let is_going_down = self.ending.way().is_some();
+        self.happened(Kind::Signal, signal.name());
         match signal {
             Signal::Hangup | Signal::User1 if self.handovers.is_open() => {
                 self.present.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));

@@ -200,7 +200,9 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     let failed = |error: io::Error| format!("could not open syslog: {}", words_of(&error));
     // Standard error may be the journal, which takes more from its own socket: how much a line matters, and where it ends.
     let is_journal = !settings.quiet && is_journal(std::env::var("JOURNAL_STREAM").ok().as_deref());
-    let mut log = LogTarget::new(!settings.quiet && !is_journal, file).with_verbosity(settings.verbose);
+    let mut log = LogTarget::new(!settings.quiet && !is_journal, file)
+        .with_verbosity(settings.verbose)
+        .with_format(format_of(settings.log_format));
     if is_journal {
         log = log.with_system_log_for_stderr(SystemLog::journal(JOURNAL, &settings.syslog_ident).map_err(failed)?);
     }
@@ -210,6 +212,13 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
         log = log.with_system_log(syslog);
     }
     Ok(log)
+}
+
+fn format_of(format: config::LogFormat) -> reactor::LogFormat {
+    match format {
+        config::LogFormat::Text => reactor::LogFormat::Text,
+        config::LogFormat::Json => reactor::LogFormat::Json,
+    }
 }
 
 /// Whether standard error is the connection to the journal that systemd names (`JOURNAL_STREAM`), by device and number. It may

@@ -34,6 +34,7 @@ mod share;
 mod shelf;
 mod slot;
 mod snapshot;
+mod spell;
 mod vacate;
 mod wanted;
 mod why;
@@ -53,10 +54,10 @@ pub use rates::{
     Admission, BucketKey, Counted, Excess, Moment, RateFilter, RateKeys, RateRow, RateRule, RateTally, Rates, Relief,
     Shortage, Subject,
 };
-pub use reason::WaitReason;
+pub use reason::{WaitReason, Waited};
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
-pub use why::Waited;
+pub use spell::{Look, Spell, Word};
 
 /// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
 pub type ClientKey = base::Key;

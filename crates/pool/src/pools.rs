@@ -187,10 +187,22 @@ impl Pools {
         self.pools.get(pool).map(|pool| pool.snapshot(now, &self.tables))
     }
 
+    /// Who waits in a pool, for whoever watches that ([`Spell`](crate::Spell)).
+    pub fn look_at_waits(&mut self, now: Time, pool: PoolKey) -> Option<crate::Look> {
+        let pool = self.pools.get_mut(pool)?;
+        Some(pool.look_at_waits(now, &self.tables))
+    }
+
     /// What the clients wait for that wait in a pool.
     #[must_use]
     pub fn waits_for(&self, pool: PoolKey) -> Option<WaitReason> {
         self.pools.get(pool)?.waits_for(&self.tables)
+    }
+
+    /// Whether the last login at the host of a pool has failed.
+    #[must_use]
+    pub fn has_failed(&self, pool: PoolKey) -> bool {
+        self.pools.get(pool).is_some_and(|pool| pool.logins.failure().is_some())
     }
 
     /// The servers of a pool that clients have.

@@ -1,7 +1,7 @@
-//! What a client waits for.
+//! What a client waits for, and sums of that.
 //!
 //! Always true: each reason has one word.
-//! Not here: which of them it is, and for how long (`why`).
+//! Not here: which of them it is, and for how long at each moment (`why`).
 
 /// What keeps a client from having a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -37,5 +37,47 @@ impl WaitReason {
             Self::Unreachable => "unreachable",
             Self::Paused => "paused",
         }
+    }
+
+    /// In a sentence, behind "because".
+    #[must_use]
+    pub fn clause(self) -> &'static str {
+        match self {
+            Self::NoneFree => "every server of the pool is taken",
+            Self::DatabaseLimit => "max_db_connections is reached",
+            Self::UserLimit => "max_user_connections is reached",
+            Self::Dialing => "a server is being opened",
+            Self::Unreachable => "the last login at the host failed",
+            Self::Paused => "the pool is paused",
+        }
+    }
+}
+
+/// The time that clients have waited, in microseconds by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waited([u64; WaitReason::ALL.len()]);
+
+impl Waited {
+    pub(crate) fn add(&mut self, why: WaitReason, micros: u64) {
+        self.0[why as usize] += micros;
+    }
+
+    /// For one reason.
+    #[must_use]
+    pub fn of(&self, why: WaitReason) -> u64 {
+        self.0[why as usize]
+    }
+
+    /// For which reason most of the time since an earlier moment has been waited; none if nobody has.
+    #[must_use]
+    pub fn main_since(&self, earlier: &Self) -> Option<WaitReason> {
+        let of = |why: WaitReason| self.of(why).saturating_sub(earlier.of(why));
+        WaitReason::ALL.into_iter().max_by_key(|why| of(*why)).filter(|why| of(*why) > 0)
+    }
+
+    /// For all reasons.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
     }
 }

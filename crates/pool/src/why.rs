@@ -6,27 +6,10 @@
 use base::Time;
 
 use crate::bank::Hunger;
-use crate::pool::{Pool, Tables};
-use crate::reason::WaitReason;
+use crate::pool::{Pool, Tables, first_since};
+use crate::reason::{WaitReason, Waited};
 use crate::slot::State;
-
-/// The time that clients have waited, in microseconds by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Waited([u64; WaitReason::ALL.len()]);
-
-impl Waited {
-    /// For one reason.
-    #[must_use]
-    pub fn of(&self, why: WaitReason) -> u64 {
-        self.0[why as usize]
-    }
-
-    /// For all reasons.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-}
+use crate::spell::Look;
 
 /// Measures how long the clients of one pool wait for what.
 #[derive(Debug, Default)]
@@ -36,6 +19,8 @@ pub(crate) struct WaitMeter {
     waiting: u32,
     since: Time,
     why: Option<WaitReason>,
+    /// The most who have waited at once since that was last asked for.
+    most: u32,
 }
 
 impl WaitMeter {
@@ -45,13 +30,14 @@ impl WaitMeter {
             self.waited = self.so_far(now);
         }
         (self.waiting, self.since, self.why) = (waiting, now, why);
+        self.most = self.most.max(waiting);
     }
 
     /// What has been waited up to now.
     pub(crate) fn so_far(&self, now: Time) -> Waited {
         let mut waited = self.waited;
         if let Some(why) = self.why {
-            waited.0[why as usize] += u64::from(self.waiting) * now.0.saturating_sub(self.since.0);
+            waited.add(why, u64::from(self.waiting) * now.0.saturating_sub(self.since.0));
         }
         waited
     }
@@ -78,6 +64,17 @@ impl Pool {
             Hunger::Sated if is_dialing || self.shelf.coming() > 0 => WaitReason::Dialing,
             Hunger::Sated => WaitReason::NoneFree,
         })
+    }
+
+    /// Who waits, and the most who have since the last time that somebody looked.
+    pub(crate) fn look_at_waits(&mut self, now: Time, tables: &Tables) -> Look {
+        let waiting = self.waiting.len() + self.private.len() + self.greeting.len();
+        Look {
+            most: std::mem::take(&mut self.waits.most).max(waiting),
+            since: first_since([&self.waiting, &self.greeting, &self.private], tables),
+            why: self.waits_for(tables),
+            waited: self.waits.so_far(now),
+        }
     }
 
     /// Notes who waits for what from now on.

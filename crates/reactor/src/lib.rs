@@ -26,7 +26,7 @@ pub use hatch::{DESCRIPTORS_MAX, Hatch, peer_uid};
 pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
 pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
 pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix, passed};
-pub use log::{Level, Lines, LogTarget};
+pub use log::{Level, Lines, LogFormat, LogTarget, Subject};
 pub use pam::{Pam, PamVisit};
 pub use syslog::SystemLog;
 pub use timer::{TICK, TimerId, Wheel};

@@ -1,4 +1,4 @@
-//! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`.
+//! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`, or as JSON objects (`json`).
 //!
 //! Always true: a batch of lines is written with one call per file, and one per line to a log of the system, before the call
 //! returns, where the log keeps up; a log that does not, or cannot be written, stops nobody: its lines are counted, and it is told
@@ -6,11 +6,14 @@
 //! Not here: what is worth a line; who writes to standard error and to the file (`writer`); how the system's logs are spoken to
 //! (`syslog`).
 
+mod json;
+mod subject;
 mod writer;
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +22,9 @@ use jiff::tz::TimeZone;
 
 use crate::syslog::SystemLog;
 
+pub use subject::Subject;
+
+use subject::Marks;
 use writer::Writer;
 
 /// How much a line matters.
@@ -55,15 +61,28 @@ impl Level {
 #[derive(Debug, Default)]
 pub struct Lines {
     text: String,
-    ends: Vec<(usize, Level)>,
+    ends: Vec<LineEnd>,
+}
+
+/// Where a line ends, how much it matters, and where in it is written whom it is about.
+#[derive(Clone, Copy, Debug)]
+struct LineEnd {
+    at: usize,
+    level: Level,
+    about: Marks,
 }
 
 impl Lines {
     /// Adds a line.
     pub fn add(&mut self, level: Level, line: fmt::Arguments<'_>) {
+        self.about(&Subject::default(), level, line);
+    }
+
+    /// Adds a line about somebody, which begins with that.
+    pub fn about(&mut self, subject: &Subject, level: Level, message: fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
-        let _ = self.text.write_fmt(line);
-        self.ends.push((self.text.len(), level));
+        let _ = write!(self.text, "{subject}{message}");
+        self.ends.push(LineEnd { at: self.text.len(), level, about: subject.marks() });
     }
 
     /// Whether nothing was added.
@@ -80,9 +99,23 @@ impl Lines {
 
     /// The lines in order.
     pub fn iter(&self) -> impl Iterator<Item = (Level, &str)> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
-        self.ends.iter().zip(starts).map(|(&(end, level), start)| (level, &self.text[start..end]))
+        self.marked().map(|(end, line)| (end.level, line))
     }
+
+    fn marked(&self) -> impl Iterator<Item = (LineEnd, &str)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
+        self.ends.iter().zip(starts).map(|(end, start)| (*end, &self.text[start..end.at]))
+    }
+}
+
+/// How lines look (`log_format`).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum LogFormat {
+    /// As PgBouncer writes them.
+    #[default]
+    Text,
+    /// One JSON object each.
+    Json,
 }
 
 /// Where lines go. Shared by all threads, replaced as a whole.
@@ -94,6 +127,7 @@ pub struct LogTarget {
     systems: Vec<System>,
     pid: u32,
     zone: TimeZone,
+    format: LogFormat,
     quietest: Level,
     /// Lines that a log of the system has not taken.
     lost: Arc<AtomicU64>,
@@ -119,6 +153,7 @@ impl LogTarget {
             systems: Vec::new(),
             pid: std::process::id(),
             zone: TimeZone::system(),
+            format: LogFormat::Text,
             quietest: Level::Log,
             lost: Arc::default(),
         }
@@ -128,6 +163,13 @@ impl LogTarget {
     #[must_use]
     pub fn with_verbosity(mut self, verbose: u32) -> Self {
         self.quietest = [Level::Log, Level::Debug, Level::Noise][verbose.min(2) as usize];
+        self
+    }
+
+    /// Has lines look so.
+    #[must_use]
+    pub fn with_format(mut self, format: LogFormat) -> Self {
+        self.format = format;
         self
     }
 
@@ -166,17 +208,14 @@ impl LogTarget {
 
     /// Writes the lines with the time `wall`.
     pub fn write(&self, wall: Wall, lines: &Lines) {
-        let mut stamp = String::with_capacity(48);
-        stamp_into(&mut stamp, wall, &self.zone, self.pid);
+        let stamp = self.stamp(wall);
         let mut to_stderr = self.to_stderr;
-        let mut out = String::with_capacity(lines.text.len() + lines.ends.len() * (stamp.len() + 10));
-        for (level, line) in lines.iter().filter(|(level, _)| *level <= self.quietest) {
-            let start = begin_line(&mut out, &stamp, level);
-            push_folded(&mut out, line);
-            let message = start..out.len();
-            out.push('\n');
+        let mut out = String::with_capacity(lines.text.len() + lines.ends.len() * (stamp.text.len() + 10));
+        for (LineEnd { level, about, .. }, line) in lines.marked().filter(|(end, _)| end.level <= self.quietest) {
+            let message = stamp.push(&mut out, level, about, line);
             for system in &self.systems {
-                to_stderr |= !self.tell(system, wall, level, message.clone(), &mut out) && system.is_for_stderr;
+                let is_taken = self.tell(system, wall, &stamp, level, message.clone(), &mut out);
+                to_stderr |= !is_taken && system.is_for_stderr;
             }
         }
         if out.is_empty() {
@@ -200,8 +239,9 @@ impl LogTarget {
         &self,
         system: &System,
         wall: Wall,
+        stamp: &Stamp,
         level: Level,
-        message: std::ops::Range<usize>,
+        message: Range<usize>,
         out: &mut String,
     ) -> bool {
         let say = |level, text: &str| system.log.say(wall, &self.zone, self.pid, level, text);
@@ -209,9 +249,12 @@ impl LogTarget {
         if missing > 0 {
             let fate = if system.is_for_stderr { "went to standard error" } else { "were lost" };
             let text = format!("{} takes lines again, {missing} {fate}", system.log);
-            if say(Level::Warning, &text).is_ok() {
+            let before = out.len();
+            let note = stamp.push(out, Level::Warning, Marks::default(), &text);
+            if say(Level::Warning, &out[note]).is_ok() {
                 system.missing.store(0, Ordering::Relaxed);
-                self.note(wall, &text, out);
+            } else {
+                out.truncate(before);
             }
         }
         let Err(error) = say(level, &out[message]) else { return true };
@@ -220,17 +263,19 @@ impl LogTarget {
         }
         if system.missing.fetch_add(1, Ordering::Relaxed) == 0 {
             let fate = if system.is_for_stderr { "they go to standard error" } else { "they are lost" };
-            self.note(wall, &format!("{} takes no lines, {fate}: {}", system.log, cause(&error)), out);
+            let text = format!("{} takes no lines, {fate}: {}", system.log, cause(&error));
+            stamp.push(out, Level::Warning, Marks::default(), &text);
         }
         false
     }
 
-    fn note(&self, wall: Wall, text: &str, out: &mut String) {
-        let mut stamp = String::new();
-        stamp_into(&mut stamp, wall, &self.zone, self.pid);
-        begin_line(out, &stamp, Level::Warning);
-        out.push_str(text);
-        out.push('\n');
+    fn stamp(&self, wall: Wall) -> Stamp {
+        let (format, pid) = (self.format, self.pid);
+        let text = match format {
+            LogFormat::Text => format!("{} [{pid}] ", local(wall, &self.zone, "%Y-%m-%d %H:%M:%S.%3f %Z")),
+            LogFormat::Json => local(wall, &self.zone, "%Y-%m-%dT%H:%M:%S.%3f%:z"),
+        };
+        Stamp { format, pid, text }
     }
 
     /// Writes one line.
@@ -247,16 +292,39 @@ impl LogTarget {
     }
 }
 
-/// Begins a line; where its message begins.
-fn begin_line(out: &mut String, stamp: &str, level: Level) -> usize {
-    out.push_str(stamp);
-    out.push_str(level.word());
-    out.push(' ');
-    out.len()
+/// What the lines of one moment have in common.
+#[derive(Clone, Default, Debug)]
+struct Stamp {
+    format: LogFormat,
+    pid: u32,
+    /// In text what a line begins with, in JSON the time.
+    text: String,
 }
 
-fn stamp_into(out: &mut String, wall: Wall, zone: &TimeZone, pid: u32) {
-    let _ = write!(out, "{} [{pid}] ", local(wall, zone, "%Y-%m-%d %H:%M:%S.%3f %Z"));
+impl Stamp {
+    /// Appends a whole line; where in it stands what a log of the system is told, which writes the time and the process itself.
+    fn push(&self, out: &mut String, level: Level, about: Marks, line: &str) -> Range<usize> {
+        let start = out.len();
+        let range = match self.format {
+            LogFormat::Text => {
+                out.push_str(&self.text);
+                out.push_str(level.word());
+                out.push(' ');
+                let start = out.len();
+                push_folded(out, line);
+                start..out.len()
+            }
+            LogFormat::Json => {
+                let (parts, message) = about.part(line);
+                json::begin(out, &self.text, level.word(), self.pid, parts);
+                json::push_escaped(out, cut(message).trim_end());
+                json::end(out);
+                start..out.len()
+            }
+        };
+        out.push('\n');
+        range
+    }
 }
 
 /// A moment on the calendar of a place.
@@ -279,11 +347,7 @@ fn cause(error: &io::Error) -> &'static str {
 /// Cuts what is too long, starts each further line of a message with a tab, and leaves no control character that could
 /// forge a line or drive a terminal.
 fn push_folded(out: &mut String, line: &str) {
-    let mut end = line.len().min(LINE_BYTES_MAX);
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    for character in line[..end].trim_end().chars() {
+    for character in cut(line).trim_end().chars() {
         match character {
             '\n' => out.push_str("\n\t"),
             '\t' => out.push('\t'),
@@ -293,18 +357,33 @@ fn push_folded(out: &mut String, line: &str) {
     }
 }
 
+/// As much of a text as is logged.
+fn cut(line: &str) -> &str {
+    let mut end = line.len().min(LINE_BYTES_MAX);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    &line[..end]
+}
+
 /// Bytes of a message that are logged; PgBouncer cuts there too.
 const LINE_BYTES_MAX: usize = 2048;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Id;
     use std::io::{Read as _, Seek as _};
 
     fn written(lines: &Lines) -> String {
+        written_as(LogFormat::Text, lines)
+    }
+
+    fn written_as(format: LogFormat, lines: &Lines) -> String {
         let path = std::env::temp_dir().join(format!("trunkline-log-{}-{:p}", std::process::id(), lines));
         let mut file = File::options().create(true).append(true).read(true).open(&path).expect("a temporary file");
-        LogTarget::new(false, Some(file.try_clone().expect("a second handle"))).write(Wall(0), lines);
+        let target = LogTarget::new(false, Some(file.try_clone().expect("a second handle"))).with_format(format);
+        target.write(Wall(0), lines);
         let mut text = String::new();
         file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("readable");
         std::fs::remove_file(path).expect("removable");
@@ -336,6 +415,37 @@ mod tests {
         lines.add(Level::Log, format_args!("user=a\n2026-01-01 LOG all is well\x1b[2J"));
         let text = written(&lines);
         assert!(text.contains("user=a\n\t2026-01-01 LOG all is well?[2J\n"), "{text}");
+    }
+
+    #[test]
+    fn a_line_in_json_is_one_object_with_the_parts_of_its_subject() {
+        let mut lines = Lines::default();
+        let about =
+            Subject::connection(Id::Client(42), "a\",\"level\":\"FATAL", "ann\n", format_args!("10.0.0.1:5000"));
+        lines.about(&about, Level::Warning, format_args!("pooler error: {}\n", "no\nway"));
+        lines.add(Level::Log, format_args!("kernel"));
+        lines.about(&about, Level::Debug, format_args!("a detail"));
+        let (text, pid) = (written_as(LogFormat::Json, &lines), std::process::id());
+        let (first, second) = text.split_once('\n').expect("two lines");
+        assert!(
+            first.starts_with("{\"time\":\"19") && first[9..].starts_with(|first: char| first.is_ascii_digit()),
+            "{text}"
+        );
+        let rest = format!(
+            "\"level\":\"WARNING\",\"pid\":{pid},\"id\":\"C-0x2a\",\"database\":\"a\\\",\\\"level\\\":\\\"FATAL\",\
+             \"user\":\"ann\\n\",\"address\":\"10.0.0.1:5000\",\"message\":\"pooler error: no\\nway\"}}"
+        );
+        assert!(first.ends_with(&rest), "{first}");
+        assert!(second.ends_with(&format!("\"level\":\"LOG\",\"pid\":{pid},\"message\":\"kernel\"}}\n")), "{second}");
+    }
+
+    #[test]
+    fn a_message_of_any_length_is_cut_and_its_object_is_whole() {
+        let mut lines = Lines::default();
+        let about = Subject::connection(Id::Client(1), &"d".repeat(5000), "u", format_args!("unix:6432"));
+        lines.about(&about, Level::Log, format_args!("{}", "\u{e4}\"".repeat(2000)));
+        let text = written_as(LogFormat::Json, &lines);
+        assert!(text.ends_with("\"}\n") && text.len() < 10_000, "{}", text.len());
     }
 
     #[test]

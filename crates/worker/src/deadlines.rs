@@ -227,6 +227,22 @@ impl<I: Io> Worker<I> {
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
 
+    /// Makes sure that somebody looks who waits, since somebody may from now on.
+    #[inline]
+    pub(crate) fn arm_watch(&mut self) {
+        if self.places.is_watch_armed {
+            return;
+        }
+        if let Some(enough) = self.force.settings.log_pool_wait {
+            self.watch_at(self.now + enough);
+        }
+    }
+
+    pub(crate) fn watch_at(&mut self, at: Time) {
+        self.places.is_watch_armed = true;
+        self.timers.insert(at, Timer::Watch);
+    }
+
     /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
     pub(crate) fn arm_sweep(&mut self) {
         self.arm_sweep_in(SWEEP_PERIOD);

@@ -28,6 +28,8 @@ impl<I: Io> Worker<I> {
             Timer::Claim(key) => self.claim_due(key),
             Timer::Rates(at) => self.rates_due(at),
             Timer::Sweep => self.sweep(),
+            Timer::Reports => self.send_reports(),
+            Timer::Watch => self.watch_waits(),
         }
     }
 
@@ -108,7 +110,7 @@ impl<I: Io> Worker<I> {
             Stage::Cleaning(cleaning) => {
                 let why = cleaning.too_late();
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}was not clean in time ({why})"));
+                self.log.about(&line, Level::Warning, format_args!("was not clean in time ({why})"));
                 self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
             Stage::Idle => {}

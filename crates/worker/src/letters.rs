@@ -24,6 +24,7 @@ use reactor::tls::{Demand, Offer, Security};
 use reactor::{LogTarget, Peer, TcpTuning};
 use wire::Request;
 
+pub use crate::admin::console::{Commander, Right};
 pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, StatementsOf, WaitRow};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
@@ -35,6 +36,7 @@ pub use crate::handover::estate::Estate;
 pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::limits::rate_limits::RateLimits;
 pub use crate::limits::unauthenticated::Unauthenticated;
+pub use crate::reports::{Report, ReportKind};
 
 /// Everything that is in force: replaced as a whole, between two turns.
 #[derive(Clone, Debug)]
@@ -470,6 +472,15 @@ pub enum ToControl {
         /// For which client.
         client: ClientKey,
     },
+    /// What has happened, for `SHOW EVENTS`.
+    Reports {
+        /// Where.
+        from: WorkerId,
+        /// Different things.
+        reports: Vec<Report>,
+        /// So many others were too many to tell.
+        dropped: u64,
+    },
     /// A client of the console has said something.
     Console {
         /// Where the client is.
@@ -478,6 +489,8 @@ pub enum ToControl {
         client: ClientKey,
         /// What it may do.
         right: Right,
+        /// Who that is.
+        by: Box<Commander>,
         /// What it wants.
         request: Request,
     },
@@ -547,15 +560,6 @@ pub enum ToControl {
         /// Whether nothing is left.
         is_drained: bool,
     },
-}
-
-/// What a console client may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Right {
-    /// Everything (`admin_users`).
-    Admin,
-    /// Look (`stats_users`).
-    Stats,
 }
 
 /// Which parts of a [`Snapshot`] are wanted; the others stay empty.

@@ -23,6 +23,8 @@ mod lookups;
 mod measured;
 mod notify;
 mod places;
+mod reporting;
+mod reports;
 mod sampled;
 mod settle;
 mod slow;
@@ -31,6 +33,7 @@ mod tasks;
 mod timers;
 mod turn;
 mod upstream;
+mod watched;
 mod worker;
 
 pub use worker::Worker;

@@ -3,11 +3,13 @@
 //! Always true: a line names whom it is about, with database, user and address as far as they are known.
 //! Not here: lines that one file alone writes.
 
-use base::Key;
+use std::fmt;
+
+use base::{Id, Key};
 use pool::ServerKey;
 use protocol::fault::Fault;
 use protocol::replication::Replication;
-use reactor::{Address, Io, Level, Peer};
+use reactor::{Address, Io, Level, Peer, Subject};
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Stage as ClientStage};
@@ -16,8 +18,8 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
-    pub(crate) fn client_prefix(&self, key: Key) -> String {
-        let Some(client) = self.clients.get(key) else { return String::new() };
+    pub(crate) fn client_prefix(&self, key: Key) -> Subject {
+        let Some(client) = self.clients.get(key) else { return Subject::default() };
         let (database, user) = match &client.stage {
             ClientStage::Greeting(_) | ClientStage::Cancelling(_) => ("(nodb)", "(nouser)"),
             ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
@@ -27,35 +29,43 @@ impl<I: Io> Worker<I> {
                 (database, &*self.places.users[ready.session.user as usize].name)
             }
         };
-        let id = client.id;
+        let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Client(client.id), database, user, address);
         let port = self.force.settings.listen_port;
         match client.peer {
-            Peer::Tcp(address) => format!("C-0x{id:x}: {database}/{user}@{address} "),
-            Peer::Unix { pid: 0, .. } => format!("C-0x{id:x}: {database}/{user}@unix:{port} "),
-            Peer::Unix { pid, .. } => format!("C-0x{id:x}: {database}/{user}@unix({pid}):{port} "),
+            Peer::Tcp(address) => of(format_args!("{address}")),
+            Peer::Unix { pid: 0, .. } => of(format_args!("unix:{port}")),
+            Peer::Unix { pid, .. } => of(format_args!("unix({pid}):{port}")),
         }
     }
 
     /// The beginning of a log line about a server.
-    pub(crate) fn server_prefix(&self, key: ServerKey) -> String {
-        let Some(server) = self.servers.get(key) else { return String::new() };
+    pub(crate) fn server_prefix(&self, key: ServerKey) -> Subject {
+        let Some(server) = self.servers.get(key) else { return Subject::default() };
         let place = self.places.pool(server.pool);
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
-        let id = server.id;
+        let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Server(server.id), database, user, address);
         let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         match &server.address {
-            Some(Address::Tcp(address)) => format!("S-0x{id:x}: {database}/{user}@{address} "),
-            Some(Address::Unix(_) | Address::Abstract(_)) => format!("S-0x{id:x}: {database}/{user}@unix:{port} "),
-            None => format!("S-0x{id:x}: {database}/{user}@(unknown):{port} "),
+            Some(Address::Tcp(address)) => of(format_args!("{address}")),
+            Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
+            None => of(format_args!("(unknown):{port}")),
         }
     }
 
-    pub(crate) fn inquirer_prefix(&self, inquirer: Inquirer) -> String {
+    /// The address of a client, and its port.
+    pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
+        match client.peer {
+            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
+            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
+        }
+    }
+
+    pub(crate) fn inquirer_prefix(&self, inquirer: Inquirer) -> Subject {
         match inquirer {
             Inquirer::Client(key) => self.client_prefix(key),
             Inquirer::Pool(key) => match self.places.pool(key) {
-                Some(place) => format!("{}/{} ", place.database_name, place.user_name),
-                None => String::new(),
+                Some(place) => Subject::pool(&place.database_name, &place.user_name),
+                None => Subject::default(),
             },
         }
     }
@@ -64,7 +74,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let line = self.client_prefix(key);
-        self.log.add(Level::Log, format_args!("{line}login failed: db={database} user={user}"));
+        self.log.about(&line, Level::Log, format_args!("login failed: db={database} user={user}"));
     }
 
     /// The line that says who wants what, and whether in secret.
@@ -74,8 +84,8 @@ impl<I: Io> Worker<I> {
         let tls = tls.as_ref().map_or("no", |security| &security.summary);
         let line = self.client_prefix(key);
         let stream = Replication::word(self.replication_of(key));
-        let words = format_args!("{line}login attempt: db={database} user={user} tls={tls} replication={stream}");
-        self.log.add(Level::Log, words);
+        let words = format_args!("login attempt: db={database} user={user} tls={tls} replication={stream}");
+        self.log.about(&line, Level::Log, words);
     }
 
     /// Says in the log which statement it was.
@@ -86,6 +96,6 @@ impl<I: Io> Worker<I> {
             _ => return,
         };
         let line = self.client_prefix(client);
-        self.log.add(Level::Error, format_args!("{line}prepared statement '{name}' {what}"));
+        self.log.about(&line, Level::Error, format_args!("prepared statement '{name}' {what}"));
     }
 }

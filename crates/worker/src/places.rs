@@ -23,6 +23,7 @@ use crate::data::taken::Taken;
 use crate::letters::Totals;
 use crate::measured::Measured;
 use crate::notify::listening::Listening;
+use crate::watched::Watched;
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Places {
     /// Whether any user has a `client_idle_timeout`.
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
+    /// Whether somebody looks at who waits.
+    pub(crate) is_watch_armed: bool,
     /// Addresses of names, and who waits for them.
     pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
 }
@@ -144,6 +147,8 @@ pub(crate) struct PoolPlace {
     pub(crate) retired_by: Ender,
     /// What clients were told last whose time to wait was over, and when.
     pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
+    /// Whether its clients wait.
+    pub(crate) watched: Watched,
 }
 
 /// What clients of a pool are greeted with, and what their sessions begin with.

@@ -4,7 +4,7 @@
 //! Not here: what is queued (`worker`), what each room does about it.
 
 use pool::Command;
-use reactor::{Io, Level};
+use reactor::{Io, Level, Subject};
 
 use crate::tasks::Task;
 use crate::worker::Worker;
@@ -59,9 +59,9 @@ impl<I: Io> Worker<I> {
 
     fn note(&mut self, note: pool::Note) {
         let pool::Note::ReserveTaken { pool } = note;
-        let place = self.places.pool(pool).map(|place| (place.database_name.clone(), place.user_name.clone()));
-        if let Some((database, user)) = place {
-            self.log.add(Level::Warning, format_args!("{database}/{user} {note}"));
+        if let Some(place) = self.places.pool(pool) {
+            let about = Subject::pool(&place.database_name, &place.user_name);
+            self.log.about(&about, Level::Warning, format_args!("{note}"));
         }
     }
 

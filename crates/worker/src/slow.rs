@@ -3,7 +3,7 @@
 //! Always true: the line says for whom the worker worked longest, and there is one in a second at most.
 //! Not here: how it is measured (`stopwatch`), what a turn does (`turn`).
 
-use reactor::{Io, Level};
+use reactor::{Io, Level, Subject};
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::Stage;
@@ -15,7 +15,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn slow_turn(&mut self, ticks: u64) {
         let (took, culprit) = (self.stopwatch.took(ticks), self.stopwatch.culprit());
-        let (who, database) = culprit.map_or((String::new(), None), |(work, _)| self.who_is_it(work));
+        let (who, database) = culprit.map_or((None, None), |(work, _)| self.who_is_it(work));
         let database = match database {
             Some(database) => database,
             None => self.places.database(&CONSOLE.into(), None),
@@ -26,7 +26,7 @@ impl<I: Io> Worker<I> {
         let Some(untold) = self.stopwatch.tell(self.now) else { return };
         let of_it = culprit.map_or(String::new(), |(work, share)| {
             let what = match work {
-                Work::Connection(_) if who.is_empty() => "for somebody who has gone",
+                Work::Connection(_) if who.is_none() => "for somebody who has gone",
                 Work::Connection(_) => "for what it sent",
                 Work::Accept => "for somebody who came",
                 Work::Letters => "for letters of other threads",
@@ -35,24 +35,26 @@ impl<I: Io> Worker<I> {
             format!(", {} ms of it {what}", share.as_millis())
         });
         let more = if untold > 0 { format!(" ({untold} more since the last such line)") } else { String::new() };
-        let (worker, took) = (self.id.0, took.as_millis());
-        let line = format_args!("{who}slow turn: worker {worker} served nobody else for {took} ms{of_it}{more}");
-        self.log.add(Level::Warning, line);
+        let (worker, took, who) = (self.id.0, took.as_millis(), who.unwrap_or_default());
+        let line = format_args!("slow turn: worker {worker} served nobody else for {took} ms{of_it}{more}");
+        self.log.about(&who, Level::Warning, line);
     }
 
     /// How a line about somebody begins, and the number of the database that it uses.
-    fn who_is_it(&self, work: Work) -> (String, Option<u32>) {
-        let Work::Connection(bits) = work else { return (String::new(), None) };
+    fn who_is_it(&self, work: Work) -> (Option<Subject>, Option<u32>) {
+        let Work::Connection(bits) = work else { return (None, None) };
         match self.owner(bits) {
             Some(Owner::Client(key)) => {
                 let pool = self.clients.get(key).and_then(|client| match &client.stage {
                     Stage::Ready(ready) => self.places.pool(ready.pool),
                     _ => None,
                 });
-                (self.client_prefix(key), pool.map(|pool| pool.database))
+                (Some(self.client_prefix(key)), pool.map(|pool| pool.database))
             }
-            Some(Owner::Server(key)) => (self.server_prefix(key), self.servers.get(key).map(|server| server.database)),
-            Some(Owner::Cancel(_) | Owner::Forward(_)) | None => (String::new(), None),
+            Some(Owner::Server(key)) => {
+                (Some(self.server_prefix(key)), self.servers.get(key).map(|server| server.database))
+            }
+            Some(Owner::Cancel(_) | Owner::Forward(_)) | None => (None, None),
         }
     }
 }

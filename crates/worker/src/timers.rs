@@ -25,4 +25,8 @@ pub(crate) enum Timer {
     Rates(Time),
     /// A look at the pools that nobody uses, and at the databases that were made from `*`.
     Sweep,
+    /// What the control thread is to be told of.
+    Reports,
+    /// A look at who waits in the pools.
+    Watch,
 }

@@ -29,6 +29,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
+use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::{Stopwatch, Work};
 use crate::worker::{Owner, Worker};
@@ -65,6 +66,7 @@ impl<I: Io> Worker<I> {
             lingering: Lingering::default(),
             notify: Notify::default(),
             log: Lines::default(),
+            reports: Reports::default(),
             known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),

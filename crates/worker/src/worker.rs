@@ -28,6 +28,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
+use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
@@ -62,6 +63,8 @@ pub struct Worker<I: Io> {
     /// Servers that stay a moment with their clients.
     pub(crate) lingering: Lingering,
     pub(crate) log: Lines,
+    /// What the control thread is to be told of.
+    pub(crate) reports: Reports,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Known,
     /// What clients have prepared.

@@ -104,8 +104,13 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
     let nowhere = Source::new(nowhere, Overrides::default(), FileReader::from_disk());
     let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));
     let mut control = Control::new(nowhere, Arc::clone(&FORCE), speaker, Vec::new(), vec![post], now);
-    let console =
-        ToControl::Console { from: WorkerId(0), client: CLIENT, right, request: Request::Query(text.to_owned()) };
+    let console = ToControl::Console {
+        from: WorkerId(0),
+        client: CLIENT,
+        right,
+        by: Box::default(),
+        request: Request::Query(text.to_owned()),
+    };
     control.handle(now, Event::Letter(console));
     let mut answer = None;
     loop {

@@ -3,6 +3,7 @@
 pub(crate) mod alerts;
 mod browser;
 pub(crate) mod drivers;
+pub(crate) mod events;
 pub(crate) mod exporter;
 pub(crate) mod http;
 pub(crate) mod orders;

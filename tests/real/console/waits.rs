@@ -59,6 +59,24 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     await_sentence(&pooler, "All is well");
 }
 
+pub(crate) fn the_log_says_once_when_a_pool_begins_to_wait_and_once_when_that_is_over(house: &House) {
+    let pooler = house.pooler("waits_spell", &["default_pool_size = 1", "log_pool_wait = 0.3"]);
+    let mut thinker = client(&pooler, "waits_spell", "thinker");
+    thinker.run("begin");
+    let mut waiters: Vec<Client> = (0..3).map(|_| client(&pooler, "waits_spell", "waiter")).collect();
+    waiters.iter_mut().for_each(|waiter| waiter.ask("select 1"));
+    pooler.await_log("waits_spell/u pool begins to wait: 3 clients, the first for ");
+    pooler.await_log("because every server of the pool is taken; 1 lent: 1 in a transaction for ");
+    thinker.run("commit");
+    waiters.iter_mut().for_each(|waiter| drop(waiter.answer()));
+    pooler.await_log("waits_spell/u pool waits no more after ");
+    let log = pooler.log();
+    let ends = log.lines().find(|line| line.contains("waits no more")).expect("a line");
+    assert!(ends.contains(": 3 clients at most, the longest for "), "{ends}");
+    assert!(ends.contains("mostly because every server of the pool is taken; when most waited, 1 lent: "), "{ends}");
+    assert_eq!(log.matches("begins to wait").count() + log.matches("waits no more").count(), 2, "{log}");
+}
+
 pub(crate) fn a_slow_statement_is_named(house: &House) {
     let pooler = house.pooler("waits_slow", &["default_pool_size = 1"]);
     let mut slow = client(&pooler, "waits_slow", "slow");

@@ -3,6 +3,7 @@
 pub(crate) mod called_off;
 pub(crate) mod files;
 pub(crate) mod inis;
+pub(crate) mod log_format;
 pub(crate) mod lookups;
 pub(crate) mod signals;
 pub(crate) mod sockets;

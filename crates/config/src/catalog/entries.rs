@@ -14,7 +14,7 @@ use super::kinds::{
 };
 use super::policy::PolicyList;
 use super::shape::catalog;
-use super::words::{AuthType, IoBackend, NotifyLost, SessionState, TlsMode};
+use super::words::{AuthType, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode};
 use pool::Mode;
 use protocol::state::Unseen;
 
@@ -276,4 +276,8 @@ catalog! {
     http_listen_addr: Names = Some("127.0.0.1"), Restart, Built;
     /// The port for HTTP, which serves metrics, health, the console's tables and a page to look at; 0 is none.
     http_port: Port = Some("0"), Restart, Built;
+    /// How lines of the log look: as PgBouncer's, or each as one JSON object, with its parts by name.
+    log_format: Word<LogFormat> = Some("text"), Live, Built;
+    /// How long somebody has waited for a server when the log says that the pool begins to wait, and who has its servers; another line says when that is over. 0 is never.
+    log_pool_wait: Timeout = Some("1"), Live, Built;
 }

@@ -14,7 +14,7 @@ pub use entries::{CATALOG, Settings};
 pub use kinds::{CheckQuery, List};
 pub use policy::Policies;
 pub use shape::{Entry, Reload, State};
-pub use words::{AuthType, FACILITY_DAEMON, IoBackend, NotifyLost, SessionState, TlsMode, syslog_facility};
+pub use words::{AuthType, FACILITY_DAEMON, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode, syslog_facility};
 
 pub(crate) use kinds::{Kind, Word, seconds};
 pub(crate) use words::Words;

@@ -74,6 +74,15 @@ pub enum NotifyLost {
     Notify,
 }
 
+/// How lines of the log look (`log_format`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// As PgBouncer writes them.
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
 /// How much TLS is wanted (`client_tls_sslmode`, `server_tls_sslmode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
@@ -156,6 +165,10 @@ impl Words for TlsMode {
 impl Words for NotifyLost {
     const ALL: &'static [(&'static str, Self)] =
         &[("disconnect", Self::Disconnect), ("notice", Self::Notice), ("notify", Self::Notify)];
+}
+
+impl Words for LogFormat {
+    const ALL: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
 impl Words for SessionState {

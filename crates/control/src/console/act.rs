@@ -93,6 +93,24 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
 }
 
 impl Order {
+    /// The database that it is about, if it is about one.
+    pub(crate) fn database(&self) -> Whose {
+        match self {
+            Self::Pause(whose)
+            | Self::Resume(whose)
+            | Self::Reconnect(whose)
+            | Self::WaitClose(whose)
+            | Self::Kill(whose) => whose.clone(),
+            Self::Disable(name) | Self::Enable(name) => Some(name.clone()),
+            Self::Reload
+            | Self::Shutdown(_)
+            | Self::Suspend
+            | Self::Takeover(_)
+            | Self::KillClient(_)
+            | Self::Set { .. } => None,
+        }
+    }
+
     /// Its first word, which is also the tag of the answer.
     pub(crate) fn verb(&self) -> &'static str {
         match self {

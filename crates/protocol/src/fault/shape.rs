@@ -54,6 +54,14 @@ macro_rules! faults {
         }
 
         impl Fault {
+            /// Its name in the code, which has nothing in it that a client may choose.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
+                }
+            }
+
             /// Whose fault it is.
             #[must_use]
             pub fn blame(&self) -> super::Blame {

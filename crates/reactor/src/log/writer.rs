@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::subject::Marks;
+use super::{Level, Stamp};
+
 /// Where lines go, and the thread that writes them there; it begins with the first line, and ends when this is dropped and all lines
 /// are written.
 #[derive(Debug)]
@@ -52,8 +55,8 @@ impl Writer {
         self.output = old.output.clone();
     }
 
-    /// Queues whole lines. `stamp` is how a line of this moment begins.
-    pub(super) fn put(&self, lines: &str, count: u64, stamp: &str) -> Receipt {
+    /// Queues whole lines, which have this stamp.
+    pub(super) fn put(&self, lines: &str, count: u64, stamp: &Stamp) -> Receipt {
         let mut queue = self.desk.queue();
         if queue.lines.len() + lines.len() > QUEUE_BYTES_MAX {
             queue.overflowed += count;
@@ -63,8 +66,7 @@ impl Writer {
         queue.lines.push_str(lines);
         queue.count += count;
         queue.put += 1;
-        queue.stamp.clear();
-        queue.stamp.push_str(stamp);
+        queue.stamp.clone_from(stamp);
         let receipt = Receipt(queue.put);
         match queue.thread {
             Thread::None => self.employ(queue),
@@ -190,8 +192,7 @@ impl Desk {
         let overflowed = std::mem::take(&mut queue.overflowed);
         let (number, stamp) = (queue.put, queue.stamp.clone());
         drop(queue);
-        let begin = |text: &mut String| _ = super::begin_line(text, &stamp, super::Level::Warning);
-        output.put(&self.sink, self.sink.name(), begin, &lines, count);
+        output.put(&self.sink, self.sink.name(), &stamp, &lines, count);
         // They would have come behind the lines that were just written.
         output.missing.fetch_add(overflowed, Ordering::Relaxed);
         let mut queue = self.queue();
@@ -207,8 +208,8 @@ impl Desk {
 struct Queue {
     lines: String,
     count: u64,
-    /// How a line begins that tells the output of others.
-    stamp: String,
+    /// Of the line that tells the output of others.
+    stamp: Stamp,
     /// How often lines were put, and how many of these times are done with.
     put: u64,
     written: u64,
@@ -226,7 +227,7 @@ impl Queue {
         Self {
             lines: String::new(),
             count: 0,
-            stamp: String::new(),
+            stamp: Stamp::default(),
             put: 0,
             written: 0,
             overflowed: 0,
@@ -318,15 +319,15 @@ struct Output {
 
 impl Output {
     /// Writes lines, and ahead of them how many were lost before. Whether it took them.
-    fn put(&self, mut to: impl io::Write, name: &str, begin: impl Fn(&mut String), lines: &str, count: u64) -> bool {
+    fn put(&self, mut to: impl io::Write, name: &str, stamp: &Stamp, lines: &str, count: u64) -> bool {
         let missing = self.missing.load(Ordering::Relaxed);
         let mut text = String::new();
         if missing > 0 {
             if self.is_torn.load(Ordering::Relaxed) {
                 text.push('\n');
             }
-            begin(&mut text);
-            text.push_str(&format!("{name} takes lines again, {missing} were lost\n"));
+            let line = format!("{name} takes lines again, {missing} were lost");
+            stamp.push(&mut text, Level::Warning, Marks::default(), &line);
             text.push_str(lines);
         }
         let bytes = if missing > 0 { text.as_bytes() } else { lines.as_bytes() };
@@ -386,8 +387,12 @@ mod tests {
         (reader, Writer::to_file(File::from(OwnedFd::from(writer))))
     }
 
+    fn now() -> Stamp {
+        Stamp { text: "now ".to_owned(), ..Stamp::default() }
+    }
+
     fn put(writer: &Writer, line: &str) {
-        let receipt = writer.put(&format!("{line}\n"), 1, "now ");
+        let receipt = writer.put(&format!("{line}\n"), 1, &now());
         writer.wait(receipt);
     }
 
@@ -471,7 +476,7 @@ mod tests {
         let (output, mut disk) = (Output::default(), Disk { taken: Vec::new(), room: 8 });
         let mut put = |room: usize, lines: &str, count| {
             disk.room += room;
-            let taken = output.put(&mut disk, "the log file", |text| text.push_str("now "), lines, count);
+            let taken = output.put(&mut disk, "the log file", &now(), lines, count);
             (taken, String::from_utf8(std::mem::take(&mut disk.taken)).expect("text"))
         };
         assert_eq!(put(0, "one\n", 1), (true, "one\n".to_owned()));
@@ -479,7 +484,7 @@ mod tests {
         assert_eq!(put(0, "two\nthree\n", 2), (false, String::new()));
         assert_eq!(
             put(99, "four\n", 1),
-            (true, "\nnow the log file takes lines again, 3 were lost\nfour\n".to_owned())
+            (true, "\nnow WARNING the log file takes lines again, 3 were lost\nfour\n".to_owned())
         );
         assert_eq!(put(0, "five\n", 1), (true, "five\n".to_owned()));
     }

@@ -11,7 +11,7 @@ use wire::{Request, Step, frontend, write};
 
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Stage};
-use crate::letters::ToControl;
+use crate::letters::{Commander, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -86,8 +86,10 @@ impl<I: Io> Worker<I> {
         if console.waiting.len() <= REQUESTS_WAITING_MARK && std::mem::take(&mut console.is_paused) {
             self.io.receive(*conn, Receive::Stream);
         }
-        let right = console.right;
-        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, request });
+        let (right, user) = (console.right, console.user.clone());
+        let host = self.clients.get(key).map_or_else(String::new, |client| self.address_of_peer(client).0);
+        let by = Box::new(Commander { about: self.client_prefix(key), user, host: host.into() });
+        (self.posts.control)(ToControl::Console { from: self.id, client: key, right, by, request });
     }
 
     /// The control thread has an answer.

@@ -6,9 +6,8 @@
 use std::collections::VecDeque;
 
 use protocol::cancel::CancelKey;
+use reactor::Subject;
 use wire::{Request, Scanner};
-
-use crate::letters::Right;
 
 /// A client of the console.
 #[derive(Debug)]
@@ -33,6 +32,26 @@ impl ConsoleClient {
         let (is_busy, is_paused) = (false, false);
         Self { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key }
     }
+}
+
+/// Who says something on the console.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Commander {
+    /// How a log line about it begins.
+    pub about: Subject,
+    /// The user.
+    pub user: Box<str>,
+    /// From where.
+    pub host: Box<str>,
+}
+
+/// What a console client may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// Everything (`admin_users`).
+    Admin,
+    /// Look (`stats_users`).
+    Stats,
 }
 
 /// The name of the console's database and of its user by the unix socket.

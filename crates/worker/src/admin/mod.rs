@@ -18,6 +18,7 @@ pub(crate) mod rest;
 pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod snapshot;
+pub(crate) mod spells;
 pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;

@@ -198,7 +198,7 @@ impl<I: Io> Worker<I> {
             .iter()
             .map(|key| self.client_prefix(*key))
             .chain(servers.iter().map(|key| self.server_prefix(*key)));
-        let names: Vec<String> = names.take(NAMED_MAX).map(|name| name.trim_end().to_owned()).collect();
+        let names: Vec<String> = names.take(NAMED_MAX).map(|name| name.to_string().trim_end().to_owned()).collect();
         let what = if self.is_departing() { "online restart" } else { "SUSPEND" };
         let such = if count > names.len() { "such as " } else { "" };
         let names = names.join(", ");

@@ -6,7 +6,7 @@
 use base::{Key, Time};
 use measure::Phase;
 use pool::ServerKey;
-use reactor::{Io, Peer};
+use reactor::Io;
 use route::{Encoding, may_lock, shape_however_read};
 
 use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
@@ -104,13 +104,6 @@ impl<I: Io> Worker<I> {
     fn encoding_of(&self, ready: &Ready) -> Encoding {
         let place = self.force.tracked.place("client_encoding");
         place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
-    }
-
-    pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
-        match client.peer {
-            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
-            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
-        }
     }
 
     /// What ends a wait or a loan by itself, and when.

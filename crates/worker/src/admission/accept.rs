@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
                     self.secure_client(key, &said);
                 } else {
                     let line = self.client_prefix(key);
-                    self.log.add(Level::Log, format_args!("{line}direct TLS is not offered here, closing"));
+                    self.log.about(&line, Level::Log, format_args!("direct TLS is not offered here, closing"));
                     self.drop_client(key, "TLS is not offered");
                 }
             }
@@ -202,7 +202,7 @@ impl<I: Io> Worker<I> {
         }
         if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), said) {
             let line = self.client_prefix(key);
-            self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {error}"));
+            self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {error}"));
             self.drop_client(key, "TLS is not offered");
         }
     }
@@ -220,7 +220,7 @@ impl<I: Io> Worker<I> {
         if handshake == Some(Handshake::AtOnce) && !is_protocol_agreed {
             let line = self.client_prefix(key);
             let why = "received direct SSL connection request without ALPN protocol negotiation extension";
-            self.log.add(Level::Log, format_args!("{line}{why}"));
+            self.log.about(&line, Level::Log, format_args!("{why}"));
             self.drop_client(key, why);
             return;
         }

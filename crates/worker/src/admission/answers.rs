@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
             }
             Err(why) => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &judge.fault());
             }
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
             // Who waits for the same is next, when it has gone.
             Err(why) if login.is_awaiting_hash() => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &Fault::HashingFull);
                 return;
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
             }
             Err(why) => {
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}server login failed: {why}"));
+                self.log.about(&line, Level::Warning, format_args!("server login failed: {why}"));
                 self.dial_failed(key, Failure::unreachable(why));
             }
         }
@@ -113,7 +113,7 @@ impl<I: Io> Worker<I> {
             Ok(name) => name,
             Err(why) => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &Fault::SystemUsersFull);
                 return;
@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
         }
         if let (Some(map), false) = (&map, is_same) {
             let line = self.client_prefix(key);
-            self.log.add(Level::Error, format_args!("{line}ident map {map} cannot be matched"));
+            self.log.about(&line, Level::Error, format_args!("ident map {map} cannot be matched"));
         }
         self.fail_client(key, &Fault::UnixSocketRejected);
     }
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
         let fault = match told {
             Told::User { name, .. } if *name != *login.request.user => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Error, format_args!("{line}auth_query response is about another user: {name}"));
+                self.log.about(&line, Level::Error, format_args!("auth_query response is about another user: {name}"));
                 Fault::BouncerConfig
             }
             Told::User { secret, .. } => {
@@ -162,7 +162,7 @@ impl<I: Io> Worker<I> {
             Told::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
                 let user = login.request.user.clone();
                 let line = self.client_prefix(key);
-                self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
+                self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
                 self.ask_proof(key, demand, Some(Arc::new(Secret::None)));
                 return;
             }
@@ -170,7 +170,7 @@ impl<I: Io> Worker<I> {
             Told::Unanswered(_) if planted::is(Planted::TornAnswerIsNobody) => Fault::NoSuchUser,
             Told::Unanswered(why) => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Error, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Error, format_args!("{why}"));
                 Fault::BouncerConfig
             }
             // Whose login it was stands in the detail: the question was a client of ours.
@@ -208,7 +208,7 @@ impl<I: Io> Worker<I> {
             }
             Told::Unanswered(why) => {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Error, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Error, format_args!("{why}"));
             }
             Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
         }
@@ -228,7 +228,7 @@ impl<I: Io> Worker<I> {
             }
             Told::Unanswered(why) => {
                 let line = self.inquirer_prefix(Inquirer::Pool(key));
-                self.log.add(Level::Error, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Error, format_args!("{why}"));
             }
             Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
         }

@@ -44,13 +44,13 @@ impl<I: Io> Worker<I> {
         let asked: Arc<str> = asked.unwrap_or_else(|| database.into());
         if *asked == *CONSOLE {
             let line = self.inquirer_prefix(inquirer);
-            let text = format_args!("{line}cannot use the reserved \"{CONSOLE}\" database as an auth_dbname");
-            self.log.add(Level::Error, text);
+            let text = format_args!("cannot use the reserved \"{CONSOLE}\" database as an auth_dbname");
+            self.log.about(&line, Level::Error, text);
             return Err(Fault::BouncerConfig);
         }
         if settings.database(&asked).is_none() {
             let line = self.inquirer_prefix(inquirer);
-            self.log.add(Level::Error, format_args!("{line}authentication database \"{asked}\" is not configured."));
+            self.log.about(&line, Level::Error, format_args!("authentication database \"{asked}\" is not configured."));
             return Err(Fault::BouncerConfig);
         }
         if force.standing.disabled.contains(&asked) {

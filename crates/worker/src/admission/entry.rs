@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
         let minor = login.request.minor;
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
             let line = self.client_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}pgbouncer access from unix socket"));
+            self.log.about(&line, Level::Log, format_args!("pgbouncer access from unix socket"));
         }
         let tracked = &self.force.tracked;
         let mut vars = Vars::new(tracked);

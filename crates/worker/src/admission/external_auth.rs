@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
             return Demand::Judgement(judge);
         }
         let (line, name) = (self.client_prefix(key), judge.name());
-        self.log.add(Level::Error, format_args!("{line}{name} can't be used together with database authentication"));
+        self.log.about(&line, Level::Error, format_args!("{name} can't be used together with database authentication"));
         Demand::Refusal(Fault::BouncerConfig)
     }
 

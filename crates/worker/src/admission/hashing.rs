@@ -24,9 +24,8 @@ impl<I: Io> Worker<I> {
         let (asked, allowed) = (derivation.iterations, self.force.settings.scram_iterations_max);
         if asked > allowed {
             let line = self.client_prefix(key);
-            let text =
-                format_args!("{line}SCRAM secret has {asked} iterations, more than {allowed} (scram_iterations_max)");
-            self.log.add(Level::Error, text);
+            let text = format_args!("SCRAM secret has {asked} iterations, more than {allowed} (scram_iterations_max)");
+            self.log.about(&line, Level::Error, text);
             self.login_failed_line(key);
             self.fail_client(key, &Fault::BouncerConfig);
             return;

@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
         let is_scram = method == Method::Scram || matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
         if known.secret.is_none() && judge.is_none() {
             let line = self.client_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}no such user: {user}"));
+            self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
         }
         let mut dice = Dice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         self.io.randomness(&mut dice.salt);
@@ -250,7 +250,7 @@ impl<I: Io> Worker<I> {
             Err((fault, why)) => {
                 if let Some(why) = why {
                     let line = self.client_prefix(key);
-                    self.log.add(Level::Log, format_args!("{line}SCRAM authentication failed: {why}"));
+                    self.log.about(&line, Level::Log, format_args!("SCRAM authentication failed: {why}"));
                 }
                 let again = again.map(|(method, dice)| Again { method, dice, body, fault: fault.clone() });
                 self.disproved(key, &fault, again);

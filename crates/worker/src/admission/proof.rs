@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
                 let entry = self.force.settings.database(database);
                 if entry.is_some_and(|entry| entry.user.is_none()) {
                     let line = self.client_prefix(key);
-                    self.log.add(Level::Error, format_args!("{line}auth_type=any requires forced user"));
+                    self.log.about(&line, Level::Error, format_args!("auth_type=any requires forced user"));
                     return Demand::Refusal(Fault::BouncerConfig);
                 }
                 Demand::Nothing

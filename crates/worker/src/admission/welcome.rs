@@ -27,6 +27,7 @@ use crate::measured::Measured;
 use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::upstream::introduction::begun_with;
 use crate::upstream::private::CLIENT_GONE;
+use crate::watched::Watched;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -64,6 +65,7 @@ impl<I: Io> Worker<I> {
         } else {
             self.tell_pools(Event::Greets { pool, client: key });
             self.arm_client(key);
+            self.arm_watch();
         }
     }
 
@@ -105,6 +107,7 @@ impl<I: Io> Worker<I> {
                 measured: Measured::default(),
                 retired_by: Ender::default(),
                 unserved: None,
+                watched: Watched::default(),
             },
         );
         self.arm_sweep();

@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 
 use base::planted::{self, Planted};
-use base::{Key, WorkerId};
+use base::{Id, Key, WorkerId};
 use config::{Host, Peer};
 use protocol::cancel::CancelKey;
-use reactor::{Address, Close, Io, Level, Receive};
+use reactor::{Address, Close, Io, Level, Receive, Subject};
 use wire::write;
 
 use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
@@ -171,8 +171,8 @@ impl<I: Io> Worker<I> {
         let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
         let place = self.force.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
-        let line = format_args!("C-0x{id:x}: peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
-        self.log.add(Level::Warning, line);
+        let line = format_args!("peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
+        self.log.about(&Subject::id(Id::Client(*id)), Level::Warning, line);
         self.end_forward(key);
     }
 

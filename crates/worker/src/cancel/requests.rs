@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
                 Link::Waiting(_) | Link::Delayed(_) => self.cancel_waiting(client),
                 Link::Loan(_) | Link::None => {
                     let line = self.client_prefix(client);
-                    self.log.add(Level::Debug, format_args!("{line}cancel request for idle client"));
+                    self.log.about(&line, Level::Debug, format_args!("cancel request for idle client"));
                 }
             },
             Some((client, ClientStage::Console(console))) if console.is_busy => {

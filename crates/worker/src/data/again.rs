@@ -43,7 +43,7 @@ impl<I: Io> Worker<I> {
         }
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(key);
-            self.log.add(Level::Debug, format_args!("{line}plans are out of date: statements are prepared anew"));
+            self.log.about(&line, Level::Debug, format_args!("plans are out of date: statements are prepared anew"));
         }
         self.arm_server(key);
         true

@@ -38,9 +38,9 @@ impl<I: Io> Worker<I> {
                 let line = self.client_prefix(client_key);
                 for (name, ours, theirs) in vars.respellings(&server_vars, &self.force.tracked) {
                     let what = format_args!(
-                        "{line}varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
+                        "varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
                     );
-                    self.log.add(Level::Debug, what);
+                    self.log.about(&line, Level::Debug, what);
                 }
             }
             vars.respell(&server_vars);
@@ -115,9 +115,10 @@ impl<I: Io> Worker<I> {
         }
         if is_overfull {
             let (client, server) = (self.client_prefix(client_key), self.server_prefix(server_key));
-            let (server, most) = (server.trim_end(), ANSWER_BYTES_MAX >> 20);
-            let text = format_args!("{client}session has more than is followed ({most} MiB), server {server}");
-            self.log.add(Level::Warning, text);
+            let (server, most) = (server.to_string(), ANSWER_BYTES_MAX >> 20);
+            let server = server.trim_end();
+            let text = format_args!("session has more than is followed ({most} MiB), server {server}");
+            self.log.about(&client, Level::Warning, text);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(traces) = &ready.session.traces else { return };

@@ -12,6 +12,7 @@ use reactor::Io;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
+use crate::watched::WAITED_LONG;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -52,10 +53,16 @@ impl<I: Io> Worker<I> {
             server.session.watched = None;
         }
         totals.wait_time += waited.as_micros() as u64;
+        let pool = server.pool;
         ready.link = Link::Loan(server_key);
         let is_anew = server.last_client.replace(client_key) != Some(client_key)
             || ready.last_server.replace(server_key) != Some(server_key);
         begin(&mut server.session, &mut ready.session, client_key, is_anew);
+        if waited >= WAITED_LONG
+            && let Some(place) = self.places.pool_mut(pool)
+        {
+            place.watched.has_waited(self.now, self.force.settings.log_pool_wait, waited);
+        }
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });
         }

@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
         if self.force.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
             for sql in &texts {
-                self.log.add(Level::Debug, format_args!("{line}varcache_apply: {sql}"));
+                self.log.about(&line, Level::Debug, format_args!("varcache_apply: {sql}"));
             }
         }
         if let Some(along) = along {

@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         if self.now.since(claimed.since) < PATIENCE {
             self.timers.insert(claimed.next, Timer::Claim(key));
         }
-        let phase = Phase::Waits(self.client_prefix(key).into());
+        let phase = Phase::Waits(self.client_prefix(key));
         self.tell_of_sole(Sole { claim, address, phase });
     }
 

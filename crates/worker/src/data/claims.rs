@@ -6,7 +6,7 @@
 use base::Time;
 use protocol::loan::{bound, name, name_behind};
 use protocol::prepared::cut;
-use reactor::Address;
+use reactor::{Address, Subject};
 use route::{Claim, Dialect};
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, frontend};
 
@@ -34,7 +34,7 @@ pub struct Sole {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// PostgreSQL has neither refused nor executed it yet; the client, as log lines begin that are about it.
-    Waits(Box<str>),
+    Waits(Subject),
     /// It has been executed.
     Done,
 }

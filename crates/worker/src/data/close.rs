@@ -57,10 +57,11 @@ impl<I: Io> Worker<I> {
         }
         let text = fault.text();
         let line = self.client_prefix(key);
+        self.report_refused_login(key, fault);
         self.close_line(key, &text);
         if self.force.settings.log_pooler_errors {
             let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-            self.log.add(Level::Warning, format_args!("{line}pooler error: {text}{detail}"));
+            self.log.about(&line, Level::Warning, format_args!("pooler error: {text}{detail}"));
         }
         self.close_with_words(key, fault);
     }
@@ -105,7 +106,7 @@ impl<I: Io> Worker<I> {
             let conn = client.conn;
             if self.force.settings.verbose > 0 {
                 let line = self.client_prefix(key);
-                self.log.add(Level::Debug, format_args!("{line}closing because: {why}"));
+                self.log.about(&line, Level::Debug, format_args!("closing because: {why}"));
             }
             self.forget_client(key);
             self.io.close(conn, Close::AfterSending);
@@ -119,7 +120,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let age = self.now.since(client.since).as_secs();
         let line = self.client_prefix(key);
-        self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+        self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
     }
 
     /// Takes a client out of whatever it waits for or has.
@@ -202,6 +203,9 @@ impl<I: Io> Worker<I> {
         let fault = match why {
             Refusal::QueryWaitTimeout(why) => {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
+                if let Some(place) = pool.and_then(|pool| self.places.pool_mut(pool)) {
+                    place.watched.has_waited(self.now, self.force.settings.log_pool_wait, self.now.since(since));
+                }
                 let why = pool.and_then(|pool| self.unserved(pool, why));
                 Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
             }

@@ -34,12 +34,13 @@ impl<I: Io> Worker<I> {
 
     /// Takes a server's row away and closes it: with a word if it can hear one.
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
+        self.report_closed_server(key, cause, why);
         if self.force.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {
             let age = self.now.since(server.since).as_secs();
             let line = self.server_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}closing because: {why} (age={age}s)"));
+            self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
         let hears = self.hears_private(key);

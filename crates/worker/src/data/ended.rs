@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
         if let End::Insecure(why) = end {
             let line = self.client_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+            self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
         if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
             // It does not wait for its request to be done; the request goes its way.
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
         if let End::Insecure(why) = end {
             let line = self.server_prefix(key);
-            self.log.add(Level::Warning, format_args!("{line}TLS handshake error: {why}"));
+            self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
         // What it has said before is its client's all the same.
         self.release(key);

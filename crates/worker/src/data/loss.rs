@@ -24,9 +24,9 @@ impl<I: Io> Worker<I> {
         let said = body.map(Notice::parse);
         match &said {
             Some(Notice { severity, message, .. }) => {
-                self.log.add(Level::Warning, format_args!("{line}server said: {severity}: {message}"));
+                self.log.about(&line, Level::Warning, format_args!("server said: {severity}: {message}"));
             }
-            None => self.log.add(Level::Warning, format_args!("{line}server said an error that has not come whole")),
+            None => self.log.about(&line, Level::Warning, format_args!("server said an error that has not come whole")),
         }
         // PostgreSQL closes the connection after these.
         if said.is_some_and(|said| said.is_fatal()) {
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         self.protocol_surprises += 1;
         let line = self.server_prefix(key);
         let shown = kind.escape_ascii();
-        self.log.add(Level::Error, format_args!("{line}protocol surprise: {what}, message kind '{shown}'"));
+        self.log.about(&line, Level::Error, format_args!("protocol surprise: {what}, message kind '{shown}'"));
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
@@ -69,9 +69,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
         let (line, host) = (self.server_prefix(key), server.host.clone());
-        let text =
-            format_args!("{line}{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
-        self.log.add(Level::Error, text);
+        let text = format_args!("{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
+        self.log.about(&line, Level::Error, text);
         match client {
             Some(client) => {
                 self.lose_server(key, Closed::Dirty, ENDLESS);

@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         let is_wanted = !is_ours && matches!(server.stage, Stage::Cleaning(_));
         let level = if is_wanted { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
-        self.log.add(level, format_args!("{line}{what}: {severity}: {message}"));
+        self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
         if is_ours && notice.is_fatal() {
             // Not our query failed, but the server.
             self.server_gone(key);
@@ -96,7 +96,7 @@ impl<I: Io> Worker<I> {
             (Stage::Cleaning(cleaning), _) if cleaning.will_discard_all() => {}
             (Stage::Cleaning(cleaning), _) => {
                 let line = self.server_prefix(key);
-                self.log.add(Level::Debug, format_args!("{line}cannot be made clean"));
+                self.log.about(&line, Level::Debug, format_args!("cannot be made clean"));
                 let why = cleaning.failure(is_cancelled);
                 self.lose_server(key, Closed::Dirty, why);
             }
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
                 let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
                 if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
                     let line = self.server_prefix(key);
-                    self.log.add(Level::Log, format_args!("{line}{text}"));
+                    self.log.about(&line, Level::Log, format_args!("{text}"));
                 }
                 true
             }

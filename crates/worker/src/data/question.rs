@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
             Some(Unread::All) => "more functions than are read: any statement may do anything",
         };
         let line = self.server_prefix(server);
-        self.log.add(Level::Warning, format_args!("{line}database has {what}"));
+        self.log.about(&line, Level::Warning, format_args!("database has {what}"));
     }
 
     /// Asks a server what its session has, if that is not known; it may leave its channels at once.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use config::{Database, Host};
 use pool::{Event, ServerKey};
 use protocol::fault::Ender;
-use reactor::{Address, Io, Level};
+use reactor::{Address, Io, Level, Subject};
 use route::Claim;
 
 use crate::data::claims::{Phase, Sole};
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Closes what is connected to a database without need.
-    fn vacate(&mut self, claim: &Claim, address: &Address, client: &str) {
+    fn vacate(&mut self, claim: &Claim, address: &Address, client: &Subject) {
         let databases = self.databases_at(address, |name| *name == *claim.database);
         let pools: Vec<_> =
             self.places.pools().filter(|(_, place)| databases.contains(&place.database)).map(|(key, _)| key).collect();
@@ -52,9 +52,9 @@ impl<I: Io> Worker<I> {
             let (count, name, purpose) = (idle.len(), &claim.database, claim.purpose);
             let plural = if count == 1 { "" } else { "s" };
             let what = format_args!(
-                "{client}closing {count} idle server connection{plural} to \"{name}\": client wants to {purpose} it"
+                "closing {count} idle server connection{plural} to \"{name}\": client wants to {purpose} it"
             );
-            self.log.add(Level::Log, what);
+            self.log.about(client, Level::Log, what);
         }
         for server in idle.into_iter().chain(others) {
             self.tell_pools(Event::VacateServer { server });

@@ -32,10 +32,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tell_of_mistake(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
         self.verified.mistaken += 1;
         let line = self.client_prefix(client_key);
-        let server = self.server_prefix(server_key);
+        let server = self.server_prefix(server_key).to_string();
         let server = server.trim_end();
-        let text =
-            format_args!("{line}session differs from what was known of it: {what} (session_verify), server {server}");
-        self.log.add(Level::Error, text);
+        let text = format_args!("session differs from what was known of it: {what} (session_verify), server {server}");
+        self.log.about(&line, Level::Error, text);
     }
 }

@@ -142,6 +142,7 @@ impl<I: Io> Worker<I> {
             self.tell_pools(event);
         }
         self.arm_client(key);
+        self.arm_watch();
     }
 }
 

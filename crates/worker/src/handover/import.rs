@@ -64,6 +64,7 @@ impl<I: Io> Worker<I> {
             self.settle();
         }
         self.arm_sweep();
+        self.arm_watch();
     }
 
     fn arrive_pool(&mut self, packed: PackedPool) {

@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
         }
         let line = self.client_prefix(client);
         for text in texts {
-            self.log.add(Level::Log, format_args!("{line}{text}"));
+            self.log.about(&line, Level::Log, format_args!("{text}"));
         }
     }
 }

@@ -184,7 +184,7 @@ impl<I: Io> Worker<I> {
         if shortage.begins {
             let (line, rule) = (self.client_prefix(key), &shortage.rule);
             let what = if rule.excess == pool::Excess::Delay { "delay" } else { "reject" };
-            self.log.add(Level::Warning, format_args!("{line}rate limit {rule} begins to {what} {}", rule.counts));
+            self.log.about(&line, Level::Warning, format_args!("rate limit {rule} begins to {what} {}", rule.counts));
         }
     }
 

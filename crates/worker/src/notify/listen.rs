@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
         let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
         if learned.is_news(Kind::Channel, text) {
             let line = self.client_prefix(client_key);
-            self.log.add(Level::Warning, format_args!("{line}{text}"));
+            self.log.about(&line, Level::Warning, format_args!("{text}"));
         }
         self.arm_server(server_key);
         self.catch_up(server_key, client_key, self.now);

@@ -148,9 +148,8 @@ impl<I: Io> Worker<I> {
                 return;
             }
             let line = self.client_prefix(client_key);
-            let what =
-                format_args!("{line}more notifications wait for it than notify_queue_size allows: they are lost");
-            self.log.add(Level::Warning, what);
+            let what = format_args!("more notifications wait for it than notify_queue_size allows: they are lost");
+            self.log.about(&line, Level::Warning, what);
             self.tell_of_loss(client_key, false);
             return;
         }

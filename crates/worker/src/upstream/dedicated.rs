@@ -28,6 +28,7 @@ impl<I: Io> Worker<I> {
         let since = self.now;
         self.tell_pools(Event::WantsPrivate { pool, client: key, since });
         self.arm_client(key);
+        self.arm_watch();
     }
 
     /// A server is to be dialed for this client. Whether it is still there: otherwise there will be no server.

@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
             Err(error) if is_scarce(&error) => {
                 // Not the server's fault: it is tried again as soon as somebody has gone, until the dial's time is over.
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}connect delayed: {}", words(&error)));
+                self.log.about(&line, Level::Warning, format_args!("connect delayed: {}", words(&error)));
                 if let Some(server) = self.servers.get_mut(key) {
                     server.address = Some(address);
                     self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
             }
             Err(error) => {
                 let line = self.server_prefix(key);
-                self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(&error)));
+                self.log.about(&line, Level::Warning, format_args!("connect failed: {}", words(&error)));
                 self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(&error)), None));
             }
         }
@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
     /// The connection did not come about; the reactor has closed it.
     pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
         let line = self.server_prefix(key);
-        self.log.add(Level::Warning, format_args!("{line}connect failed: {}", words(error)));
+        self.log.about(&line, Level::Warning, format_args!("connect failed: {}", words(error)));
         self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(error)), None));
     }
 
@@ -135,9 +135,9 @@ impl<I: Io> Worker<I> {
             let line = self.server_prefix(key);
             match ours {
                 Some(ours) => {
-                    self.log.add(Level::Log, format_args!("{line}new connection to server (from {ours})"));
+                    self.log.about(&line, Level::Log, format_args!("new connection to server (from {ours})"));
                 }
-                None => self.log.add(Level::Log, format_args!("{line}new connection to server")),
+                None => self.log.about(&line, Level::Log, format_args!("new connection to server")),
             }
         }
         if self.asks_for_tls(key) {

@@ -40,6 +40,7 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
+        self.report_failed_dial(key, pool, &failure);
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
     }

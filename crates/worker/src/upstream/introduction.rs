@@ -108,6 +108,7 @@ impl<I: Io> Worker<I> {
         }
         self.disarm_server(key);
         self.count_opened(key, None);
+        self.report_dialed(key, pool);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });

@@ -159,9 +159,9 @@ impl<I: Io> Worker<I> {
             LoginFault::Refused(notice) => {
                 let (severity, message) = (&notice.severity, &notice.message);
                 if self.servers.get(key).is_some_and(|server| server.private.is_some()) {
-                    self.log.add(Level::Error, format_args!("{line}S: login failed: {severity}: {message}"));
+                    self.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
                 } else {
-                    self.log.add(Level::Warning, format_args!("{line}server login failed: {severity} {message}"));
+                    self.log.about(&line, Level::Warning, format_args!("server login failed: {severity} {message}"));
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
                 if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
@@ -172,18 +172,18 @@ impl<I: Io> Worker<I> {
             LoginFault::KeysMissing => {
                 let why = "cannot do SCRAM authentication: password is SCRAM secret but client authentication did not \
                            provide SCRAM keys";
-                self.log.add(Level::Warning, format_args!("{line}{why}"));
+                self.log.about(&line, Level::Warning, format_args!("{why}"));
                 let why = "The server asks for SCRAM, and a SCRAM secret can answer that only if its client has logged in by \
                            scram-sha-256 here: the password itself can.";
                 Failure::unproved("server login failed: wrong password type").explained(Some(why), None)
             }
             LoginFault::WrongSecret(why) => {
                 let text = "server login failed: wrong password type";
-                self.log.add(Level::Warning, format_args!("{line}{text} ({why})"));
+                self.log.about(&line, Level::Warning, format_args!("{text} ({why})"));
                 Failure::unproved(text).explained(Some(why), None)
             }
             LoginFault::Unproved(text) => {
-                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                self.log.about(&line, Level::Warning, format_args!("server login failed: {text}"));
                 Failure::unproved(format!("server login failed: {text}"))
             }
             LoginFault::IterationsRefused { iterations, allowed } => {
@@ -193,25 +193,25 @@ impl<I: Io> Worker<I> {
                         "server asks for {iterations} SCRAM iterations, more than {allowed} (scram_iterations_max)"
                     ),
                 };
-                self.log.add(Level::Warning, format_args!("{line}server login failed: {text}"));
+                self.log.about(&line, Level::Warning, format_args!("server login failed: {text}"));
                 Failure::unproved(format!("server login failed: {text}"))
             }
             LoginFault::UnknownMechanisms(names) => {
                 let text = format!(
                     "server login failed: none of the server's SASL authentication mechanisms are supported: {names}"
                 );
-                self.log.add(Level::Warning, format_args!("{line}{text}"));
+                self.log.about(&line, Level::Warning, format_args!("{text}"));
                 Failure::unproved(text)
             }
             LoginFault::UnknownMethod(code) => {
-                self.log.add(Level::Error, format_args!("{line}unknown/unsupported auth method: {code}"));
+                self.log.about(&line, Level::Error, format_args!("unknown/unsupported auth method: {code}"));
                 let text = "server login failed: unsupported authentication method";
                 Failure::unproved(text)
             }
             LoginFault::Nonsense(kind) => {
                 self.protocol_surprises += 1;
                 let shown = kind.escape_ascii();
-                self.log.add(Level::Error, format_args!("{line}nonsense during login, message kind '{shown}'"));
+                self.log.about(&line, Level::Error, format_args!("nonsense during login, message kind '{shown}'"));
                 Failure::unreachable("server conn crashed?")
             }
         };

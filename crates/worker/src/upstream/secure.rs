@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
         let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
         if let Err(why) = begun {
             let line = self.server_prefix(key);
-            self.log.add(Level::Error, format_args!("{line}cannot begin TLS: {why}"));
+            self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
         } else if let Some(server) = self.servers.get_mut(key) {
             server.stage = Stage::Securing(Securing::Shaking);
@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
         if self.force.settings.log_connections {
             let line = self.server_prefix(key);
-            self.log.add(Level::Log, format_args!("{line}SSL established: {}", security.summary));
+            self.log.about(&line, Level::Log, format_args!("SSL established: {}", security.summary));
         }
         let Some(server) = self.servers.get_mut(key) else { return };
         server.security = Some(security);

@@ -27,8 +27,8 @@ impl World {
         let client = ClientKey { index: u32::MAX - self.operator.said, generation: 1 };
         self.operator.said += 1;
         self.operator.asked.insert(client, text.clone());
-        let (from, right, request) = (WorkerId(0), Right::Admin, Request::Query(text));
-        self.control_hears(Event::Letter(ToControl::Console { from, client, right, request }));
+        let (from, right, by, request) = (WorkerId(0), Right::Admin, Box::default(), Request::Query(text));
+        self.control_hears(Event::Letter(ToControl::Console { from, client, right, by, request }));
     }
 
     /// Another file of secrets, or the one of the plan again.

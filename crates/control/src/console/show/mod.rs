@@ -9,6 +9,7 @@
 mod applications;
 mod churn;
 mod databases;
+mod events;
 mod fds;
 mod histograms;
 mod hosts;
@@ -59,6 +60,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &churn::CHURN,
     &histograms::HISTOGRAMS,
     &rates::RATE_LIMITS,
+    &events::EVENTS,
     &stats::STATS,
     &stats::STATS_TOTALS,
     &stats::STATS_AVERAGES,
@@ -84,6 +86,7 @@ pub(crate) mod tests {
 
     use super::view::moment;
     use crate::console::table::{Cell, Column, Table};
+    use crate::events::{Event, Events, Kind};
     use crate::hashings::Hashings;
     use crate::history::History;
     use crate::sweeper::Sweeper;
@@ -208,6 +211,8 @@ pub(crate) mod tests {
         let mut zones = Zones::default();
         ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
+        let mut events = Events::default();
+        events.add(Event::new(Wall(0), Kind::Start, "a process"));
         look(&View {
             settings,
             users: &users,
@@ -219,6 +224,7 @@ pub(crate) mod tests {
             zones: &zones,
             sweeper: &Sweeper::default(),
             hashings: &Hashings::default(),
+            events: &events,
             busy_before: &[],
             log_lines_lost: 0,
             rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),

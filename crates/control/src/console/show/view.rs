@@ -12,6 +12,7 @@ use pool::{Mode, RateRow};
 use worker::letters::{Detail, Parts, Shutdown, Snapshot, Standing};
 
 use crate::console::table::{Cell, Column, Table, text};
+use crate::events::Events;
 use crate::hashings::Hashings;
 use crate::history::History;
 use crate::sweeper::Sweeper;
@@ -53,6 +54,8 @@ pub(crate) struct View<'v> {
     pub(crate) sweeper: &'v Sweeper,
     /// Passwords that are hashed.
     pub(crate) hashings: &'v Hashings,
+    /// What has happened.
+    pub(crate) events: &'v Events,
     /// How long each worker had worked, and lived, a moment ago.
     pub(crate) busy_before: &'v [(Duration, Duration)],
     /// Lines that a log has not taken.

@@ -1,0 +1,41 @@
+//! `SHOW EVENTS`: what has happened of importance.
+
+use super::view::{NOTHING, Subject, View, moment};
+use crate::console::table::{Cell, Column, number, text};
+
+pub(super) const EVENTS: Subject = Subject {
+    name: "EVENTS",
+    doc: "The last 10,000 things of importance, the oldest first: `start`, `reload` with what changed, `order` (of the console, with who gave it), `signal`, \
+          `shutdown`, `restart` (online), `wait_begins` and `wait_ends` of a pool (`log_pool_wait`), `host_down` and `host_up`, `server_fault` (a server \
+          was closed), `login_refused`, `dropped` (a worker had more to tell than it may). Of refused logins and failed servers those of a minute that \
+          are alike are one row, with `count` and the `last` time; where names differ widely, `database`, `user` and `host` are NULL.",
+    parts: NOTHING,
+    columns: &[
+        Column::text("time"),
+        Column::text("kind"),
+        Column::text("database"),
+        Column::text("user"),
+        Column::text("host"),
+        Column::text("detail"),
+        Column::big("count"),
+        Column::text("last"),
+    ],
+    rows,
+};
+
+fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    let cells = |event: &crate::events::Event| {
+        vec![
+            moment(event.at),
+            text(event.kind.word()),
+            named(&event.database),
+            named(&event.user),
+            named(&event.host),
+            text(&*event.detail),
+            number(event.count),
+            moment(event.last),
+        ]
+    };
+    view.events.iter().map(cells).collect()
+}

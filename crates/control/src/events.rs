@@ -1,0 +1,266 @@
+//! What has happened of importance, for `SHOW EVENTS`: the last [`EVENTS_MAX`] things.
+//!
+//! Always true: they take no more than [`BYTES_MAX`] bytes, the oldest are forgotten first; logins that are refused and servers
+//! that fail, however many, are few events with a count.
+//! Not here: how many a worker tells of (`worker::reports`), how they are shown (`console::show::events`).
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use base::Wall;
+use worker::letters::{Report, ReportKind};
+
+/// Something that has happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    /// When it happened first.
+    pub(crate) at: Wall,
+    /// When it happened last.
+    pub(crate) last: Wall,
+    /// How often.
+    pub(crate) count: u64,
+    /// Of which database; empty if of none, or of several.
+    pub(crate) database: Arc<str>,
+    /// Of which user, or who ordered it.
+    pub(crate) user: Arc<str>,
+    /// From where, or which host.
+    pub(crate) host: Box<str>,
+    pub(crate) detail: Box<str>,
+    /// What those have in common that are told of as one.
+    pub(crate) class: &'static str,
+    /// It stands for different clients or servers.
+    pub(crate) is_several: bool,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// This process began.
+    Start,
+    /// The files were read again.
+    Reload,
+    /// Somebody has ordered something on the console.
+    Order,
+    /// The system has sent a signal.
+    Signal,
+    /// A step of going down.
+    Shutdown,
+    /// A step of an online restart.
+    Restart,
+    /// Reports of a worker that were too many.
+    Dropped,
+    /// A worker has told it.
+    Told(ReportKind),
+}
+
+impl Kind {
+    /// In the table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Reload => "reload",
+            Self::Order => "order",
+            Self::Signal => "signal",
+            Self::Shutdown => "shutdown",
+            Self::Restart => "restart",
+            Self::Dropped => "dropped",
+            Self::Told(ReportKind::WaitBegins) => "wait_begins",
+            Self::Told(ReportKind::WaitEnds) => "wait_ends",
+            Self::Told(ReportKind::HostDown) => "host_down",
+            Self::Told(ReportKind::HostUp) => "host_up",
+            Self::Told(ReportKind::ServerFault) => "server_fault",
+            Self::Told(ReportKind::LoginRefused) => "login_refused",
+        }
+    }
+
+    /// Whether others may cause any number of them.
+    fn is_folded(self) -> bool {
+        matches!(self, Self::Told(ReportKind::ServerFault | ReportKind::LoginRefused))
+    }
+}
+
+impl Event {
+    /// Something that is about no database, user or host.
+    pub(crate) fn new(at: Wall, kind: Kind, detail: &str) -> Self {
+        let (class, is_several) = ("", false);
+        let (database, user, host) = (Arc::default(), Arc::default(), Box::default());
+        Self { kind, at, last: at, count: 1, database, user, host, detail: cut(detail).into(), class, is_several }
+    }
+
+    fn told(Report { kind, class, database, user, host, detail, at, count }: Report) -> Self {
+        let (kind, last, is_several) = (Kind::Told(kind), at, false);
+        Self { kind, at, last, count, database, user, host, detail, class, is_several }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.database.len() + self.user.len() + self.host.len() + self.detail.len()
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.database, &self.user, &self.host) == (&other.database, &other.user, &other.host)
+    }
+
+    /// Counts another one with this.
+    fn fold(&mut self, other: &Self) {
+        self.count += other.count;
+        self.last = self.last.max(other.last);
+    }
+}
+
+/// The last of them, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    events: VecDeque<Event>,
+    bytes: usize,
+    /// The hosts that cannot be reached.
+    down: BTreeSet<Box<str>>,
+}
+
+impl Events {
+    /// Something has happened.
+    pub(crate) fn add(&mut self, event: Event) {
+        self.bytes += event.bytes();
+        self.events.push_back(event);
+        while self.events.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+        }
+    }
+
+    /// A worker tells of something.
+    pub(crate) fn hear(&mut self, report: Report) {
+        // Each pool finds out for itself.
+        let is_news = match report.kind {
+            ReportKind::HostDown if self.down.len() >= HOSTS_DOWN_MAX => true,
+            ReportKind::HostDown => self.down.insert(report.host.clone()),
+            ReportKind::HostUp => self.down.remove(&report.host),
+            ReportKind::WaitBegins | ReportKind::WaitEnds | ReportKind::ServerFault | ReportKind::LoginRefused => true,
+        };
+        if !is_news {
+            return;
+        }
+        let mut event = Event::told(report);
+        if event.kind.is_folded() {
+            let recent = self.events.iter_mut().rev().take(LOOKED_BACK);
+            let mut alike: Vec<&mut Event> = recent
+                .filter(|known| (known.kind, known.class) == (event.kind, event.class))
+                .filter(|known| is_soon(known.last, event.at, FOLDED_WITHIN) && is_soon(known.at, event.at, FOLDED_MAX))
+                .collect();
+            if let Some(same) = alike.iter_mut().find(|known| !known.is_several && known.is_like(&event)) {
+                return same.fold(&event);
+            }
+            if let Some(several) = alike.iter_mut().find(|known| known.is_several) {
+                return several.fold(&event);
+            }
+            if alike.len() >= TOLD_APART {
+                event.is_several = true;
+                (event.database, event.user, event.host) = (Arc::default(), Arc::default(), Box::default());
+                event.detail = format!("different ones, such as: {}", event.detail).into();
+            }
+        }
+        self.add(event);
+    }
+
+    /// All of them, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+}
+
+fn is_soon(one: Wall, other: Wall, within: i64) -> bool {
+    other.0.saturating_sub(one.0) <= within
+}
+
+/// As much of a text as is kept.
+fn cut(text: &str) -> &str {
+    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}
+
+/// So many are remembered.
+pub(crate) const EVENTS_MAX: usize = 10_000;
+/// And so many bytes of them.
+const BYTES_MAX: usize = 4 << 20;
+const TEXT_MAX: usize = 1000;
+/// So many hosts are known to be down; others are told of each time.
+const HOSTS_DOWN_MAX: usize = 1000;
+/// Of refused logins, and of servers that fail, so many are told apart by names; more of them are one event.
+const TOLD_APART: usize = 8;
+/// One that comes so many microseconds after the last like it is counted with that, for so long at most.
+const FOLDED_WITHIN: i64 = 60_000_000;
+const FOLDED_MAX: i64 = 600_000_000;
+/// Where those are looked for.
+const LOOKED_BACK: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    fn refused(user: &str, at: i64) -> Report {
+        Report {
+            kind: ReportKind::LoginRefused,
+            class: "PasswordWrong",
+            database: "d".into(),
+            user: user.into(),
+            host: "10.0.0.7".into(),
+            detail: "password authentication failed".into(),
+            at: Wall(at),
+            count: 1,
+        }
+    }
+
+    fn host(kind: ReportKind) -> Report {
+        Report { kind, class: "", ..refused("u", 0) }
+    }
+
+    fn counts(events: &Events) -> Vec<(String, u64)> {
+        events.iter().map(|event| (event.user.to_string(), event.count)).collect()
+    }
+
+    #[test]
+    fn a_storm_of_refused_logins_is_one_event_with_a_count() {
+        let mut events = Events::default();
+        (0..1000).for_each(|number| events.hear(refused("u", number * SECOND / 10)));
+        assert_eq!(counts(&events), [("u".to_owned(), 1000)]);
+        let event = events.iter().next().expect("an event");
+        assert_eq!((event.at, event.last), (Wall(0), Wall(999 * SECOND / 10)));
+        events.hear(refused("u", 170 * SECOND));
+        assert_eq!(counts(&events).len(), 2, "later it is another one");
+    }
+
+    #[test]
+    fn names_that_strangers_make_up_make_no_flood() {
+        let mut events = Events::default();
+        (0..1000).for_each(|number| events.hear(refused(&number.to_string(), SECOND)));
+        let counts = counts(&events);
+        assert_eq!(counts.len(), TOLD_APART + 1);
+        assert_eq!(counts.last(), Some(&(String::new(), 1000 - TOLD_APART as u64)));
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_bound() {
+        let mut events = Events::default();
+        for number in 0..EVENTS_MAX + 10 {
+            events.add(Event::new(Wall(number as i64), Kind::Order, "PAUSE"));
+        }
+        assert_eq!(events.iter().count(), EVENTS_MAX);
+        assert_eq!(events.iter().next().map(|event| event.at), Some(Wall(10)));
+        for _ in 0..EVENTS_MAX {
+            events.add(Event::new(Wall(0), Kind::Reload, &"x".repeat(5000)));
+        }
+        let bytes: usize = events.iter().map(Event::bytes).sum();
+        assert!(bytes <= BYTES_MAX && bytes == events.bytes && events.iter().count() > 1000, "{bytes}");
+    }
+
+    #[test]
+    fn a_host_is_down_once_for_all_its_pools() {
+        let mut events = Events::default();
+        let kinds = [ReportKind::HostDown, ReportKind::HostDown, ReportKind::HostUp, ReportKind::HostUp];
+        kinds.into_iter().for_each(|kind| events.hear(host(kind)));
+        let words: Vec<_> = events.iter().map(|event| event.kind.word()).collect();
+        assert_eq!(words, ["host_down", "host_up"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! What happens is remembered for `SHOW EVENTS`, by the control thread as it happens or as workers tell it.
+//!
+//! Not here: how much is remembered (`events`).
+
+use std::fmt;
+
+use base::WorkerId;
+use reactor::Level;
+use worker::letters::{Commander, Report, Shutdown};
+
+use crate::console::{Order, Refusal};
+use crate::control::Control;
+use crate::events::{Event, Kind};
+
+impl<S> Control<S> {
+    /// Remembers what has happened.
+    pub(crate) fn happened(&mut self, kind: Kind, detail: &str) {
+        self.events.add(Event::new(self.present.now.wall, kind, detail));
+    }
+
+    /// The same, and logs it.
+    pub(crate) fn tell(&mut self, kind: Kind, level: Level, line: fmt::Arguments<'_>) {
+        self.present.log(level, line);
+        self.happened(kind, &line.to_string());
+    }
+
+    pub(crate) fn hear_reports(&mut self, from: WorkerId, reports: Vec<Report>, dropped: u64) {
+        reports.into_iter().for_each(|report| self.events.hear(report));
+        if dropped > 0 {
+            let detail = format!("{dropped} other things in worker {} in this second", from.0);
+            self.happened(Kind::Dropped, &detail);
+        }
+    }
+
+    /// Remembers what somebody has ordered on the console.
+    pub(crate) fn was_ordered(&mut self, by: &Commander, order: &Order, refused: Option<&Refusal>) {
+        let detail = match refused {
+            Some(refusal) => format!("{order}: refused: {}", refusal.text),
+            None => order.to_string(),
+        };
+        let event = Event::new(self.present.now.wall, Kind::Order, &detail);
+        let database = order.database().unwrap_or_default();
+        self.events.add(Event { database, user: (*by.user).into(), host: by.host.clone(), ..event });
+    }
+
+    /// Remembers that it goes down.
+    pub(crate) fn goes_down(&mut self, way: Shutdown) {
+        let words = match way {
+            Shutdown::Now => "at once",
+            Shutdown::WaitForServers => "waits until all servers have been given back",
+            Shutdown::WaitForClients => "waits until all clients have gone",
+        };
+        self.happened(Kind::Shutdown, words);
+    }
+
+    /// Reads everything again, and puts it in force: what has changed and waits for a restart.
+    ///
+    /// # Errors
+    /// The mistakes for which nothing has changed; they are in the log.
+    pub(crate) fn reload(&mut self) -> Result<Vec<&'static str>, Vec<String>> {
+        let (fresh, name_servers, kept) = match self.configuration.read_again(&self.present) {
+            Ok(read) => read,
+            Err(lines) => {
+                self.happened(Kind::Reload, &format!("failed: {}", lines.join("; ")));
+                return Err(lines);
+            }
+        };
+        self.name_servers = name_servers;
+        let changed = config::changes(&self.present.force.settings, &fresh.settings);
+        let detail = if changed.is_empty() { "no setting has changed".to_owned() } else { changed.join(", ") };
+        self.happened(Kind::Reload, &detail);
+        self.enforce(fresh);
+        Ok(kept)
+    }
+}

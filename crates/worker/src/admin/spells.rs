@@ -1,0 +1,110 @@
+//! Whether the clients of a pool have begun to wait for a server, or have ceased to: a line in the log for each.
+//!
+//! Always true: nobody looks while nobody waits; a line is written at most once in some seconds for a pool (`pool::Spell`).
+//! Not here: when a spell begins and ends (crate `pool`), who has the servers in words (`data::unserved`).
+
+use std::time::Duration;
+
+use base::Time;
+use pool::{PoolKey, Spell, WaitReason, Word};
+use reactor::{Io, Level, Subject};
+
+use crate::reports::ReportKind;
+use crate::watched::Watched;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Looks who waits in which pool.
+    pub(crate) fn watch_waits(&mut self) {
+        self.places.is_watch_armed = false;
+        let mut next: Option<Time> = None;
+        for pool in self.places.pool_keys() {
+            let due = self.watch_pool(pool);
+            next = next.into_iter().chain(due).min();
+        }
+        if let Some(next) = next {
+            self.watch_at(next.max(self.now + LOOK_AGAIN_MIN));
+        }
+    }
+
+    /// Looks who waits in a pool; when to look again.
+    fn watch_pool(&mut self, pool: PoolKey) -> Option<Time> {
+        let now = self.now;
+        let seen = self.pools.look_at_waits(now, pool)?;
+        let watched = &mut self.places.pool_mut(pool)?.watched;
+        let Some(enough) = self.force.settings.log_pool_wait else {
+            *watched = Watched::default();
+            return None;
+        };
+        let word = Spell::look(&mut watched.spell, now, enough, &seen);
+        let due = match watched.spell {
+            Some(_) => Some(now + LOOK_AGAIN),
+            None => seen.since.map(|since| since + enough),
+        };
+        if let Some(word) = word {
+            self.tell_of_waits(pool, word, seen.why);
+        }
+        due
+    }
+
+    fn tell_of_waits(&mut self, pool: PoolKey, word: Word, why: Option<WaitReason>) {
+        let told = why.and_then(|why| self.unserved(pool, why));
+        let Some(place) = self.places.pool_mut(pool) else { return };
+        let names = (place.database_name.clone(), place.user_name.clone());
+        let about = Subject::pool(&place.database_name, &place.user_name);
+        if let (Word::Begins { .. } | Word::Worse, Some(told)) = (word, &told) {
+            place.watched.holders = told.holders.clone();
+        }
+        let holders = &place.watched.holders;
+        match word {
+            Word::Worse => {}
+            Word::Begins { most, longest, why } => {
+                let failure = told.and_then(|told| told.failure.clone()).map(|failure| format!(": {failure}"));
+                let detail = format!(
+                    "{most} {}, the first for {}, because {}{}{}",
+                    clients(most),
+                    shown(longest),
+                    clause(why),
+                    failure.unwrap_or_default(),
+                    behind("; ", holders),
+                );
+                self.log.about(&about, Level::Log, format_args!("pool begins to wait: {detail}"));
+                self.report(ReportKind::WaitBegins, "", names, "", &detail);
+            }
+            Word::Ends { lasted, most, longest, why } => {
+                let detail = format!(
+                    "after {}: {most} {} at most, the longest for {}, mostly because {}{}",
+                    shown(lasted),
+                    clients(most),
+                    shown(longest),
+                    clause(why),
+                    behind("; when most waited, ", holders),
+                );
+                place.watched = Watched::default();
+                self.log.about(&about, Level::Log, format_args!("pool waits no more {detail}"));
+                self.report(ReportKind::WaitEnds, "", names, "", &detail);
+            }
+        }
+    }
+}
+
+fn clients(count: u32) -> &'static str {
+    if count == 1 { "client" } else { "clients" }
+}
+
+fn clause(why: Option<WaitReason>) -> &'static str {
+    why.map_or("no server was free", WaitReason::clause)
+}
+
+fn behind(words: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{words}{text}") }
+}
+
+fn shown(time: Duration) -> String {
+    format!("{}.{:01} s", time.as_secs(), time.subsec_millis() / 100)
+}
+
+/// A pool whose clients wait is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// And no pools are looked at more often than this.
+const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);

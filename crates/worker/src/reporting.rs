@@ -1,0 +1,103 @@
+//! What is worth a report to the control thread.
+//!
+//! Always true: what goes on for long is reported when it begins and when it ends.
+//! Not here: how many reports there may be (`reports`).
+
+use std::sync::Arc;
+
+use base::Key;
+use measure::Closed;
+use pool::{Failure, FailureKind, PoolKey, ServerKey};
+use protocol::fault::Fault;
+use reactor::Io;
+
+use crate::data::client::Stage as ClientStage;
+use crate::letters::ToControl;
+use crate::reports::{Report, ReportKind, cut};
+use crate::timers::Timer;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Tells the control thread of something, in a moment.
+    pub(crate) fn report(
+        &mut self,
+        kind: ReportKind,
+        class: &'static str,
+        (database, user): (Arc<str>, Arc<str>),
+        host: &str,
+        detail: &str,
+    ) {
+        let at = self.io.wall();
+        let (host, detail) = (host.into(), cut(detail).into());
+        self.reports.add(Report { kind, class, database, user, host, detail, at, count: 1 });
+        if !std::mem::replace(&mut self.reports.is_armed, true) {
+            self.timers.insert(self.reports.due(self.now), Timer::Reports);
+        }
+    }
+
+    /// Tells what there is to tell.
+    pub(crate) fn send_reports(&mut self) {
+        let (reports, dropped) = self.reports.tell(self.now);
+        (self.posts.control)(ToControl::Reports { from: self.id, reports, dropped });
+    }
+
+    /// A client is not let in.
+    pub(crate) fn report_refused_login(&mut self, key: Key, fault: &Fault) {
+        let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
+        let names = match &client.stage {
+            ClientStage::Greeting(_) => (Arc::default(), Arc::default()),
+            ClientStage::Login(login) => (cut(&login.request.database).into(), cut(&login.request.user).into()),
+            ClientStage::Cancelling(_) | ClientStage::Console(_) | ClientStage::Ready(_) => return,
+        };
+        let (host, _) = self.address_of_peer(client);
+        self.report(ReportKind::LoginRefused, fault.name(), names, &host, &fault.text());
+    }
+
+    /// A server is closed that has had something wrong with it.
+    pub(crate) fn report_closed_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
+        if !matches!(cause, Closed::Dirty | Closed::Lost) {
+            return;
+        }
+        let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key)) else { return };
+        self.report(ReportKind::ServerFault, cause.word(), names, &host, why);
+    }
+
+    /// A login at a host has failed.
+    pub(crate) fn report_failed_dial(&mut self, key: ServerKey, pool: PoolKey, failure: &Failure) {
+        // Who has failed before is not news.
+        if self.pools.has_failed(pool) {
+            return;
+        }
+        let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key)) else { return };
+        match failure.kind {
+            FailureKind::Refused => {
+                self.report(ReportKind::ServerFault, "login", names, &host, &failure.text);
+            }
+            FailureKind::Unreachable | FailureKind::Passing => {
+                self.report(ReportKind::HostDown, "", names, &host, &failure.words());
+            }
+        }
+    }
+
+    /// A login has succeeded.
+    pub(crate) fn report_dialed(&mut self, key: ServerKey, pool: PoolKey) {
+        if self.pools.has_failed(pool)
+            && let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key))
+        {
+            self.report(ReportKind::HostUp, "", names, &host, "a login has succeeded");
+        }
+    }
+
+    fn names_of_server(&self, key: ServerKey) -> Option<(Arc<str>, Arc<str>)> {
+        let place = self.places.pool(self.servers.get(key)?.pool)?;
+        Some((place.database_name.clone(), place.user_name.clone()))
+    }
+
+    fn host_of_server(&self, key: ServerKey) -> Option<String> {
+        let server = self.servers.get(key)?;
+        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let port = entry.map_or(0, |entry| entry.port);
+        let host = if server.host.is_empty() { "unix" } else { &*server.host };
+        Some(format!("{host}:{port}"))
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Id;
 use measure::Phase;
 use pool::WaitReason;
 use worker::letters::{Doing, PoolRow, WaitRow};
@@ -246,7 +247,7 @@ fn busiest(view: &View<'_>) -> Option<Diagnosis> {
 
 fn named(row: &WaitRow) -> String {
     let name = if row.application_name.is_empty() { "no application_name" } else { &row.application_name };
-    format!("C-{:#x} ({name}, {}:{})", row.client, row.addr, row.port)
+    format!("{} ({name}, {}:{})", Id::Client(row.client), row.addr, row.port)
 }
 
 fn shown(time: Duration) -> String {

@@ -141,6 +141,9 @@ pub(crate) fn show_clients_and_servers_have_their_columns(house: &House) {
     assert_eq!((active["type"].as_str(), active["state"].as_str(), active["user"].as_str()), ("C", "active", "u"));
     assert_eq!((server["type"].as_str(), server["state"].as_str(), server["user"].as_str()), ("S", "active", "u"));
     assert_eq!((&active["link"], &server["link"]), (&server["ptr"], &active["ptr"]));
+    // The names that the log has.
+    pooler.await_log(&format!("LOG {}: ", active["ptr"]));
+    pooler.await_log(&format!("LOG {}: ", server["ptr"]));
     assert_ne!(active["id"], server["id"]);
     assert_eq!(
         (active["addr"].as_str(), active["local_port"].as_str()),

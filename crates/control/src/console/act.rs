@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base::Id;
 use worker::letters::{Shutdown, Whose};
 
 use super::Refusal;
@@ -205,7 +206,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         usage: "KILL_CLIENT <client_id>",
-        doc: "Closes one client, by its `id` in `SHOW CLIENTS`, or as the log and `SHOW PINS` call it: `C-0x1f`.",
+        doc: "Closes one client, by its `id` in `SHOW CLIENTS`, or by the name that it has in the log and in every table: `C-0x1f`.",
     },
     Entry { usage: "WAIT_CLOSE [<db>]", doc: "Is answered when no server is left that is to be replaced." },
     Entry { usage: "SHUTDOWN", doc: "Ends the process at once, without an answer." },
@@ -218,12 +219,9 @@ pub(crate) const CATALOG: &[Entry] = &[
 const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];
 
-/// The number of a client: as `SHOW CLIENTS` has it, or as the log does.
+/// The number of a client: the `id` of `SHOW CLIENTS`, as in PgBouncer, or its name.
 fn client_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("C-0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    Id::client_number(text).or_else(|| text.parse().ok())
 }
 
 #[cfg(test)]

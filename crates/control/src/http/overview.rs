@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::Id;
 use measure::{Closed, Opened, PHASES, Sums};
 use serde_json::{Map, Value, json};
 use worker::letters::{Doing, Parts, Totals, WaitRow};
@@ -138,8 +139,8 @@ fn waits(view: &View<'_>) -> Vec<Value> {
             "waits": is_waiter(&row),
             "database": &*row.database,
             "user": &*row.user,
-            "client": format!("C-{:#x}", row.client),
-            "server": row.server.map(|(server, _)| format!("S-{server:#x}")),
+            "client": Id::Client(row.client).to_string(),
+            "server": row.server.map(|(server, _)| Id::Server(server).to_string()),
             "remote_pid": row.server.map(|(_, pid)| pid),
             "application": &*row.application_name,
             "addr": format!("{}:{}", row.addr, row.port),

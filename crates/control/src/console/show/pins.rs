@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Time;
+use base::{Id, Time};
 use protocol::state::Kind;
 use worker::letters::{ChannelRow, Parts, PinRow};
 
@@ -164,7 +164,7 @@ fn stranded_cells(stranded: &Stranded, now: Time) -> Vec<Cell> {
         None,
         None,
         None,
-        text(format!("S-0x{:x}", stranded.server)),
+        text(Id::Server(stranded.server).to_string()),
         number(stranded.pid),
         moment(stranded.since.wall),
         number(now.since(stranded.since.time).as_secs()),
@@ -173,7 +173,7 @@ fn stranded_cells(stranded: &Stranded, now: Time) -> Vec<Cell> {
 
 /// As the log calls them.
 fn names(row: &PinRow) -> [Cell; 2] {
-    [text(format!("C-0x{:x}", row.client)), text(format!("S-0x{:x}", row.server))]
+    [text(Id::Client(row.client).to_string()), text(Id::Server(row.server).to_string())]
 }
 
 #[cfg(test)]

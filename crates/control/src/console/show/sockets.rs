@@ -1,6 +1,7 @@
 //! `SHOW CLIENTS`, `SHOW SERVERS`, `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: one row for each connection, in the order in
 //! which they came.
 
+use base::Id;
 use worker::letters::{Parts, Row};
 
 use super::view::{NOTHING, Subject, View, moment};
@@ -130,6 +131,11 @@ fn state_of_socket(kind: &str, state: &str) -> String {
 }
 
 fn cells(kind: &str, row: &Row) -> Vec<Cell> {
+    // Where PgBouncer shows an address in memory, the name is as good that the log has: it is of one connection, and only one.
+    let (own, peers): (fn(u64) -> Id, fn(u64) -> Id) = match kind {
+        "C" => (Id::Client, Id::Server),
+        _ => (Id::Server, Id::Client),
+    };
     vec![
         text(kind),
         text(&*row.user),
@@ -145,19 +151,14 @@ fn cells(kind: &str, row: &Row) -> Vec<Cell> {
         number(row.wait.as_secs()),
         number(row.wait.subsec_micros()),
         flag(row.close_needed),
-        text(pointer(row.id)),
-        text(row.link.map(pointer).unwrap_or_default()),
+        text(own(row.id).to_string()),
+        text(row.link.map(|id| peers(id).to_string()).unwrap_or_default()),
         number(row.remote_pid),
         text(&*row.tls),
         text(&*row.application_name),
         number(row.prepared_statements),
         number(row.id),
     ]
-}
-
-/// Where PgBouncer shows an address in memory, the number is as good: it names one connection, and only one.
-fn pointer(id: u64) -> String {
-    format!("0x{id:x}")
 }
 
 #[cfg(test)]
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(ids, ["2", "5", "30"]);
         let lines = lines(&clients);
         assert!(lines[0].starts_with("C|u|d|none|idle|10.0.0.7|5000|10.0.0.1|6432|"), "{lines:?}");
-        assert!(lines[0].ends_with("|0|0|0|0x2||0|||0|2|0"), "{lines:?}");
-        assert!(lines[2].ends_with("|2|3|1|0x1e|0x11|99|TLSv1.3/X|shop|4|30|1234"), "{lines:?}");
+        assert!(lines[0].ends_with("|0|0|0|C-0x2||0|||0|2|0"), "{lines:?}");
+        assert!(lines[2].ends_with("|2|3|1|C-0x1e|S-0x11|99|TLSv1.3/X|shop|4|30|1234"), "{lines:?}");
         let servers = table_of("SERVERS", &settings, "", &snapshots);
         assert_eq!((servers.rows.len(), servers.rows[0][0].as_deref()), (1, Some("S")));
     }

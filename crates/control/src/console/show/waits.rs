@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::Id;
 use worker::letters::{Detail, Doing, Parts, WaitRow};
 
 use super::view::{MEASURES_PART, Subject, View, moment};
@@ -67,8 +68,8 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
             text(&*row.database),
             text(&*row.user),
             if waits(row) { number(place) } else { None },
-            text(format!("C-{:#x}", row.client)),
-            row.server.map(|(server, _)| format!("S-{server:#x}")),
+            text(Id::Client(row.client).to_string()),
+            row.server.map(|(server, _)| Id::Server(server).to_string()),
             row.server.map(|(_, pid)| pid.to_string()),
             text(&*row.application_name),
             text(&*row.addr),

@@ -132,10 +132,9 @@ fn state_of_socket(kind: &str, state: &str) -> String {
 
 fn cells(kind: &str, row: &Row) -> Vec<Cell> {
     // Where PgBouncer shows an address in memory, the name is as good that the log has: it is of one connection, and only one.
-    let (own, peers): (fn(u64) -> Id, fn(u64) -> Id) = match kind {
-        "C" => (Id::Client, Id::Server),
-        _ => (Id::Server, Id::Client),
-    };
+    let is_client = kind == "C";
+    let own = if is_client { Id::Client } else { Id::Server };
+    let peer = if is_client { Id::Server } else { Id::Client };
     vec![
         text(kind),
         text(&*row.user),
@@ -152,7 +151,7 @@ fn cells(kind: &str, row: &Row) -> Vec<Cell> {
         number(row.wait.subsec_micros()),
         flag(row.close_needed),
         text(own(row.id).to_string()),
-        text(row.link.map(|id| peers(id).to_string()).unwrap_or_default()),
+        text(row.link.map(|id| peer(id).to_string()).unwrap_or_default()),
         number(row.remote_pid),
         text(&*row.tls),
         text(&*row.application_name),

@@ -10,9 +10,10 @@ use pool::ServerKey;
 use protocol::fault::Fault;
 use protocol::replication::Replication;
 use reactor::{Address, Io, Level, Peer, Subject};
+use route::Encoding;
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, Ready, Stage as ClientStage};
 use crate::letters::Inquirer;
 use crate::worker::Worker;
 
@@ -50,6 +51,12 @@ impl<I: Io> Worker<I> {
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
             None => of(format_args!("(unknown):{port}")),
         }
+    }
+
+    /// In which encoding a client writes.
+    pub(crate) fn encoding_of(&self, ready: &Ready) -> Encoding {
+        let place = self.force.tracked.place("client_encoding");
+        place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
     }
 
     /// The address of a client, and its port.

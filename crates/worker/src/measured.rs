@@ -15,6 +15,7 @@ use protocol::vars::Vars;
 use reactor::Io;
 use wire::frontend;
 
+use crate::course::Said;
 use crate::data::client::{Client, Ready, Stage};
 use crate::worker::Worker;
 
@@ -42,39 +43,13 @@ pub(crate) struct Meter {
     application: Option<(Rc<Vars>, Option<Key>)>,
 }
 
-/// The beginning of the last request that a server has had of its client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
-    bytes: [u8; SAID_BYTES],
-    length: u8,
-}
-
-impl Default for Said {
-    fn default() -> Self {
-        Self { bytes: [0; SAID_BYTES], length: 0 }
-    }
-}
-
 impl Said {
-    /// A request begins with these bytes.
-    #[inline]
-    pub(crate) fn note(&mut self, bytes: &[u8]) {
-        let length = bytes.len().min(SAID_BYTES);
-        self.bytes[..length].copy_from_slice(&bytes[..length]);
-        self.length = length as u8;
-    }
-
-    /// Nothing has been said yet.
-    pub(crate) fn forget(&mut self) {
-        self.length = 0;
-    }
-
     /// The text of it, as far as it is known: of a Query or a Parse its beginning, of a Bind the statement's that the client has named.
     pub(crate) fn text<'r>(&'r self, ready: &'r Ready) -> &'r [u8] {
-        let Some(body) = self.bytes[..usize::from(self.length)].get(HEADER_BYTES..) else { return &[] };
+        let Some(body) = self.bytes().get(HEADER_BYTES..) else { return &[] };
         let behind = |bytes: &'r [u8]| bytes.iter().position(|byte| *byte == 0).map(|end| &bytes[end + 1..]);
         let until_zero = |bytes: &'r [u8]| bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        match self.bytes[0] {
+        match self.bytes()[0] {
             frontend::QUERY => until_zero(body),
             frontend::PARSE => behind(body).map(until_zero).unwrap_or_default(),
             frontend::BIND => {
@@ -168,12 +143,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client's transaction is over, if one had begun: it is counted.
-    pub(crate) fn count_transaction(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Ready(ready) = &mut client.stage else { return };
-        let Some(spent) = ready.meter.division.end(self.now).filter(|_| !client.is_own) else { return };
-        let Some(place) = self.places.pool_mut(ready.pool) else { return };
+    /// A client's transaction is over, if one had begun: it is counted. Where its time has gone, if long ones are logged.
+    pub(crate) fn count_transaction(&mut self, key: Key) -> Option<Spent> {
+        let client = self.clients.get_mut(key)?;
+        let Stage::Ready(ready) = &mut client.stage else { return None };
+        let spent = ready.meter.division.end(self.now).filter(|_| !client.is_own)?;
+        let place = self.places.pool_mut(ready.pool)?;
         place.measured.add(&spent);
         let vars = &ready.session.vars;
         let is_known = |(named_by, place): &&(Rc<Vars>, Option<Key>)| {
@@ -192,11 +167,10 @@ impl<I: Io> Worker<I> {
             }
         };
         self.applications.add(application, &spent, self.now);
+        self.force.settings.log_min_duration_transaction.is_some().then_some(spent)
     }
 }
 
-/// As much of a request is remembered.
-const SAID_BYTES: usize = 96;
 /// A message begins with its kind and length.
 const HEADER_BYTES: usize = 5;
 /// So many applications are told apart in one worker.

@@ -77,6 +77,32 @@ pub(crate) fn the_log_says_once_when_a_pool_begins_to_wait_and_once_when_that_is
     assert_eq!(log.matches("begins to wait").count() + log.matches("waits no more").count(), 2, "{log}");
 }
 
+pub(crate) fn a_long_transaction_is_logged_with_its_longest_statement_and_no_value(house: &House) {
+    let pooler = house.pooler("long", &["log_min_duration_transaction = 200"]);
+    let mut patient = client(&pooler, "long", "patient");
+    patient.run("select 'quick'");
+    patient.run("begin");
+    patient.run("select 'secret', pg_sleep(0.3)");
+    patient.run("commit");
+    pooler.await_log("transaction took ");
+    patient.run("select 'quick'");
+    let log = pooler.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("transaction took")).collect();
+    let [line] = lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains(" LOG C-0x") && line.contains(": long/u@127.0.0.1:"), "{line}");
+    assert!(line.contains("first_byte 3") && line.contains(", 3 round trips, the longest 3"), "{line}");
+    assert!(line.ends_with(" ms: select ?, pg_sleep(?)"), "{line}");
+    // From now on all are logged, and those of a pipeline by what was prepared.
+    assert_eq!(pooler.console("SET log_min_duration_transaction = 0").tags, ["SET log_min_duration_transaction=0"]);
+    patient.run("select 'one more'");
+    pooler.await_log(" ms: select ?\n");
+    assert_eq!(pooler.console("SET log_min_duration_transaction = '-1'").tags, ["SET log_min_duration_transaction=-1"]);
+    let before = pooler.log().matches("transaction took").count();
+    patient.run("select 'nothing'");
+    assert_eq!(pooler.log().matches("transaction took").count(), before);
+    assert!(!pooler.log().contains("secret"), "a value is logged");
+}
+
 pub(crate) fn a_slow_statement_is_named(house: &House) {
     let pooler = house.pooler("waits_slow", &["default_pool_size = 1"]);
     let mut slow = client(&pooler, "waits_slow", "slow");

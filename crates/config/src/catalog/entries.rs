@@ -9,8 +9,8 @@
 
 use super::directory::Ldap;
 use super::kinds::{
-    Check, Count, FileMode, Flag, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text, TextOrNone, Timeout,
-    Word,
+    Check, Count, FileMode, Flag, MillisOrNever, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text,
+    TextOrNone, Timeout, Word,
 };
 use super::policy::PolicyList;
 use super::shape::catalog;
@@ -280,4 +280,6 @@ catalog! {
     log_format: Word<LogFormat> = Some("text"), Live, Built;
     /// How long somebody has waited for a server when the log says that the pool begins to wait, and who has its servers; another line says when that is over. 0 is never.
     log_pool_wait: Timeout = Some("1"), Live, Built;
+    /// Log each transaction that has lasted so long, with where its time has gone and its longest statement without values; 0 logs all, -1 none.
+    log_min_duration_transaction: MillisOrNever = Some("-1"), Live, Built;
 }

@@ -64,6 +64,8 @@ pub struct Seconds;
 pub struct SecondsOrOff;
 /// Whole milliseconds, 0 is off.
 pub struct MillisOrOff;
+/// Whole milliseconds, -1 is off.
+pub struct MillisOrNever;
 /// Seconds with fractions.
 pub struct Span;
 /// Seconds with fractions, 0 is off.
@@ -268,6 +270,26 @@ impl Kind for MillisOrOff {
 
     fn show(value: &Option<Duration>, _: Option<&str>) -> Option<String> {
         Some(value.unwrap_or_default().as_millis().to_string())
+    }
+}
+
+impl Kind for MillisOrNever {
+    type Value = Option<Duration>;
+    const NAME: &'static str = "int";
+    const UNIT: &'static str = "ms";
+    const RANGE: Option<Range> = Some((-1, i32::MAX as i64));
+
+    fn parse(text: &str, range: Option<Range>) -> Result<Option<Duration>, Misfit> {
+        let value = whole(text, range.or(Self::RANGE), " of milliseconds")?;
+        Ok(u64::try_from(value).ok().map(Duration::from_millis))
+    }
+
+    fn absent() -> Option<Duration> {
+        None
+    }
+
+    fn show(value: &Option<Duration>, _: Option<&str>) -> Option<String> {
+        Some(value.map_or_else(|| "-1".to_owned(), |value| value.as_millis().to_string()))
     }
 }
 

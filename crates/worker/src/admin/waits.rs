@@ -7,7 +7,7 @@ use base::{Key, Time};
 use measure::Phase;
 use pool::ServerKey;
 use reactor::Io;
-use route::{Encoding, may_lock, shape_however_read};
+use route::{may_lock, shape_however_read};
 
 use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
 use crate::data::client::{Client, Link, Ready, Stage};
@@ -99,11 +99,6 @@ impl<I: Io> Worker<I> {
             pins: "".into(),
             ends: limit.map(|limit| ((client.since + limit).since(self.now), "client_login_timeout".into())),
         })
-    }
-
-    fn encoding_of(&self, ready: &Ready) -> Encoding {
-        let place = self.force.tracked.place("client_encoding");
-        place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
     }
 
     /// What ends a wait or a loan by itself, and when.

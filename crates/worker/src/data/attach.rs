@@ -10,6 +10,7 @@ use pool::{ClientKey, Event, Linger, ServerKey};
 use protocol::loan::begin;
 use reactor::Io;
 
+use crate::course::Course;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::watched::WAITED_LONG;
@@ -51,6 +52,12 @@ impl<I: Io> Worker<I> {
         server.said.forget();
         if server.sampled.take().is_some() {
             server.session.watched = None;
+        }
+        // The box of the last loan serves again.
+        match (self.force.settings.log_min_duration_transaction, &mut server.course) {
+            (None, None) => {}
+            (None, course) => *course = None,
+            (Some(_), course) => **course.get_or_insert_default() = Course::default(),
         }
         totals.wait_time += waited.as_micros() as u64;
         let pool = server.pool;

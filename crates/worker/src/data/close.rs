@@ -125,7 +125,9 @@ impl<I: Io> Worker<I> {
 
     /// Takes a client out of whatever it waits for or has.
     fn let_go(&mut self, key: Key) {
-        self.count_transaction(key);
+        if let Some(spent) = self.count_transaction(key) {
+            self.end_course(key, &spent);
+        }
         self.stop_listening(key);
         self.listener_goes(key);
         let Some(client) = self.clients.get(key) else { return };

@@ -188,7 +188,11 @@ impl<I: Io> Worker<I> {
             self.count_statement(key, client);
         }
         match (client, ends) {
-            (Some(client), Ends::Transaction) => self.count_transaction(client),
+            (Some(client), Ends::Transaction) => {
+                if let Some(spent) = self.count_transaction(client) {
+                    self.end_course(client, &spent);
+                }
+            }
             (Some(client), Ends::Request) => self.enters(client, Phase::Thinking),
             (_, Ends::Nothing) | (None, _) => {}
         }

@@ -98,12 +98,16 @@ impl<I: Io> Worker<I> {
         totals.add_statements(tally);
         server.queries_begin(begun, self.now, totals);
         if begun > 0 {
+            let bytes = if begins_with_message { chunk.bytes() } else { &[] };
+            if let Some(course) = &mut server.course {
+                let before = ready.meter.division.present().map(|(phase, _)| phase);
+                course.request(self.now, before, server.answered, bytes);
+            }
             ready.meter.division.enter(self.now, Phase::FirstByte);
-            let said = if begins_with_message { chunk.bytes() } else { &[] };
-            server.said.note(said);
+            server.said.note(bytes);
             if let Some(weight) = self.sampler.begins(self.now) {
                 let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
-                server.look_at_statement(ready, said, weight, dialect, self.now);
+                server.look_at_statement(ready, bytes, weight, dialect, self.now);
             }
         }
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());

@@ -18,7 +18,7 @@ use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, TimerId};
 
-use crate::measured::Said;
+use crate::course::{Course, Said};
 use crate::notify::listening::Withheld;
 use crate::places::Welcome;
 use crate::sampled::Sampled;
@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) said: Said,
     /// The request that is looked at, if the present one is.
     pub(crate) sampled: Option<Box<Sampled>>,
+    /// How the present transaction has gone, where long ones are logged.
+    pub(crate) course: Option<Box<Course>>,
     /// What it was opened for.
     pub(crate) opened_for: Opened,
     /// It has logged in, and was counted as opened.
@@ -157,6 +159,7 @@ impl Server {
             query_number: 0,
             said: Said::default(),
             sampled: None,
+            course: None,
             opened_for: Opened::Client,
             is_counted: false,
         }

@@ -1,0 +1,57 @@
+//! The line about a transaction that has lasted long (`log_min_duration_transaction`).
+//!
+//! Always true: no value of a statement is in it.
+//! Not here: which transactions have (`measured`), what is kept of one on its way (`course`).
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use base::Key;
+use measure::{PHASES, Spent};
+use reactor::{Io, Level};
+use route::shape_however_read;
+
+use crate::data::client::{Client, Link, Stage};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client's transaction is over: a line is written if it has lasted long, and the next one begins anew.
+    #[cold]
+    pub(crate) fn end_course(&mut self, key: Key, spent: &Spent) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let course = match ready.link {
+            Link::Loan(server) => self.servers.get_mut(server).map(|server| server.course.get_or_insert_default()),
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
+        };
+        // Nothing is known of one that began before the setting was in force.
+        let known = course.map(|course| course.end(self.now)).filter(|(round_trips, _)| *round_trips > 0);
+        let enough = self.force.settings.log_min_duration_transaction;
+        if enough.is_none_or(|enough| Duration::from_micros(spent.total()) < enough) {
+            return;
+        }
+        let mut text = format!("transaction took {} ms", millis(spent.total()));
+        let spent_in = PHASES.iter().map(|(phase, name)| (name, spent.of(*phase))).filter(|(_, micros)| *micros > 0);
+        let parts: Vec<_> = spent_in.map(|(name, micros)| format!("{name} {}", millis(micros.into()))).collect();
+        // Writing to a string cannot fail.
+        let _ = write!(text, " ({})", parts.join(", "));
+        if let Some((round_trips, longest)) = known {
+            let plural = if round_trips == 1 { "" } else { "s" };
+            let _ = write!(text, ", {round_trips} round trip{plural}");
+            if let Some((said, took)) = longest {
+                let shape = shape_however_read(said.text(ready), self.encoding_of(ready));
+                let shape = if shape.is_empty() { "a statement that is not known" } else { &*shape };
+                let _ = write!(text, ", the longest {} ms: {shape}", millis(micros(took)));
+            }
+        }
+        let line = self.client_prefix(key);
+        self.log.about(&line, Level::Log, format_args!("{text}"));
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(micros: u64) -> String {
+    format!("{}.{:03}", micros / 1000, micros % 1000)
+}

@@ -104,7 +104,8 @@ impl Pieces<'_> {
     fn add_value(&mut self, mut is_apart: bool) {
         // A sign belongs to its number where nothing stands before it that it could be taken from.
         let sign = self.all.last().filter(|_| self.is(1, b"-") || self.is(1, b"+")).copied();
-        if let Some(sign) = sign.filter(|_| self.is(2, b"(") || self.is(2, b",")) {
+        let follows_operator = matches!(self.what(2), Some(What::Rest(start, end)) if SIGN_BEHIND.contains(&self.text[end - 1]) && end - start < 3);
+        if let Some(sign) = sign.filter(|_| follows_operator) {
             is_apart = sign.is_apart;
             self.all.pop();
         }
@@ -223,6 +224,8 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
+/// Behind a symbol that ends like this a sign belongs to its number.
+const SIGN_BEHIND: &[u8] = b"(,[=<>+-*/%";
 /// Of most texts, no more are made.
 const PIECES: usize = 64;
 /// Of a statement, so much is told.
@@ -256,6 +259,8 @@ mod tests {
             ("select f(1), f(2)", "select f(?), f(?)"),
             ("select (1), 2", "select (?), ?"),
             ("select 5 - 1, a-1", "select ? - ?, a-?"),
+            ("update t set a = a + -5 where b = -1", "update t set a = a + ? where b = ?"),
+            ("select (1)-1, \"a(\" -1", "select (?)-?, \"a(\" -?"),
             ("select a, 1, b", "select a, ?, b"),
             ("select \"A b\" from T", "select \"A b\" from t"),
             ("select $$secret$$, E'x\\'secret', U&'s', B'1', 1.5e10", "select ?, ..."),

@@ -38,7 +38,7 @@ pub fn run(options: &DemoOptions, own_executable: &Path) -> Result<(), DemoError
     let screen = Screen::of_stdout();
     let trial = Trial::open("trunkline-demo")?;
     let cluster = raise_cluster(&trial, &screen, clients_max)?;
-    let mut pooler = raise_pooler(&trial, &screen, own_executable, cluster.port(), clients_max)?;
+    let (mut pooler, http_port) = raise_pooler(&trial, &screen, own_executable, cluster.port(), clients_max)?;
 
     let demo = Demo { trial: &trial, screen: &screen, cluster: &cluster, options };
     for crowd in Crowd::ALL {
@@ -54,7 +54,7 @@ pub fn run(options: &DemoOptions, own_executable: &Path) -> Result<(), DemoError
     if let Some(bytes) = resident_peak_of(pooler.pid()) {
         screen.paragraph(&format!("Trunkline itself took {} of memory at most.", report::mebibytes(bytes)));
     }
-    if options.is_waiting { demo.wait(&mut pooler) } else { Ok(()) }
+    if options.is_waiting { demo.wait(&mut pooler, http_port) } else { Ok(()) }
 }
 
 struct Demo<'a> {
@@ -118,11 +118,12 @@ impl Demo<'_> {
     }
 
     /// Leaves both servers up for a person to try, until Ctrl-C.
-    fn wait(&self, pooler: &mut Pooler) -> Result<(), DemoError> {
+    fn wait(&self, pooler: &mut Pooler, http_port: u16) -> Result<(), DemoError> {
         let psql = self.trial.programs.psql().unwrap_or_else(|| "psql".into());
         let line = |port: u16, database: &str| format!("    {psql} -h 127.0.0.1 -p {port} -U {USER} {database}");
         self.screen.say("\nBoth stay up until Ctrl-C. To try it by hand, through Trunkline:\n");
         self.screen.say(&line(pooler.port(), DATABASE));
+        self.screen.say(&format!("\nits page:\n\n    {}", page(http_port)));
         self.screen.say("\nits console (SHOW POOLS; SHOW SERVERS; SHOW HELP;):\n");
         self.screen.say(&line(pooler.port(), "pgbouncer"));
         self.screen.say("\nand PostgreSQL directly:\n");
@@ -156,17 +157,21 @@ fn raise_pooler(
     executable: &Path,
     server_port: u16,
     clients_max: u32,
-) -> Result<Pooler, DemoError> {
-    let [port] = free_ports()?;
-    let ini = configuration(trial.account.become_name(), server_port, port, clients_max);
+) -> Result<(Pooler, u16), DemoError> {
+    let [port, http_port] = free_ports()?;
+    let ini = configuration(trial.account.become_name(), server_port, [port, http_port], clients_max);
     let pooler = Pooler::start(trial, POOLER, executable, &ini, port)?;
     screen.say(&format!("Trunkline on port {port}, with this configuration:\n"));
     screen.quote(&ini);
-    screen.say("");
-    Ok(pooler)
+    screen.say(&format!("\nTo watch it in a browser: {}\n", page(http_port)));
+    Ok((pooler, http_port))
 }
 
-fn configuration(become_name: Option<&str>, server_port: u16, port: u16, clients_max: u32) -> String {
+fn page(http_port: u16) -> String {
+    format!("http://127.0.0.1:{http_port}/")
+}
+
+fn configuration(become_name: Option<&str>, server_port: u16, [port, http_port]: [u16; 2], clients_max: u32) -> String {
     let become_line = become_name.map(|name| format!("user = {name}\n")).unwrap_or_default();
     format!(
         "[databases]\n\
@@ -176,6 +181,8 @@ fn configuration(become_name: Option<&str>, server_port: u16, port: u16, clients
          listen_addr = 127.0.0.1\n\
          listen_port = {port}\n\
          unix_socket_dir =\n\
+         ; a page to look at, and metrics for Prometheus\n\
+         http_port = {http_port}\n\
          {become_line}\
          auth_type = trust\n\
          auth_file = users.txt\n\
@@ -229,13 +236,13 @@ mod tests {
 
     #[test]
     fn the_configuration_names_whom_to_become_only_for_root() {
-        assert!(configuration(Some("postgres"), 1, 2, 800).contains("\nuser = postgres\n"));
-        assert!(!configuration(None, 1, 2, 800).contains("\nuser ="));
+        assert!(configuration(Some("postgres"), 1, [2, 3], 800).contains("\nuser = postgres\n"));
+        assert!(!configuration(None, 1, [2, 3], 800).contains("\nuser ="));
     }
 
     #[test]
     fn the_configuration_admits_the_largest_crowd() {
-        assert!(configuration(None, 1, 2, 800).contains("max_client_conn = 2000\n"));
-        assert!(configuration(None, 1, 2, 5000).contains("max_client_conn = 5100\n"));
+        assert!(configuration(None, 1, [2, 3], 800).contains("max_client_conn = 2000\n"));
+        assert!(configuration(None, 1, [2, 3], 5000).contains("max_client_conn = 5100\n"));
     }
 }

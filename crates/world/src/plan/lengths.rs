@@ -160,10 +160,12 @@ mod tests {
     use super::*;
 
     /// A setting that is a time, and with which no worker of a world can end anything.
-    const ELSEWHERE: [(&str, &str); 8] = [
+    const ELSEWHERE: [(&str, &str); 10] = [
         ("auth_query_cache_ttl", "drawn with what is asked of users (`auth_plan`)"),
         ("dns_zone_check_period", "the control thread's"),
         ("lock_sweep_interval", "the control thread's"),
+        ("log_min_duration_transaction", "a line of the log"),
+        ("log_pool_wait", "a line of the log"),
         ("shutdown_timeout", "the control thread's; `evict` draws the letter that it sends"),
         ("stats_period", "the control thread's"),
         ("suspend_timeout", "the control thread's; `operator` draws it"),

@@ -3,6 +3,7 @@
 //! Always true: nothing here reads a clock, the environment or any global state, but for `planted`, which does not ship.
 //! Not here: anything about PostgreSQL.
 
+mod cut;
 mod fair;
 mod id;
 mod key;
@@ -12,6 +13,7 @@ mod random;
 mod slab;
 mod time;
 
+pub use cut::cut;
 pub use fair::{FairQueue, PeerQueue, Place};
 pub use id::Id;
 pub use key::{Key, WorkerId};

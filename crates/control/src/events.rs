@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use base::Wall;
+use base::{Wall, cut};
 use worker::letters::{Report, ReportKind};
 
 /// Something that has happened.
@@ -85,7 +85,18 @@ impl Event {
     pub(crate) fn new(at: Wall, kind: Kind, detail: &str) -> Self {
         let (class, is_several) = ("", false);
         let (database, user, host) = (Arc::default(), Arc::default(), Box::default());
-        Self { kind, at, last: at, count: 1, database, user, host, detail: cut(detail).into(), class, is_several }
+        Self {
+            kind,
+            at,
+            last: at,
+            count: 1,
+            database,
+            user,
+            host,
+            detail: cut(detail, TEXT_MAX).into(),
+            class,
+            is_several,
+        }
     }
 
     fn told(Report { kind, class, database, user, host, detail, at, count }: Report) -> Self {
@@ -170,12 +181,6 @@ impl Events {
 
 fn is_soon(one: Wall, other: Wall, within: i64) -> bool {
     other.0.saturating_sub(one.0) <= within
-}
-
-/// As much of a text as is kept.
-fn cut(text: &str) -> &str {
-    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    &text[..end.unwrap_or(0)]
 }
 
 /// So many are remembered.

@@ -180,7 +180,8 @@ impl StatementSums {
     fn add(&mut self, call: &Call) {
         let weight = u64::from(call.weight);
         self.time.add_times(&call.spent, weight);
-        self.rows += weight * call.rows;
+        // What a tag says may be any number.
+        self.rows = self.rows.saturating_add(call.rows.saturating_mul(weight));
         self.bytes += weight * call.bytes;
         if let Some(state) = call.state {
             self.errors += weight;
@@ -191,7 +192,7 @@ impl StatementSums {
     /// Adds what somebody else has summed.
     pub fn merge(&mut self, other: &Self) {
         self.time.merge(&other.time);
-        self.rows += other.rows;
+        self.rows = self.rows.saturating_add(other.rows);
         self.bytes += other.bytes;
         self.errors += other.errors;
         other.states.iter().flatten().for_each(|(state, count)| self.add_state(*state, *count));

@@ -317,7 +317,7 @@ impl Stamp {
             LogFormat::Json => {
                 let (parts, message) = about.part(line);
                 json::begin(out, &self.text, level.word(), self.pid, parts);
-                json::push_escaped(out, cut(message).trim_end());
+                json::push_escaped(out, base::cut(message, LINE_BYTES_MAX).trim_end());
                 json::end(out);
                 start..out.len()
             }
@@ -347,7 +347,7 @@ fn cause(error: &io::Error) -> &'static str {
 /// Cuts what is too long, starts each further line of a message with a tab, and leaves no control character that could
 /// forge a line or drive a terminal.
 fn push_folded(out: &mut String, line: &str) {
-    for character in cut(line).trim_end().chars() {
+    for character in base::cut(line, LINE_BYTES_MAX).trim_end().chars() {
         match character {
             '\n' => out.push_str("\n\t"),
             '\t' => out.push('\t'),
@@ -355,15 +355,6 @@ fn push_folded(out: &mut String, line: &str) {
             other => out.push(other),
         }
     }
-}
-
-/// As much of a text as is logged.
-fn cut(line: &str) -> &str {
-    let mut end = line.len().min(LINE_BYTES_MAX);
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    &line[..end]
 }
 
 /// Bytes of a message that are logged; PgBouncer cuts there too.

@@ -83,7 +83,7 @@ impl<'a> Words<'a> {
     pub(crate) fn cut_name(&self, at: usize) -> Option<String> {
         let kind = self.kind(at).filter(|_| self.is_name(at))?;
         let mut name = String::from_utf8(unquote(kind, self.text(at)?, self.encoding)?).ok()?;
-        name.truncate((0..=NAME_BYTES_MAX.min(name.len())).rev().find(|&end| name.is_char_boundary(end))?);
+        name.truncate(base::cut(&name, NAME_BYTES_MAX).len());
         Some(name)
     }
 

@@ -12,6 +12,7 @@ use reactor::{Io, Level};
 use route::shape_however_read;
 
 use crate::data::client::{Client, Link, Stage};
+use crate::data::statements::text_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -38,7 +39,7 @@ impl<I: Io> Worker<I> {
             let plural = if round_trips == 1 { "" } else { "s" };
             let _ = write!(text, ", {round_trips} round trip{plural}");
             if let Some((said, took)) = longest {
-                let shape = shape_however_read(said.text(ready), self.encoding_of(ready));
+                let shape = shape_however_read(text_of(said.bytes(), ready).bytes, self.encoding_of(ready));
                 let shape = if shape.is_empty() { "a statement that is not known" } else { &*shape };
                 let _ = write!(text, ", the longest {} ms: {shape}", millis(micros(took)));
             }

@@ -13,10 +13,8 @@ use base::{Key, Slab, Time};
 use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
-use wire::frontend;
 
-use crate::course::Said;
-use crate::data::client::{Client, Ready, Stage};
+use crate::data::client::{Client, Stage};
 use crate::worker::Worker;
 
 /// What a pool has come to since it was opened.
@@ -41,25 +39,6 @@ pub(crate) struct Meter {
     pub(crate) division: Division,
     /// The parameters that name the application, and its place.
     application: Option<(Rc<Vars>, Option<Key>)>,
-}
-
-impl Said {
-    /// The text of it, as far as it is known: of a Query or a Parse its beginning, of a Bind the statement's that the client has named.
-    pub(crate) fn text<'r>(&'r self, ready: &'r Ready) -> &'r [u8] {
-        let Some(body) = self.bytes().get(HEADER_BYTES..) else { return &[] };
-        let behind = |bytes: &'r [u8]| bytes.iter().position(|byte| *byte == 0).map(|end| &bytes[end + 1..]);
-        let until_zero = |bytes: &'r [u8]| bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        match self.bytes()[0] {
-            frontend::QUERY => until_zero(body),
-            frontend::PARSE => behind(body).map(until_zero).unwrap_or_default(),
-            frontend::BIND => {
-                let name = behind(body).map(until_zero).unwrap_or_default();
-                let names = ready.session.names.as_ref();
-                names.and_then(|names| names.text_of(name)).map(until_zero).unwrap_or_default()
-            }
-            _ => &[],
-        }
-    }
 }
 
 /// Applications: whoever logs in as the same user to the same database and calls itself the same.
@@ -171,8 +150,6 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// A message begins with its kind and length.
-const HEADER_BYTES: usize = 5;
 /// So many applications are told apart in one worker.
 const APPLICATIONS_MAX: u32 = 500;
 /// One that has done nothing for so long gives its place to another.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::Key;
+use base::{Key, cut};
 use measure::Closed;
 use pool::{Failure, FailureKind, PoolKey, ServerKey};
 use protocol::fault::Fault;
@@ -13,7 +13,7 @@ use reactor::Io;
 
 use crate::data::client::Stage as ClientStage;
 use crate::letters::ToControl;
-use crate::reports::{Report, ReportKind, cut};
+use crate::reports::{REPORT_TEXT_BYTES_MAX, Report, ReportKind};
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
         detail: &str,
     ) {
         let at = self.io.wall();
-        let (host, detail) = (host.into(), cut(detail).into());
+        let (host, detail) = (host.into(), cut(detail, REPORT_TEXT_BYTES_MAX).into());
         self.reports.add(Report { kind, class, database, user, host, detail, at, count: 1 });
         if !std::mem::replace(&mut self.reports.is_armed, true) {
             self.timers.insert(self.reports.due(self.now), Timer::Reports);
@@ -46,7 +46,10 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let names = match &client.stage {
             ClientStage::Greeting(_) => (Arc::default(), Arc::default()),
-            ClientStage::Login(login) => (cut(&login.request.database).into(), cut(&login.request.user).into()),
+            ClientStage::Login(login) => (
+                cut(&login.request.database, REPORT_TEXT_BYTES_MAX).into(),
+                cut(&login.request.user, REPORT_TEXT_BYTES_MAX).into(),
+            ),
             ClientStage::Cancelling(_) | ClientStage::Console(_) | ClientStage::Ready(_) => return,
         };
         let (host, _) = self.address_of_peer(client);

@@ -85,16 +85,11 @@ impl Reports {
     }
 }
 
-/// A text may be a stranger's, and as long as it likes.
-pub(crate) fn cut(text: &str) -> &str {
-    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    &text[..end.unwrap_or(0)]
-}
-
 /// So many different reports are told in a second.
 const REPORTS_MAX: usize = 32;
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-const TEXT_MAX: usize = 500;
+/// A text may be a stranger's, and as long as it likes: no more of it is told.
+pub(crate) const REPORT_TEXT_BYTES_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -122,11 +117,5 @@ mod tests {
         (0..1000).for_each(|_| reports.add(report("3")));
         assert_eq!((reports.waiting.len(), reports.dropped), (REPORTS_MAX, 5));
         assert_eq!(reports.waiting[3].count, 1001);
-    }
-
-    #[test]
-    fn what_a_stranger_says_is_cut() {
-        assert_eq!(cut(&"\u{e4}".repeat(1000)).len(), TEXT_MAX);
-        assert_eq!(cut("short"), "short");
     }
 }

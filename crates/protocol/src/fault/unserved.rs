@@ -58,8 +58,7 @@ impl Unserved {
             text.push_str("; ");
             text.push_str(&self.holders);
         }
-        let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
+        text.truncate(base::cut(&text, TEXT_MAX).len());
         text.push('.');
         text
     }

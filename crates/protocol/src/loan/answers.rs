@@ -129,8 +129,8 @@ impl Answers<'_> {
     ) -> Heard<'b> {
         let from = place.at;
         let heard = self.hear_messages(client, server, bytes, place, to_client);
-        if let Some(watched) = &mut server.watched {
-            watched.bytes += (place.at - from) as u64;
+        if let Some(tally) = &mut server.answer_tally {
+            tally.bytes += (place.at - from) as u64;
         }
         heard
     }
@@ -360,8 +360,8 @@ impl Answers<'_> {
             }
             backend::ERROR_RESPONSE => {
                 let body = gathered(server, piece, body)?;
-                if let Some(watched) = server.watched.as_mut().filter(|_| !was_ours) {
-                    watched.fails(&body);
+                if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
+                    tally.fails(&body);
                 }
                 is_not_for_client(client, server, &body).then_some(Heard::Error(body))
             }
@@ -386,8 +386,8 @@ impl Answers<'_> {
                 if was_ours && !server.exchange.is_ours() {
                     return client.is_some().then_some(Heard::CaughtUp);
                 }
-                if let Some(watched) = server.watched.as_mut().filter(|_| is_first && !was_ours) {
-                    watched.completes(body);
+                if let Some(tally) = server.answer_tally.as_mut().filter(|_| is_first && !was_ours) {
+                    tally.completes(body);
                 }
                 if tags::concern_us(server, piece, body)
                     && let Some(tag) = gathered(server, piece, body)

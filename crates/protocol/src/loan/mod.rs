@@ -13,25 +13,27 @@
 //! [`ToServer`].
 //! Not here: sockets, time, and who gets which server (`worker`, `pool`).
 
+mod answer_tally;
 mod answers;
 mod applying;
 mod client_session;
 mod life;
 mod reading;
+mod request_text;
 mod requests;
 mod server_session;
 mod session_state;
 mod statements;
 mod tags;
-mod watched;
 
+pub use answer_tally::AnswerTally;
 pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
 pub use applying::{Differences, Told, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
 pub use life::{Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
+pub use request_text::{REQUEST_TEXT_BYTES_MAX, RequestText, request_text};
 pub use requests::{Forwarded, Requests, Then, ToServer};
 pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, conclude_alone, shared};
 pub use statements::{Collected, may_be_by_sql};
-pub use watched::Watched;

@@ -9,9 +9,9 @@ use base::{Key, Time};
 use serde::{Deserialize, Serialize};
 use wire::{Scanner, write};
 
+use super::answer_tally::AnswerTally;
 use super::life::Life;
 use super::requests::ToServer;
-use super::watched::Watched;
 use crate::exchange::Exchange;
 use crate::prepared::{Again, Bytes, Stock};
 use crate::state::{Overrides, Preparation, Prepared};
@@ -71,7 +71,7 @@ pub struct ServerSession {
     /// Cancel requests that have been sent to the server and may not have arrived yet.
     pub cancels_sent: u32,
     /// What the answer to the present request comes to, if somebody looks.
-    pub watched: Option<Box<Watched>>,
+    pub answer_tally: Option<Box<AnswerTally>>,
 }
 
 /// What becomes of a message of a server, all its parts.
@@ -141,7 +141,7 @@ impl ServerSession {
             answer_bytes: 0,
             has_taken_leave: false,
             cancels_sent: 0,
-            watched: None,
+            answer_tally: None,
         }
     }
 

@@ -6,7 +6,6 @@
 
 use std::fmt::Write as _;
 
-use super::cut;
 use super::subject::Parts;
 
 /// Begins an object, up to where the text of its message goes.
@@ -16,7 +15,7 @@ pub(super) fn begin(out: &mut String, time: &str, level: &str, pid: u32, about: 
     for (key, value) in named {
         if let Some(value) = value {
             let _ = write!(out, ",\"{key}\":\"");
-            push_escaped(out, cut(value));
+            push_escaped(out, base::cut(value, super::LINE_BYTES_MAX));
             out.push('"');
         }
     }

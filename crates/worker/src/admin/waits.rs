@@ -11,6 +11,7 @@ use route::{may_lock, shape_however_read};
 
 use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
 use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::statements::text_of;
 use crate::letters::Detail;
 use crate::places::PoolPlace;
 use crate::worker::Worker;
@@ -55,7 +56,7 @@ impl<I: Io> Worker<I> {
         let (addr, port) = self.address_of_peer(client);
         let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
-        let said = server.map_or(&[][..], |server| server.said.text(ready));
+        let said = server.map_or(&[][..], |server| text_of(server.said.bytes(), ready).bytes);
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),

@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         server.is_full = false;
         server.said.forget();
         if server.sampled.take().is_some() {
-            server.session.watched = None;
+            server.session.answer_tally = None;
         }
         // The box of the last loan serves again.
         match (self.force.settings.log_min_duration_transaction, &mut server.course) {

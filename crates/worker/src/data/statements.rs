@@ -6,10 +6,9 @@
 use base::{Key, Time};
 use measure::{Call, Description, Heaviest, Spent};
 use pool::ServerKey;
-use protocol::loan::Watched;
+use protocol::loan::{AnswerTally, RequestText, request_text};
 use reactor::Io;
 use route::{Dialect, normalize};
-use wire::frontend;
 
 use crate::data::client::{Client, Ready, Stage};
 use crate::data::server::Server;
@@ -20,11 +19,12 @@ impl Server {
     /// The request that its client has just begun is looked at, and stands for so many. These are its bytes, if they begin with it, as far as they have come.
     #[cold]
     pub(crate) fn look_at_statement(&mut self, ready: &Ready, bytes: &[u8], weight: u32, dialect: Dialect, now: Time) {
-        let statement = text(bytes, ready).and_then(|text| described(text, dialect));
+        let text = text_of(bytes, ready);
+        let statement = if text.is_whole { described(text.bytes, dialect) } else { None };
         // What its transaction has waited for is part of its first request.
         let is_first = self.xact_since == Some(now);
         let before = if is_first { Spent::default() } else { ready.meter.division.so_far(now) };
-        self.session.watched = Some(Box::default());
+        self.session.answer_tally = Some(Box::default());
         self.sampled = Some(Box::new(Sampled { weight, statement, before }));
     }
 }
@@ -35,7 +35,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_statement(&mut self, server: ServerKey, client: Option<Key>) {
         let Some(server) = self.servers.get_mut(server) else { return };
         let Some(sampled) = server.sampled.take() else { return };
-        let Watched { rows, bytes, state } = server.session.watched.take().map_or(Watched::default(), |seen| *seen);
+        let AnswerTally { rows, bytes, state } =
+            server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
         let client = client.and_then(|client| self.clients.get(client));
         let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = client else { return };
         let spent = ready.meter.division.so_far(self.now).since(&sampled.before);
@@ -50,21 +51,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The text of a request: of a Query or a Parse its own, of a Bind that of the statement that it names. `None` if it has not come whole, or is not known.
-fn text<'r>(bytes: &'r [u8], ready: &'r Ready) -> Option<&'r [u8]> {
-    let (kind, body) = bytes.split_first()?;
-    let (length, body) = body.split_first_chunk::<4>()?;
-    let body = body.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?.checked_sub(4)?)?;
-    let mut fields = body.split(|byte| *byte == 0);
-    match *kind {
-        frontend::QUERY => fields.next(),
-        frontend::PARSE => fields.nth(1),
-        frontend::BIND => {
-            let text = ready.session.names.as_ref()?.text_of(fields.nth(1)?)?;
-            text.split(|byte| *byte == 0).next()
-        }
-        _ => None,
-    }
+/// The text of the request that begins with these bytes, as far as it is known.
+pub(crate) fn text_of<'r>(bytes: &'r [u8], ready: &'r Ready) -> RequestText<'r> {
+    request_text(bytes, ready.session.names.as_deref())
 }
 
 fn described(text: &[u8], dialect: Dialect) -> Option<(u64, Description)> {

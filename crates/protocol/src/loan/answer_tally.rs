@@ -5,7 +5,7 @@
 
 /// What a server has answered to a request so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Watched {
+pub struct AnswerTally {
     /// Rows that were returned or changed, as the tags of commands say.
     pub rows: u64,
     /// Bytes.
@@ -14,7 +14,7 @@ pub struct Watched {
     pub state: Option<[u8; 5]>,
 }
 
-impl Watched {
+impl AnswerTally {
     /// A command has been completed with this tag: `SELECT 3`, `INSERT 0 1`, `BEGIN`.
     pub(super) fn completes(&mut self, tag: &[u8]) {
         let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
@@ -38,17 +38,17 @@ mod tests {
 
     #[test]
     fn tags_tell_rows_and_errors_tell_their_state() {
-        let mut watched = Watched::default();
+        let mut tally = AnswerTally::default();
         for tag in [&b"SELECT 3\0"[..], b"INSERT 0 2\0", b"BEGIN\0", b"CREATE TABLE\0", b"COPY 10\0", b"", b"FETCH x\0"]
         {
-            watched.completes(tag);
+            tally.completes(tag);
         }
-        assert_eq!((watched.rows, watched.state), (15, None));
-        watched.fails(b"SERROR\0VERROR\0Cbad\0\0");
-        watched.fails(b"SERROR\0C4000\x1b\0Mx\0\0");
-        assert_eq!(watched.state, None);
-        watched.fails(b"SERROR\0VERROR\0C40001\0Mserialization\0\0");
-        watched.fails(b"SERROR\0C25P02\0\0");
-        assert_eq!(watched.state, Some(*b"40001"));
+        assert_eq!((tally.rows, tally.state), (15, None));
+        tally.fails(b"SERROR\0VERROR\0Cbad\0\0");
+        tally.fails(b"SERROR\0C4000\x1b\0Mx\0\0");
+        assert_eq!(tally.state, None);
+        tally.fails(b"SERROR\0VERROR\0C40001\0Mserialization\0\0");
+        tally.fails(b"SERROR\0C25P02\0\0");
+        assert_eq!(tally.state, Some(*b"40001"));
     }
 }

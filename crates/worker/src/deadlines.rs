@@ -230,16 +230,14 @@ impl<I: Io> Worker<I> {
     /// Makes sure that somebody looks who waits, since somebody may from now on.
     #[inline]
     pub(crate) fn arm_watch(&mut self) {
-        if self.places.is_watch_armed {
-            return;
-        }
-        if let Some(enough) = self.force.settings.log_pool_wait {
+        if let Some(enough) = self.force.settings.log_pool_wait
+            && self.places.watch.asks()
+        {
             self.watch_at(self.now + enough);
         }
     }
 
     pub(crate) fn watch_at(&mut self, at: Time) {
-        self.places.is_watch_armed = true;
         self.timers.insert(at, Timer::Watch);
     }
 

@@ -4,6 +4,7 @@
 //! Not here: who gets a server (crate `pool`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::data::taken::Taken;
 use crate::letters::Totals;
 use crate::measured::Measured;
 use crate::notify::listening::Listening;
-use crate::watched::Watched;
+use crate::watched::{Watch, Watched};
 
 /// Everything with a name.
 #[derive(Debug, Default)]
@@ -45,8 +46,8 @@ pub(crate) struct Places {
     /// Whether any user has a `client_idle_timeout`.
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
-    /// Whether somebody looks at who waits.
-    pub(crate) is_watch_armed: bool,
+    /// When pools are looked at for clients that wait.
+    pub(crate) watch: Watch,
     /// Addresses of names, and who waits for them.
     pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
 }
@@ -338,6 +339,12 @@ impl Places {
     /// All pools, by database and user number.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (PoolKey, &PoolPlace)> {
         self.pool_keys.values().filter_map(|&key| Some((key, self.pools.get(key)?)))
+    }
+
+    /// So many of them, behind those that have been had, with these numbers.
+    pub(crate) fn pools_after(&self, after: Option<(u32, u32)>, most: usize) -> Vec<((u32, u32), PoolKey)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.pool_keys.range((begin, Bound::Unbounded)).take(most).map(|(numbers, key)| (*numbers, *key)).collect()
     }
 
     pub(crate) fn pool_keys(&self) -> Vec<PoolKey> {

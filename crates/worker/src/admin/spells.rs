@@ -10,21 +10,24 @@ use pool::{PoolKey, Spell, WaitReason, Word};
 use reactor::{Io, Level, Subject};
 
 use crate::reports::ReportKind;
-use crate::watched::Watched;
+use crate::watched::{LOOKS_MAX, Watched};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Looks who waits in which pool.
     pub(crate) fn watch_waits(&mut self) {
-        self.places.is_watch_armed = false;
-        let mut next: Option<Time> = None;
-        for pool in self.places.pool_keys() {
+        let after = self.places.watch.goes_on();
+        let some = self.places.pools_after(after, LOOKS_MAX);
+        let is_last = some.len() < LOOKS_MAX;
+        for (numbers, pool) in some {
             let due = self.watch_pool(pool);
-            next = next.into_iter().chain(due).min();
+            self.places.watch.looked(numbers, due);
         }
-        if let Some(next) = next {
-            self.watch_at(next.max(self.now + LOOK_AGAIN_MIN));
-        }
+        let next = match is_last {
+            true => self.places.watch.ends(self.now, self.force.settings.log_pool_wait),
+            false => Some(self.now + NEXT_TURN),
+        };
+        next.into_iter().for_each(|next| self.watch_at(next));
     }
 
     /// Looks who waits in a pool; when to look again.
@@ -106,5 +109,5 @@ fn shown(time: Duration) -> String {
 
 /// A pool whose clients wait is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// And no pools are looked at more often than this.
-const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
+/// The others are looked at in the next turn.
+const NEXT_TURN: Duration = Duration::from_millis(1);

@@ -170,8 +170,11 @@ impl Database {
         let mut database = Self::named(texts.share(name));
         let mut wrongs = Vec::new();
         for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
-            wrongs.extend(database.assign(key, &value, texts).err());
-            wrongs.extend(swallowed(key, &value));
+            // What stands behind the semicolon may be a password: the value is not told.
+            match swallowed(key, &value) {
+                Some(wrong) => wrongs.push(wrong),
+                None => wrongs.extend(database.assign(key, &value, texts).err()),
+            }
         }
         if wrongs.is_empty() { Ok(database) } else { Err(wrongs) }
     }

@@ -4,7 +4,7 @@
 //! that fail, however many, are few events with a count.
 //! Not here: how many a worker tells of (`worker::reports`), how they are shown (`console::show::events`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use base::{Wall, cut};
@@ -76,7 +76,7 @@ impl Kind {
 
     /// Whether others may cause any number of them.
     fn is_folded(self) -> bool {
-        matches!(self, Self::Told(ReportKind::ServerFault | ReportKind::LoginRefused))
+        matches!(self, Self::Dropped | Self::Told(ReportKind::ServerFault | ReportKind::LoginRefused))
     }
 }
 
@@ -124,8 +124,8 @@ impl Event {
 pub(crate) struct Events {
     events: VecDeque<Event>,
     bytes: usize,
-    /// The hosts that cannot be reached.
-    down: BTreeSet<Box<str>>,
+    /// The hosts that cannot be reached, and since when. Pools that knew may be gone, or have gone to another host, without a word.
+    down: BTreeMap<Box<str>, Wall>,
 }
 
 impl Events {
@@ -144,14 +144,21 @@ impl Events {
         // Each pool finds out for itself.
         let is_news = match report.kind {
             ReportKind::HostDown if self.down.len() >= HOSTS_DOWN_MAX => true,
-            ReportKind::HostDown => self.down.insert(report.host.clone()),
-            ReportKind::HostUp => self.down.remove(&report.host),
+            ReportKind::HostDown => {
+                let before = self.down.insert(report.host.clone(), report.at);
+                before.is_none_or(|before| !is_soon(before, report.at, FOLDED_WITHIN))
+            }
+            ReportKind::HostUp => self.down.remove(&report.host).is_some(),
             ReportKind::WaitBegins | ReportKind::WaitEnds | ReportKind::ServerFault | ReportKind::LoginRefused => true,
         };
         if !is_news {
             return;
         }
-        let mut event = Event::told(report);
+        self.add_or_fold(Event::told(report));
+    }
+
+    /// Something has happened that may happen any number of times.
+    pub(crate) fn add_or_fold(&mut self, mut event: Event) {
         if event.kind.is_folded() {
             let recent = self.events.iter_mut().rev().take(LOOKED_BACK);
             let mut alike: Vec<&mut Event> = recent
@@ -195,8 +202,8 @@ const TOLD_APART: usize = 8;
 /// One that comes so many microseconds after the last like it is counted with that, for so long at most.
 const FOLDED_WITHIN: i64 = 60_000_000;
 const FOLDED_MAX: i64 = 600_000_000;
-/// Where those are looked for.
-const LOOKED_BACK: usize = 100;
+/// Where those are looked for: behind as many of other kinds and classes as there may be.
+const LOOKED_BACK: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -265,7 +272,24 @@ mod tests {
         let mut events = Events::default();
         let kinds = [ReportKind::HostDown, ReportKind::HostDown, ReportKind::HostUp, ReportKind::HostUp];
         kinds.into_iter().for_each(|kind| events.hear(host(kind)));
+        // A pool that has gone to another host says of this one no more.
+        events.hear(host(ReportKind::HostDown));
+        events.hear(Report { at: Wall(FOLDED_WITHIN + SECOND), ..host(ReportKind::HostDown) });
         let words: Vec<_> = events.iter().map(|event| event.kind.word()).collect();
-        assert_eq!(words, ["host_down", "host_up"]);
+        assert_eq!(words, ["host_down", "host_up", "host_down", "host_down"]);
+    }
+
+    #[test]
+    fn strangers_push_out_nothing_of_importance() {
+        let mut events = Events::default();
+        events.add(Event::new(Wall(0), Kind::Reload, "no setting has changed"));
+        for second in 0..50_000 {
+            let at = Wall(second * SECOND);
+            let class = ["PasswordWrong", "NoSuchUser", "OldProtocol"][second as usize % 3];
+            events.hear(Report { class, ..refused(&second.to_string(), at.0) });
+            events.add_or_fold(Event { count: 7, ..Event::new(at, Kind::Dropped, "more than a worker may tell") });
+        }
+        assert_eq!(events.iter().next().map(|event| event.kind), Some(Kind::Reload));
+        assert!(events.iter().count() < EVENTS_MAX / 2, "{}", events.iter().count());
     }
 }

@@ -27,8 +27,9 @@ impl<S> Control<S> {
     pub(crate) fn hear_reports(&mut self, from: WorkerId, reports: Vec<Report>, dropped: u64) {
         reports.into_iter().for_each(|report| self.events.hear(report));
         if dropped > 0 {
-            let detail = format!("{dropped} other things in worker {} in this second", from.0);
-            self.happened(Kind::Dropped, &detail);
+            let detail = format!("worker {} had more to tell than it may", from.0);
+            let event = Event::new(self.present.now.wall, Kind::Dropped, &detail);
+            self.events.add_or_fold(Event { count: dropped, ..event });
         }
     }
 

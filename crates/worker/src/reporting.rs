@@ -65,14 +65,14 @@ impl<I: Io> Worker<I> {
         self.report(ReportKind::ServerFault, cause.word(), names, &host, why);
     }
 
-    /// A login at a host has failed.
-    pub(crate) fn report_failed_dial(&mut self, key: ServerKey, pool: PoolKey, failure: &Failure) {
+    /// A login at a host has failed, of this kind, whatever follows from it for the pool.
+    pub(crate) fn report_failed_dial(&mut self, key: ServerKey, pool: PoolKey, kind: FailureKind, failure: &Failure) {
         // Who has failed before is not news.
         if self.pools.has_failed(pool) {
             return;
         }
         let (Some(names), Some(host)) = (self.names_of_server(key), self.host_of_server(key)) else { return };
-        match failure.kind {
+        match kind {
             FailureKind::Refused => {
                 self.report(ReportKind::ServerFault, "login", names, &host, &failure.text);
             }

@@ -76,7 +76,9 @@ impl Reports {
                 == (report.kind, report.class, &report.host, &report.detail)
                 && (&known.database, &known.user) == (&report.database, &report.user)
         };
-        let has_room = self.waiting.len() < REPORTS_MAX;
+        // Whom nobody knows has no more than half of the places: what happens to servers and pools is told besides.
+        let most = if report.kind == ReportKind::LoginRefused { REPORTS_MAX / 2 } else { REPORTS_MAX };
+        let has_room = self.waiting.len() < most;
         match self.waiting.iter_mut().find(is_same) {
             Some(known) => known.count += 1,
             None if has_room => self.waiting.push(report),
@@ -111,11 +113,15 @@ mod tests {
     #[test]
     fn a_storm_of_reports_takes_no_more_room_than_there_is() {
         let mut reports = Reports::default();
-        for number in 0..REPORTS_MAX + 5 {
+        for number in 0..REPORTS_MAX / 2 + 5 {
             reports.add(report(&number.to_string()));
         }
         (0..1000).for_each(|_| reports.add(report("3")));
-        assert_eq!((reports.waiting.len(), reports.dropped), (REPORTS_MAX, 5));
+        assert_eq!((reports.waiting.len(), reports.dropped), (REPORTS_MAX / 2, 5));
+        for number in 0..REPORTS_MAX {
+            reports.add(Report { kind: ReportKind::HostDown, ..report(&number.to_string()) });
+        }
+        assert_eq!((reports.waiting.len(), reports.dropped), (REPORTS_MAX, 5 + REPORTS_MAX as u64 / 2));
         assert_eq!(reports.waiting[3].count, 1001);
     }
 }

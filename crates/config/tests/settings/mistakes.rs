@@ -47,6 +47,12 @@ fn words_for_numbers_and_units_behind_them_get_advice() {
 }
 
 #[test]
+fn a_value_that_goes_on_behind_a_semicolon_is_not_told_since_a_password_may_stand_there() {
+    let told = told("[databases]\nd = host=a port=5432;password=topsecret\n[pgbouncer]\n");
+    assert_eq!(told, ["t.ini:2: the value of port contains \";password=\"; pairs are separated by spaces"]);
+}
+
+#[test]
 fn a_mistake_in_the_options_of_a_directory_is_told_without_their_password() {
     // What stands behind a password may be a part of it.
     for (options, mistake) in [

@@ -173,9 +173,12 @@ impl<I: Io> Worker<I> {
                 self.log.about(&line, Level::Error, format_args!("{why}"));
                 Fault::BouncerConfig
             }
-            // Whose login it was stands in the detail: the question was a client of ours.
-            Told::Refused { sqlstate, text, detail, hint } => {
-                Fault::ServerSaid { sqlstate, text, detail, hint, whose: None }
+            // Whose login it was stands in the detail, which is for the log: nobody knows yet who this client is.
+            Told::Refused { sqlstate, text, detail, .. } => {
+                let line = self.client_prefix(key);
+                let detail = detail.as_deref().unwrap_or_default();
+                self.log.about(&line, Level::Error, format_args!("auth_query failed: {text} {detail}"));
+                Fault::ServerSaid { sqlstate, text, detail: Some(OWN_LOGIN.into()), hint: None, whose: None }
             }
         };
         self.fail_client(key, &fault);
@@ -234,3 +237,6 @@ impl<I: Io> Worker<I> {
         }
     }
 }
+
+/// What somebody is told who has not logged in, of a login of ours that was refused.
+const OWN_LOGIN: &str = "This is about the pooler's own login, which asks for the user (auth_query).";

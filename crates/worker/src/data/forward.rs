@@ -99,7 +99,9 @@ impl<I: Io> Worker<I> {
         server.queries_begin(begun, self.now, totals);
         if begun > 0 {
             let bytes = if begins_with_message { chunk.bytes() } else { &[] };
-            if let Some(course) = &mut server.course {
+            if settings.log_min_duration_transaction.is_none() {
+                server.course = None;
+            } else if let Some(course) = &mut server.course {
                 let before = ready.meter.division.present().map(|(phase, _)| phase);
                 course.request(self.now, before, server.answered, bytes);
             }

@@ -27,6 +27,7 @@ impl<I: Io> Worker<I> {
         let is_refused = failure.sqlstate.is_some() && server.private.is_some();
         let pool = server.pool;
         failure.whose = Some(self.whose_login(key));
+        let kind = failure.kind;
         if let Some(place) = self.places.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
@@ -40,7 +41,7 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        self.report_failed_dial(key, pool, &failure);
+        self.report_failed_dial(key, pool, kind, &failure);
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
     }

@@ -18,12 +18,19 @@ use crate::view::{POOLS, VIEWS, View, WAITS};
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     commands: Commands,
+    /// How often a console has let us in.
+    logins: u32,
     known: HashMap<&'static str, Known>,
 }
 
 #[derive(Debug)]
 enum Known {
-    Looks { now: Look, before: Option<Look> },
+    /// `login` is the one that has brought it.
+    Looks {
+        now: Look,
+        before: Option<Look>,
+        login: u32,
+    },
     Refused(String),
 }
 
@@ -32,8 +39,14 @@ impl Board {
     pub(crate) fn take(&mut self, at: Duration, command: &'static str, answer: Answer) {
         let known = match (answer, self.known.remove(command)) {
             (Err(why), _) => Known::Refused(why),
-            (Ok(table), Some(Known::Looks { now, .. })) => Known::Looks { now: Look { at, table }, before: Some(now) },
-            (Ok(table), _) => Known::Looks { now: Look { at, table }, before: None },
+            (Ok(table), before) => {
+                // Another console may have let us in since, which counts for itself.
+                let before = match before {
+                    Some(Known::Looks { now, login, .. }) if login == self.logins => Some(now),
+                    _ => None,
+                };
+                Known::Looks { now: Look { at, table }, before, login: self.logins }
+            }
         };
         self.known.insert(command, known);
     }
@@ -41,6 +54,7 @@ impl Board {
     /// A console that has these commands has let us in. What was refused before may be answered now.
     pub(crate) fn reached(&mut self, commands: Commands) {
         self.commands = commands;
+        self.logins += 1;
         self.known.retain(|_, known| matches!(known, Known::Looks { .. }));
     }
 
@@ -107,7 +121,7 @@ impl Board {
 
     fn looks(&self, command: &str) -> Option<Looks<'_>> {
         match self.known.get(command)? {
-            Known::Looks { now, before } => Some(Looks { now, before: before.as_ref() }),
+            Known::Looks { now, before, .. } => Some(Looks { now, before: before.as_ref() }),
             Known::Refused(_) => None,
         }
     }

@@ -13,7 +13,8 @@ impl Commands {
     /// Reads lines such as `SHOW POOLS|CLIENTS`.
     pub(crate) fn read(help: &str) -> Self {
         let lists = help.lines().filter_map(|line| line.trim().strip_prefix("SHOW "));
-        Self(lists.flat_map(|list| list.split('|')).map(|name| format!("SHOW {}", name.trim())).collect())
+        let names = lists.flat_map(|list| list.split('|')).take(COMMANDS_MAX);
+        Self(names.map(|name| format!("SHOW {}", name.trim())).collect())
     }
 
     /// Whether there is a command: asking for one that there is not leaves a line in the pooler's log.
@@ -21,6 +22,9 @@ impl Commands {
         self.0.is_empty() || self.0.contains(command)
     }
 }
+
+/// No console has more.
+const COMMANDS_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {

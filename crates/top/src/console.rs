@@ -139,7 +139,9 @@ async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<
         loop {
             match ready!(connection.poll_message(cx)) {
                 Some(Ok(AsyncMessage::Notice(notice))) if notices.len() < NOTICES_MAX => {
-                    notices.extend(notice.detail().map(str::to_owned));
+                    notices.extend(
+                        notice.detail().map(|detail| detail.chars().take(NOTICE_CHARS_MAX).collect::<String>()),
+                    );
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Poll::Ready(Some(error)),
@@ -268,6 +270,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How many notices of one answer are read.
 const NOTICES_MAX: usize = 8;
+/// Of one of them, so much is kept.
+const NOTICE_CHARS_MAX: usize = 65_536;
 
 /// How many bytes an answer may have: some hundred thousand clients.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -71,11 +71,14 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, now: Duration, pa
     match mode {
         Mode::Help(line) => screen.mode = Mode::Help(page.text(&help(), line, rows)),
         Mode::Row(cells, line) => {
-            let name_width = cells.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0);
+            let widest = cells.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0);
+            // However long the console's names are, their values have room.
+            let name_width = widest.min(usize::from(area.width) / 2);
             let lines = cells.iter().flat_map(|(name, value)| {
                 let room = usize::from(area.width).saturating_sub(name_width + 2).max(1);
                 let parts = wrap(value, room, usize::MAX);
-                let names = std::iter::once(name.as_str()).chain(std::iter::repeat(""));
+                let name = wrap(name, name_width, 1).into_iter().next().unwrap_or_default();
+                let names = std::iter::once(name).chain(std::iter::repeat(String::new()));
                 parts
                     .into_iter()
                     .zip(names)
@@ -479,7 +482,7 @@ mod tests {
         let mut screen = seen();
         let mut pools = Table::new(["database", "user", "cl_waiting"]);
         pools.push([Some("\x1b[31mred"), Some("a\u{9b}b\u{202e}"), Some("\x07")]);
-        screen.take(NOW, vec![("SHOW POOLS", Ok(pools)), ("SHOW WAITS", answer("SHOW WAITS"))]);
+        screen.take(crate::screen::came(NOW, vec![("SHOW POOLS", Ok(pools)), ("SHOW WAITS", answer("SHOW WAITS"))]));
         let buffer = drawn(&mut screen, 80, 9);
         let text: String = buffer.content().iter().map(|cell| cell.symbol()).collect();
         assert!(
@@ -494,7 +497,7 @@ mod tests {
         let mut screen = seen();
         let mut pools = Table::new(["database"]);
         (0..crate::table::ROWS_MAX + 2).for_each(|_| pools.push([Some("a")]));
-        screen.take(NOW, vec![("SHOW POOLS", Ok(pools))]);
+        screen.take(crate::screen::came(NOW, vec![("SHOW POOLS", Ok(pools))]));
         assert_eq!(lines(&mut screen, 60, 8)[7], "row 1 of 10000, 2 more left out  ? help  q quit");
     }
 
@@ -510,7 +513,7 @@ mod tests {
         let mut screen = seen();
         let long = "x".repeat(90);
         let pools = table(&["database user", &format!("{long} u")]);
-        screen.take(NOW, vec![("SHOW POOLS", Ok(pools))]);
+        screen.take(crate::screen::came(NOW, vec![("SHOW POOLS", Ok(pools))]));
         press(&mut screen, &[KeyCode::Enter]);
         let lines = lines(&mut screen, 60, 10);
         assert_eq!(lines[3], format!("database  {}", "x".repeat(50)));

@@ -20,7 +20,7 @@ mod terminal;
 mod view;
 mod watch;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option
     let console = runtime.block_on(Console::reach(&place))?;
     let mut screen = Screen::new(options, &choice(options, &VIEWS[options.view]));
     screen.reached(console.title(&place), console.commands.clone());
-    let (sender, events) = std::sync::mpsc::channel();
+    let (sender, events) = std::sync::mpsc::sync_channel(EVENTS_MAX);
     let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
     let start = Instant::now();
     let watch = Watch { place, console, start, wishes: wished, events: sender.clone() };
@@ -103,9 +103,14 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
     choice(options, view).apply(&mut table);
     let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
     // Whoever reads the picture may have seen enough (`| head`).
-    let _ = std::io::stdout().write_all(picture.as_bytes());
-    Ok(())
+    match std::io::stdout().write_all(picture.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
+
+/// So many keys, looks and other events wait for a terminal that takes nothing.
+const EVENTS_MAX: usize = 16;
 
 /// Which rows the options want.
 fn choice(options: &TopOptions, view: &View) -> Choice {

@@ -1,6 +1,6 @@
 //! What `trunkline top` is told.
 //!
-//! Always true: a password is never an option; whoever lists processes would read it.
+//! Always true: a password is no option of its own, and no mistake repeats a word that may be one. In a URL, whoever lists processes reads it, as with psql.
 //! Not here: what follows for the connection (`target`).
 
 use std::ffi::OsString;
@@ -94,7 +94,8 @@ fn read(mut parser: Parser) -> Result<TopOptions, String> {
             Arg::Value(word) if options.target == Target::Default => {
                 options.target = target(word.string().map_err(said)?)
             }
-            Arg::Value(word) => return Err(format!("one console at a time; {word:?} is another")),
+            // The other word may be a part of a connection string, and a password.
+            Arg::Value(_) => return Err("one console at a time; put quotes around what has blanks in it".to_owned()),
             other => return Err(said(other.unexpected())),
         }
     }
@@ -110,8 +111,7 @@ fn text(parser: &mut Parser) -> Result<String, String> {
 }
 
 fn target(word: String) -> Target {
-    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| word.starts_with(scheme));
-    if is_url || word.contains('=') { Target::Address(word) } else { Target::ConfigFile(word) }
+    if word.contains("://") || word.contains('=') { Target::Address(word) } else { Target::ConfigFile(word) }
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -156,7 +156,7 @@ Whose console:
   -U, --username USER   (default: PGUSER, or else the user of the system)
   -d, --dbname NAME     the database of the console (default: pgbouncer)
 
-A password comes from PGPASSWORD, from ~/.pgpass (or PGPASSFILE), or from the URL. PGSSLMODE and PGSSLROOTCERT say
+A password comes from PGPASSWORD, from ~/.pgpass (or PGPASSFILE), or from the URL (which whoever lists processes can read). PGSSLMODE and PGSSLROOTCERT say
 whether and how the connection is secured, as in libpq.
 
 What is shown:
@@ -177,7 +177,7 @@ Keys:
   ?                     help                   q            quit
 
 Figures per second and per transaction are those between two looks; at the first look they are the console's own
-averages (stats_period). NO_COLOR in the environment takes the colours away.
+averages (stats_period) in pools and stats, and empty or since the start elsewhere. NO_COLOR in the environment takes the colours away.
 ";
 
 #[cfg(test)]
@@ -207,7 +207,13 @@ mod tests {
         assert_eq!(target("postgres://h/pgbouncer"), Target::Address("postgres://h/pgbouncer".into()));
         assert_eq!(target("host=h port=1"), Target::Address("host=h port=1".into()));
         assert_eq!(target("/etc/a.ini"), Target::ConfigFile("/etc/a.ini".into()));
-        assert!(parse(&["a.ini", "b.ini"]).expect_err("two").contains("\"b.ini\""));
+        let refused = parse(&["host=h", "password=secret"]).expect_err("two");
+        assert!(refused.contains("one console at a time") && !refused.contains("secret"), "{refused}");
+        assert_eq!(
+            target("Postgres://u:p@h"),
+            Target::Address("Postgres://u:p@h".into()),
+            "not a file whose name is told"
+        );
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) fn picture(title: &str, sentence: Option<&Sentence>, view: &str, tabl
     for row in table.rows() {
         lines.push(line(&mut row.iter().map(|cell| cell.as_deref().unwrap_or_default())));
     }
-    lines.push(format!("({view}: {} rows{})", table.rows().len(), left_out(table)));
+    let rows = if table.rows().len() == 1 { "row" } else { "rows" };
+    lines.push(format!("({view}: {} {rows}{})", table.rows().len(), left_out(table)));
     lines.join("\n") + "\n"
 }
 

@@ -122,14 +122,14 @@ impl Screen {
         screen
     }
 
-    /// Answers came at `at`.
-    pub(crate) fn take(&mut self, at: Duration, answers: Vec<(&'static str, Answer)>) {
+    /// Answers came, each at its time.
+    pub(crate) fn take(&mut self, answers: Vec<(Duration, &'static str, Answer)>) {
         self.link = Link::Good;
         // What was under way when the pause began is of no use: the rows would move under the reader's eyes.
         if self.is_paused && self.board.moment(self.view()).is_some() {
             return;
         }
-        answers.into_iter().for_each(|(command, answer)| self.board.take(at, command, answer));
+        answers.into_iter().for_each(|(at, command, answer)| self.board.take(at, command, answer));
         self.refresh();
     }
 
@@ -231,7 +231,7 @@ impl Screen {
     }
 
     fn step_aside(&mut self) {
-        let most = self.shown.widths.len().saturating_sub(self.keys() + 1);
+        let most = self.shown.widths.len().saturating_sub(1);
         let spot = &mut self.spots[self.place];
         spot.columns_aside = (spot.columns_aside + 1).min(most);
     }
@@ -353,6 +353,12 @@ fn reading(code: KeyCode, line: usize, page: usize) -> Option<usize> {
 /// How long a filter may get.
 const FILTER_BYTES_MAX: usize = 200;
 
+/// Answers that all came at once.
+#[cfg(test)]
+pub(crate) fn came(at: Duration, answers: Vec<(&'static str, Answer)>) -> Vec<(Duration, &'static str, Answer)> {
+    answers.into_iter().map(|(command, answer)| (at, command, answer)).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -372,7 +378,7 @@ pub(crate) mod tests {
         let mut screen = Screen::new(&options, &Choice::of(&VIEWS[0]));
         screen.reached("console".to_owned(), Commands::default());
         let answers = screen.wish().commands.into_iter().map(|command| (command, answer(command)));
-        screen.take(SECOND, answers.collect());
+        screen.take(came(SECOND, answers.collect()));
         screen
     }
 
@@ -450,10 +456,10 @@ pub(crate) mod tests {
         let mut screen = seen();
         letters(&mut screen, " ");
         assert!(screen.wish().is_paused);
-        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        screen.take(came(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]));
         assert_eq!(databases(&screen).len(), 3);
         letters(&mut screen, " ");
-        screen.take(3 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        screen.take(came(3 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]));
         assert_eq!((databases(&screen), screen.wish().is_paused), (vec_of(&["z"]), false));
     }
 
@@ -487,7 +493,7 @@ pub(crate) mod tests {
         let lines: Vec<String> = (0..100).map(|row| format!("d{row} u {row}")).collect();
         let lines: Vec<&str> =
             ["database user sv_active"].into_iter().chain(lines.iter().map(String::as_str)).collect();
-        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&lines)))]);
+        screen.take(came(2 * SECOND, vec![("SHOW POOLS", Ok(table(&lines)))]));
         assert_eq!(screen.scroll(10), 0);
         press(&mut screen, &[KeyCode::PageDown]);
         assert_eq!((screen.row(), screen.scroll(10)), (10, 1));
@@ -495,7 +501,7 @@ pub(crate) mod tests {
         assert_eq!((screen.row(), screen.scroll(10)), (99, 90));
         assert_eq!((screen.scroll(50), screen.scroll(0)), (50, 99));
         // Fewer rows come.
-        screen.take(3 * SECOND, vec![("SHOW POOLS", Ok(table(&lines[..4])))]);
+        screen.take(came(3 * SECOND, vec![("SHOW POOLS", Ok(table(&lines[..4])))]));
         assert_eq!((screen.row(), screen.scroll(10)), (2, 0));
         press(&mut screen, &[KeyCode::Home, KeyCode::Up]);
         assert_eq!(screen.row(), 0);
@@ -505,7 +511,7 @@ pub(crate) mod tests {
     fn a_row_stays_as_it_was_when_it_was_opened() {
         let mut screen = seen();
         press(&mut screen, &[KeyCode::Enter]);
-        screen.take(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]);
+        screen.take(came(2 * SECOND, vec![("SHOW POOLS", Ok(table(&["database", "z"])))]));
         let Mode::Row(cells, 0) = &screen.mode else { panic!("{:?}", screen.mode) };
         assert_eq!(cells[0], ("database".to_owned(), "b".to_owned()));
         assert_eq!(letters(&mut screen, "q"), Next::GoOn);

@@ -69,7 +69,7 @@ impl Table {
 
     /// The number in a column of a row.
     pub(crate) fn number(&self, row: &[Cell], column: &str) -> Option<f64> {
-        self.value(row, column)?.parse().ok()
+        number(self.value(row, column)?)
     }
 
     /// Whether a column has numbers only.

@@ -115,13 +115,13 @@ pub(crate) fn place(
         config.connect_timeout(CONNECT_TIME_MAX);
     }
     if config.get_password().is_none() {
-        let kept = || kept_password(&(machine.passwords)(&pass_file(&variable)?)?, &doors, port, &database, &user);
+        let kept = || kept_password(&(machine.passwords)(&pass_file(&variable)?)?, &doors, &database, &user);
         if let Some(password) = variable("PGPASSWORD").or_else(kept) {
             config.password(password);
         }
     }
-    let check = security(&mut config, variable("PGSSLMODE").as_deref())?;
     let root_cert = variable("PGSSLROOTCERT");
+    let check = security(&mut config, variable("PGSSLMODE").as_deref(), root_cert.is_some())?;
     if check != Check::Nothing && root_cert.is_none() {
         return Err(
             "PGSSLMODE asks for a certificate to be verified: PGSSLROOTCERT has to name a file of authorities".into()
@@ -198,12 +198,14 @@ fn socket(directory: &str, port: u16) -> Door {
 }
 
 /// How the connection is secured: what the environment says, where the URL says nothing.
-fn security(config: &mut Config, mode: Option<&str>) -> Result<Check, String> {
+fn security(config: &mut Config, mode: Option<&str>, has_root_cert: bool) -> Result<Check, String> {
     // What a URL says is what differs from the default; `prefer` said there is what the default is anyway.
     let is_said = config.get_ssl_mode() != SslMode::Prefer;
     let (mode, check) = match mode {
         None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
         Some("disable") => (SslMode::Disable, Check::Nothing),
+        // As with libpq, who names authorities wants them asked.
+        Some("require") if has_root_cert => (SslMode::Require, Check::Chain),
         Some("require") => (SslMode::Require, Check::Nothing),
         Some("verify-ca") => (SslMode::Require, Check::Chain),
         Some("verify-full") => (SslMode::Require, Check::ChainAndName),
@@ -219,15 +221,24 @@ fn pass_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     variable("PGPASSFILE").or_else(|| Some(format!("{}/.pgpass", variable("HOME")?)))
 }
 
-/// The password of the first line of `~/.pgpass` that fits.
-fn kept_password(lines: &str, doors: &[Door], port: u16, database: &str, user: &str) -> Option<String> {
+/// The password of the first line of `~/.pgpass` that fits every door, since nobody is told another's.
+fn kept_password(lines: &str, doors: &[Door], database: &str, user: &str) -> Option<String> {
     lines.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
         let [host, its_port, its_database, its_user, password] = <[String; 5]>::try_from(fields).ok()?;
         let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
-        let fits_host = host == "*" || doors.iter().any(|door| is_at(door, &host));
-        let fits = fits_host && is(&its_port, &port.to_string()) && is(&its_database, database) && is(&its_user, user);
+        let fits_door = |door: &Door| (host == "*" || is_at(door, &host)) && is(&its_port, &door.port());
+        let fits = doors.iter().all(fits_door) && is(&its_database, database) && is(&its_user, user);
         fits.then_some(password)
     })
+}
+
+impl Door {
+    fn port(&self) -> String {
+        match self {
+            Door::Socket { path } => path.rsplit('.').next().unwrap_or_default().to_owned(),
+            Door::Tcp { port, .. } => port.to_string(),
+        }
+    }
 }
 
 /// Whether a line for `host` is for this door; a socket is `localhost` there, or its directory.

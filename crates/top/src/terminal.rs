@@ -4,7 +4,7 @@
 //! Not here: what a key means (`screen`), what is drawn (`draw`).
 
 use std::io::{IsTerminal as _, stdout};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 use ratatui::crossterm::execute;
+use ratatui::layout::{Position, Rect};
 use tokio::sync::watch;
 
 use crate::draw::{Palette, draw};
@@ -56,7 +57,7 @@ pub(crate) struct Hands {
     /// What happens.
     pub(crate) events: Receiver<Event>,
     /// For the keyboard.
-    pub(crate) sender: Sender<Event>,
+    pub(crate) sender: SyncSender<Event>,
     /// What is wished.
     pub(crate) wishes: watch::Sender<Wish>,
 }
@@ -81,11 +82,11 @@ fn until_left(
                 Event::End(signal) => return Ok(Some(signal)),
                 Event::Terminal(Input::Key(key)) if key.kind != KeyEventKind::Release => match screen.key(key) {
                     Next::Quit => return Ok(None),
-                    Next::Redraw => terminal.clear().map_err(failed)?,
+                    Next::Redraw => redraw(terminal).map_err(failed)?,
                     Next::GoOn => {}
                 },
                 Event::Terminal(_) => {}
-                Event::Answers(at, answers) => screen.take(at, answers),
+                Event::Answers(answers) => screen.take(answers),
                 Event::Reached(title, commands) => screen.reached(title, commands),
                 Event::Lost(why, again) => screen.lost(why, again),
             }
@@ -100,6 +101,12 @@ fn until_left(
     }
 }
 
+/// Has all of the screen drawn anew. `Terminal::clear` would ask the terminal where its cursor is, and the answer goes to the thread that reads keys.
+fn redraw(terminal: &mut DefaultTerminal) -> std::io::Result<()> {
+    let size = terminal.size()?;
+    terminal.resize(Rect::from((Position::ORIGIN, size)))
+}
+
 /// Drawing hides the cursor, and it is shown again when the terminal is dropped, which does not happen where a panic aborts.
 fn show_cursor_at_a_panic() {
     let hook = std::panic::take_hook();
@@ -110,7 +117,7 @@ fn show_cursor_at_a_panic() {
 }
 
 /// Keys are read in a thread of their own, because reading them blocks; it ends with the process.
-fn read_keys(events: Sender<Event>) {
+fn read_keys(events: SyncSender<Event>) {
     thread::spawn(move || {
         while let Ok(input) = event::read() {
             if events.send(Event::Terminal(input)).is_err() {

@@ -341,6 +341,8 @@ mod tests {
             let figures: Vec<_> = view.figures.iter().map(Figure::name).collect();
             let derived = view.first.iter().filter(|name| name.contains(['/', '%']) || name.ends_with("_ms"));
             derived.for_each(|name| assert!(figures.contains(name), "{name} in {}", view.name));
+            assert!(figures.iter().all(|name| view.first.contains(name)), "{}", view.name);
+            assert!(view.sort.is_none_or(|(name, _)| view.first.contains(&name)), "{}", view.name);
         }
     }
 }

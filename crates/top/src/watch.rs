@@ -4,7 +4,7 @@
 //! with pauses that grow to [`PAUSE_MAX`]. While the screen is paused nothing is asked.
 //! Not here: what is done with the answers (`screen`).
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ use crate::target::Place;
 pub(crate) enum Event {
     /// The terminal: a key, or another size.
     Terminal(ratatui::crossterm::event::Event),
-    /// Answers, and when they came.
-    Answers(Duration, Vec<(&'static str, Answer)>),
+    /// Answers, and when each came.
+    Answers(Vec<(Duration, &'static str, Answer)>),
     /// A new connection: its title, and what can be asked.
     Reached(String, Commands),
     /// No connection: why, and when it is tried again.
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
     /// Since when time is counted.
     pub(crate) start: Instant,
     pub(crate) wishes: Receiver<Wish>,
-    pub(crate) events: Sender<Event>,
+    pub(crate) events: SyncSender<Event>,
 }
 
 impl Watch {
@@ -75,11 +75,12 @@ impl Watch {
                 let mut answers = Vec::with_capacity(wish.commands.len());
                 for command in &wish.commands {
                     match self.console.ask(command).await {
-                        Ok(answer) => answers.push((*command, answer)),
+                        Ok(answer) => answers.push((self.start.elapsed(), *command, answer)),
                         Err(why) => return Ended::Lost(why),
                     }
                 }
-                if self.events.send(Event::Answers(self.start.elapsed(), answers)).is_err() {
+                // Where the terminal takes nothing, the next look replaces this one.
+                if let Err(TrySendError::Disconnected(_)) = self.events.try_send(Event::Answers(answers)) {
                     return Ended::Nobody;
                 }
             }

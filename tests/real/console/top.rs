@@ -75,7 +75,7 @@ pub(crate) fn one_picture_has_pools_waits_and_the_sentence_as_text(house: &House
     );
     // What clients call themselves is spelled out, whatever a terminal would make of it.
     let clients = once(&mut top_of(house, &pooler, &["--view", "clients", "--filter", "OWNED"])).success();
-    assert!(clients.contains("thinker") && clients.contains("(clients: 1 rows)"), "{clients}");
+    assert!(clients.contains("thinker") && clients.contains("(clients: 1 row)"), "{clients}");
     let waits = once(&mut top_of(house, &pooler, &["--view", "waits", "--sort", "what"])).success();
     assert!(waits.contains("idle in transaction") && waits.contains("waiter"), "{waits}");
     for text in [pools, clients, waits] {
@@ -119,6 +119,10 @@ pub(crate) fn the_screen_hears_keys_and_leaves_the_terminal_as_it_was(house: &Ho
     terminal.resize(6, 30);
     terminal.await_screen("a smaller screen", |screen| screen.lines().count() == 6 && screen.contains("4 stmts"));
     terminal.resize(24, 100);
+    terminal.await_text("3 applications");
+    // All of it is drawn anew.
+    terminal.press("\x0c");
+    terminal.press("3");
     terminal.await_text("3 applications");
     terminal.press("q");
     assert_eq!(terminal.await_end().code(), Some(0));

@@ -1,10 +1,10 @@
-//! Whether the pages point at something: the table "Where does it happen?" and every link between our pages.
+//! Whether the pages point at something: the tables of "Where does it happen?" and every link between our pages.
 //!
-//! Always true: a path in the table is either from the project's root or, as `pool/queue.rs`, short for
+//! Always true: a path in the tables is either from the project's root or, as `pool/queue.rs`, short for
 //! `crates/pool/src/queue.rs`.
 //! Not here: whether what a page says is true; that is for its reader.
 
-use super::{Finding, Tree, quoted, table_below};
+use super::{Finding, Tree, quoted};
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     map(tree, findings);
@@ -15,12 +15,15 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 fn map(tree: &Tree, findings: &mut Vec<Finding>) {
-    let Some(rows) = tree.text(PAGE).and_then(|page| table_below(page, HEADING)) else {
+    let page = tree.text(PAGE).unwrap_or_default();
+    let map = page.lines().enumerate().skip_while(|(_, line)| !(line.starts_with("## ") && line.contains(HEADING)));
+    let map = map.skip(1).take_while(|(_, line)| !line.starts_with("## "));
+    let mut rows = map.filter(|(_, line)| line.starts_with('|')).peekable();
+    if rows.peek().is_none() {
         findings.push(Finding::new(PAGE, 1, format!("no table below a heading \"{HEADING}\": write it")));
-        return;
-    };
-    for (line, cells) in rows {
-        for path in cells.iter().skip(1).flat_map(|cell| quoted(cell)).filter(|word| is_path(word)) {
+    }
+    for (line, row) in rows.map(|(number, row)| (number + 1, row)) {
+        for path in row.trim_matches('|').split('|').skip(1).flat_map(quoted).filter(|word| is_path(word)) {
             if !tree.has(path) && !short(path).is_some_and(|full| tree.has(&full)) {
                 findings.push(Finding::new(PAGE, line, format!("`{path}` does not exist: say where it happens now")));
             }
@@ -100,6 +103,11 @@ mod tests {
         assert!(found(&[("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", "")]).is_empty());
         let findings = found(&[("ARCHITECTURE.md", MAP), ("docs/a.md", "")]);
         assert_eq!(findings, ["ARCHITECTURE.md:5: `pool/dial.rs` does not exist: say where it happens now"]);
+        let two = format!(
+            "{MAP}\n### More\n\n| question | file |\n|---|---|\n| a | `docs/b.md` |\n## Ratchets\n| a |\n|---|\n| `docs/c.md` |\n"
+        );
+        let findings = found(&[("ARCHITECTURE.md", &two), ("crates/pool/src/dial.rs", ""), ("docs/a.md", "")]);
+        assert_eq!(findings, ["ARCHITECTURE.md:11: `docs/b.md` does not exist: say where it happens now"]);
     }
 
     #[test]

@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use base::Time;
-use base::planted::{self, Planted};
 
 use crate::PoolKey;
+use crate::planted::rings_by;
 
 /// The alarms of all pools, the earliest first; ties by the key of the pool.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// Makes sure that a pool is looked at no later than this. `alarm` is the pool's own note of its alarm.
     pub(crate) fn ring_by(&mut self, time: Time, pool: PoolKey, alarm: &mut Option<Time>) {
-        if alarm.is_some_and(|set| set <= time || planted::is(Planted::AlarmNotBroughtForward)) {
+        if alarm.is_some_and(|set| rings_by(set, time)) {
             return;
         }
         self.cancel(pool, alarm);

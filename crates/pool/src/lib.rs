@@ -23,6 +23,7 @@ mod linger;
 mod list;
 mod obsolete;
 mod pick;
+mod planted;
 mod pool;
 mod pools;
 mod private;

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use base::planted::{self, Planted};
 use base::{Random, Slab, Time};
 
 use crate::bank::Hunger;
 use crate::dial::Logins;
 use crate::pick::{Pick, pick};
+use crate::planted::{all_of, closed_for_age, keeps_from_dialing, size};
 use crate::queue::{Queue, Seat, Seats, Wish};
 use crate::shelf::Shelf;
 use crate::slot::{Move, Slot, State, Work};
@@ -172,9 +172,6 @@ impl Pool {
     pub(crate) fn dial_failed(&mut self, tables: &mut Tables, began: Time, failure: Failure, out: &mut Vec<Command>) {
         let is_final = failure.kind == FailureKind::Refused && !self.has_future(tables);
         self.logins.failed(failure.clone(), began, &mut tables.random);
-        if planted::is(Planted::WaiterForgotten) {
-            self.waiting.pop(&mut tables.seats);
-        }
         if is_final {
             self.refuse_all(tables, &Refusal::LoginFailed(failure), out);
         }
@@ -320,13 +317,11 @@ impl Pool {
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
         let (dialing, total) = (self.shelf.count(State::Dialing), self.counted(tables));
         let in_flight = dialing + self.shelf.count(State::Pledged);
-        let is_open = self.life == Life::Open && (!self.is_paused || planted::is(Planted::PauseForgottenByDials));
+        let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused);
         if !is_open || !self.logins.may_begin(in_flight, &self.limits, now) {
             return None;
         }
-        let has_place = self.limits.servers_max == 0
-            || total < self.limits.servers_max
-            || planted::is(Planted::PoolSizeIgnoresDials) && total - dialing < self.limits.servers_max;
+        let has_place = self.limits.servers_max == 0 || size(total, dialing) < self.limits.servers_max;
         let place = match has_place {
             true => Some(Source::Size),
             false => self.may_take_reserve(now, tables).then_some(Source::Reserve),
@@ -478,17 +473,12 @@ impl Pool {
         while let Some(server) = self.oldest_expired(now, tables) {
             self.expire(now, tables, server, CloseReason::LifetimeOver, out);
         }
-        if planted::is(Planted::LentServerExpired)
-            && let Some(server) = self.shelf.list(State::Lent).oldest()
-        {
-            self.expire(now, tables, server, CloseReason::LifetimeOver, out);
-        }
         self.look_for_expiry(tables);
     }
 
     fn oldest_expired(&self, now: Time, tables: &Tables) -> Option<ServerKey> {
-        let idle = self.shelf.list(State::Idle).iter(&tables.slots);
-        let expired = idle.filter(|(_, slot)| self.expiry_of(slot).is_some_and(|due| due <= now));
+        let all = closed_for_age(&self.shelf, &tables.slots);
+        let expired = all.filter(|(_, slot)| self.expiry_of(slot).is_some_and(|due| due <= now));
         expired.min_by_key(|(key, slot)| (slot.born, *key)).map(|(key, _)| key)
     }
 
@@ -500,7 +490,7 @@ impl Pool {
     fn refuse_all(&mut self, tables: &mut Tables, why: &Refusal, out: &mut Vec<Command>) {
         for queue in [&mut self.waiting, &mut self.greeting, &mut self.private] {
             let seats = std::iter::from_fn(|| queue.pop(&mut tables.seats));
-            out.extend(seats.map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
+            out.extend(all_of(seats).map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
         }
     }
 

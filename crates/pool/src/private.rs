@@ -6,9 +6,9 @@
 //! Not here: the other servers and clients of the pool (`pool`), what the two say to each other (`worker`).
 
 use base::Time;
-use base::planted::{self, Planted};
 
 use crate::bank::Hunger;
+use crate::planted::waits_again;
 use crate::pool::{Life, Pool, Tables, first_since};
 use crate::queue::{Seat, Wish};
 use crate::slot::{Move, Owner, State};
@@ -132,10 +132,9 @@ impl Pool {
     }
 
     fn queue_again(&mut self, tables: &mut Tables, owner: Owner) {
-        if planted::is(Planted::PrivateWaiterForgotten) {
-            return;
-        }
         let seat = Seat::new(owner.client, self.key, Wish::Private, owner.since, Fingerprint::default());
-        self.private.join(&mut tables.seats, seat);
+        if let Some(seat) = waits_again(seat) {
+            self.private.join(&mut tables.seats, seat);
+        }
     }
 }

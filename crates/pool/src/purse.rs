@@ -7,9 +7,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::planted::{self, Planted};
-
 use crate::ledger::KeyLimits;
+use crate::planted::{is_used, keep_account};
 use crate::{Answer, LedgerKey, LedgerKind, Letter, Patience};
 
 /// Whoever asked for a slot, in a number of the caller's choice.
@@ -80,9 +79,7 @@ impl Purse {
 
     /// Tells the limit of a key, as the ledger is told; 0 is off, and the ledger is not asked.
     pub fn set_limit(&mut self, key: LedgerKey, slots_max: u32) {
-        if planted::is(Planted::SlotLostAtReload) {
-            self.accounts.remove(&key);
-        }
+        keep_account(&mut self.accounts, &key);
         self.limits.set(key, slots_max);
     }
 
@@ -204,8 +201,7 @@ impl Purse {
             Patience::Now => account.nows.pop_front().flatten(),
             Patience::Wait => account.waits.pop_front(),
         };
-        let is_gone = claimant.is_some() || planted::is(Planted::GrantForNobodyLost);
-        account.keep(slots - u32::from(is_gone), &key, letters);
+        account.keep(slots - u32::from(is_used(claimant.is_some())), &key, letters);
         if let Some(claimant) = claimant {
             account.held += 1;
             outcomes.push(Outcome::Granted { key: key.clone(), claimant, patience });

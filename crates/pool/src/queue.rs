@@ -4,10 +4,10 @@
 //! that thousands who leave together cost no more than as many who leave one by one.
 //! Not here: what they wait for becomes true (`pool`).
 
-use base::planted::{self, Planted};
 use base::{Key, Slab, Time};
 
 use crate::list::{Linked, Links, List};
+use crate::planted::longest_waiting;
 use crate::{ClientKey, Fingerprint, PoolKey};
 
 /// What a client waits for.
@@ -110,10 +110,7 @@ impl Queue {
 
     /// Who has waited longest.
     pub(crate) fn first(&self, seats: &Seats) -> Option<Seat> {
-        if planted::is(Planted::LastComeFirstServed) {
-            return seats.rows.get(self.list.newest()?).copied();
-        }
-        seats.rows.get(self.list.oldest()?).copied()
+        seats.rows.get(longest_waiting(&self.list)?).copied()
     }
 
     /// Lets the first go.

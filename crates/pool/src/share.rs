@@ -6,9 +6,9 @@
 //! Not here: whether a pool wishes for a login (`pool`), how grants are shared among workers (`ledger`).
 
 use base::Time;
-use base::planted::{self, Planted};
 
 use crate::bank::{Hunger, Place};
+use crate::planted::size_for_database;
 use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
 use crate::wanted::Wanted;
@@ -295,11 +295,8 @@ impl Pools {
     fn has_room(&mut self, number: u32) -> bool {
         let database = self.bank.database(number);
         let pools = database.pools.iter().filter_map(|key| self.pools.get(*key));
-        let counted = |pool: &Pool| match planted::is(Planted::DatabaseLimitIgnoresDials) {
-            true => pool.shelf.usable(),
-            false => pool.shelf.total(),
-        };
-        database.servers_max == 0 || pools.map(counted).sum::<u32>() < database.servers_max
+        database.servers_max == 0
+            || pools.map(|pool| size_for_database(&pool.shelf)).sum::<u32>() < database.servers_max
     }
 
     /// Takes a pool out of its line. Where it stood.

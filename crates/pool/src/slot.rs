@@ -5,9 +5,9 @@
 //! Not here: who decides on a move (`pool`), the lists that follow from the state (`shelf`).
 
 use base::Time;
-use base::planted::{self, Planted};
 
 use crate::list::{Linked, Links};
+use crate::planted::{frees_its_slot, is_for_anybody};
 use crate::{ClientKey, Fingerprint, PoolKey};
 
 /// Where a server stands.
@@ -78,7 +78,7 @@ impl State {
         Some(match (self, by) {
             (Free, Move::Dial) => Dialing,
             (Free, Move::Arrive) => Idle,
-            (Dialing, Move::Ready) => Idle,
+            (from, Move::Ready) if is_for_anybody(from) => Idle,
             (Idle, Move::Attach) => Lent,
             (Idle, Move::Work(Work::Check)) => Cleaning(Work::Check),
             (Lent, Move::Return) => Idle,
@@ -86,11 +86,9 @@ impl State {
             (Cleaning(_), Move::Clean) => Idle,
             (Free, Move::Pledge) => Pledged,
             (Pledged, Move::Bind) => Bound,
-            (Pledged, Move::Ready) if planted::is(Planted::PrivateServerLent) => Idle,
             (Dialing | Idle | Lent | Cleaning(_) | Pledged | Bound, Move::Expire) => Closing,
             (Closing, Move::Close) => Free,
-            (Cleaning(_), Move::Lose) if planted::is(Planted::DeadServerCounted) => return None,
-            (Dialing | Idle | Lent | Cleaning(_) | Pledged | Bound | Closing, Move::Lose) => Free,
+            (from, Move::Lose) if frees_its_slot(from) => Free,
             _ => return None,
         })
     }

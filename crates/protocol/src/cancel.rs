@@ -6,8 +6,9 @@
 //! Not here: which query it aims at (`worker::cancel::requests`), passing it on (`worker::cancel::peers`).
 
 use base::WorkerId;
-use base::planted::{self, Planted};
 use subtle::ConstantTimeEq;
+
+use crate::planted::hops_used;
 
 /// A key of our own, as sent in `BackendKeyData`: process id and secret together. The secret of a client of protocol 3.0 has four
 /// bytes; with protocol 3.2 it may be longer, and has 32.
@@ -80,7 +81,7 @@ impl CancelKey {
             return Aim::Here(self);
         }
         let may_go_on = bytes[7] & HOPS > 0;
-        bytes[7] -= u8::from(may_go_on && !planted::is(Planted::ForwardHopUncounted));
+        bytes[7] -= hops_used(may_go_on);
         Aim::Peer { peer, key: may_go_on.then_some(self) }
     }
 

@@ -13,12 +13,14 @@
 
 use std::collections::VecDeque;
 
-use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
 use wire::frontend;
 
 use crate::owed::{Owed, is_outcome};
+use crate::planted::{
+    is_outside_transaction, is_proven, leave_unanswered, next_sync, pay, skipped_by_error, status_told,
+};
 
 pub use crate::owed::Step;
 
@@ -346,13 +348,10 @@ impl Exchange {
 
     fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
         let surprise = Surprise { kind: backend::READY_FOR_QUERY };
-        let before = self.status;
-        self.status = TxStatus::parse(body).ok_or(surprise)?;
+        let status = TxStatus::parse(body).ok_or(surprise)?;
         self.is_copying_in = false;
         self.drop_paid_batch();
-        if planted::is(Planted::SyncStatusIgnored) && self.owed.front() == Some(&Owed::Sync) {
-            self.status = before;
-        }
+        self.status = status_told(status, self.status, self.owed.front() == Some(&Owed::Sync));
         match self.owed.front() {
             // Nothing but a Sync is answered by this alone.
             Some(Owed::Query | Owed::Function | Owed::Batch { .. } | Owed::Step(_)) | None
@@ -366,9 +365,6 @@ impl Exchange {
             }
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.pop();
-                if planted::is(Planted::LoanEndsEarly) && self.owed.len() == 1 {
-                    self.skip(1);
-                }
             }
             _ => return Err(surprise),
         }
@@ -377,7 +373,7 @@ impl Exchange {
 
     /// The oldest has been answered.
     fn pop(&mut self) {
-        self.owed.pop_front();
+        pay(&mut self.owed);
         self.has_begun = false;
         self.drop_unused_ends();
     }
@@ -403,16 +399,18 @@ impl Exchange {
             let is_doubtful = self.count != Count::Lost && self.will_be_settled();
             self.count = if is_doubtful { Count::Doubtful } else { Count::Lost };
         }
-        if planted::is(Planted::ErrorPaidTwice) && self.owed.len() > 1 {
-            self.skip(1);
-        }
-        if let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() {
-            self.skip(self.owed.iter().position(|owed| *owed == Owed::Sync).unwrap_or(self.owed.len()));
-            if planted::is(Planted::ErrorSkipsPastSync) {
-                self.skip(self.owed.iter().rposition(|owed| *owed == Owed::Sync).unwrap_or(0));
-            }
+        let skipped = skipped_by_error(self.failed_batch(), self.owed.len());
+        if skipped > 0 {
+            self.skip(skipped);
             self.is_skipping = self.owed.is_empty();
         }
+    }
+
+    /// How many of the oldest are skipped with the one that has failed: up to the next Sync, in a batch.
+    fn failed_batch(&self) -> usize {
+        let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() else { return 0 };
+        let syncs = self.owed.iter().enumerate().filter(|(_, owed)| **owed == Owed::Sync);
+        next_sync(syncs.map(|(place, _)| place)).unwrap_or(self.owed.len())
     }
 
     /// The oldest is a COPY that has failed with stray Syncs: whether only they are in doubt. What was sent behind a COPY of the
@@ -431,11 +429,7 @@ impl Exchange {
         for owed in self.owed.drain(..count) {
             let Owed::Step(step) = owed else { continue };
             self.outcomes.push_back(Outcome::Undone);
-            if let Step::Given(kind) = step
-                && planted::is(Planted::SkippedAnswerGiven)
-            {
-                self.due.push_back(kind);
-            }
+            leave_unanswered(step, &mut self.due);
         }
     }
 
@@ -548,10 +542,7 @@ impl Exchange {
     /// A loan may end when the server owes nothing and stands outside a transaction.
     #[must_use]
     pub fn may_end(&self) -> bool {
-        if planted::is(Planted::FailedTransactionReturned) && self.status == TxStatus::Failed {
-            return self.owes_nothing();
-        }
-        self.owes_nothing() && self.status == TxStatus::Idle
+        self.owes_nothing() && is_outside_transaction(self.status)
     }
 
     /// Whether every message sent has been answered and no batch waits for its Sync.
@@ -581,7 +572,7 @@ impl Exchange {
     /// server whose loan ends like this is closed rather than lent.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        self.stray_syncs == 0 && self.count != Count::Lost || planted::is(Planted::StraySyncBelieved)
+        is_proven(self.stray_syncs == 0 && self.count != Count::Lost)
     }
 
     /// Whether no answer can ever prove it again.

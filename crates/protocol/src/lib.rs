@@ -10,6 +10,7 @@ pub mod fault;
 pub mod loan;
 mod owed;
 pub mod pack;
+mod planted;
 pub mod prepared;
 pub mod replication;
 pub mod request;

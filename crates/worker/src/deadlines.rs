@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use pool::ServerKey;
 use protocol::fault::Fault;
@@ -16,6 +15,7 @@ use wire::backend::TxStatus;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::places::DatabasePlace;
+use crate::planted::{end_of_request, has_time_to_mend};
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -175,14 +175,13 @@ impl<I: Io> Worker<I> {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
-            Stage::Lent { .. } if is_along && planted::is(Planted::MendTimeoutForRequests) => {
-                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
-            }
-            Stage::Lent { .. } if is_along && planted::is(Planted::AlongUntimed) => None,
             // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
             // the packet of a request are answered together with that: there the limits of queries hold.
             Stage::Lent { .. }
-                if server.session.life.waits_since().is_some() && server.session.preparing.is_empty() =>
+                if has_time_to_mend(
+                    server.session.life.waits_since().is_some() && server.session.preparing.is_empty(),
+                    is_along,
+                ) =>
             {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
@@ -197,7 +196,8 @@ impl<I: Io> Worker<I> {
                     server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle;
                 let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
                 let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
-                query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key)).min_by_key(|(at, _)| *at)
+                let ends = query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key));
+                end_of_request(ends.min_by_key(|(at, _)| *at), is_along)
             }
         }
     }

@@ -3,7 +3,6 @@
 //! Always true: the row is asked anew what is due, so that a row that is busy moves its deadline without touching the wheel.
 //! Not here: when that is (`deadlines`).
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use measure::Closed;
 use pool::{Failure, ServerKey};
@@ -14,6 +13,7 @@ use wire::write;
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::deadlines::ClientDue;
+use crate::planted::has_lingered;
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
         while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
             self.lingering.rows.pop_front();
             let Some(server) = self.servers.get(server_key) else { continue };
-            if server.linger.is_waiting_until(until) || planted::is(Planted::LingerMistaken) {
+            if has_lingered(server.linger.is_waiting_until(until)) {
                 self.end_linger(server_key);
                 self.settle();
             }

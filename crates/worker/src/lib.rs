@@ -25,6 +25,7 @@ mod lookups;
 mod measured;
 mod notify;
 mod places;
+mod planted;
 mod reporting;
 mod reports;
 mod sampled;

@@ -4,7 +4,6 @@
 //! Not here: deadlines (`deadlines`), log lines (`lines`).
 
 use base::Key;
-use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::replication::Replication;
 use reactor::Io;
@@ -13,6 +12,7 @@ use wire::MESSAGE_BYTES_MAX;
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
+use crate::planted::is_aimed_at;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -44,9 +44,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still on its way must not meet the client's next query.
-        let is_aimed_at = server.session.cancels_sent > 0
-            && server.session.exchange.owes_nothing()
-            && !planted::is(Planted::CancelMeetsNextQuery);
+        let is_aimed_at = is_aimed_at(server.session.cancels_sent > 0 && server.session.exchange.owes_nothing());
         let is_free = server.session.life.is_running() && !server.session.again.is_refused() && !server.is_full;
         matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
     }

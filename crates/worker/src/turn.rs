@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Event, Pools};
 use protocol::loan::Texts;
@@ -379,7 +378,6 @@ impl<I: Io> Worker<I> {
         }
         database.into_iter().for_each(|database| self.listener_drained(database, key));
         match link {
-            Link::Loan(_) if planted::is(Planted::ResumeForgotten) => {}
             Link::Loan(server) => self.resume_server(server),
             Link::None => {
                 self.resume_client(key);

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::planted::{self, Planted};
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
@@ -28,6 +27,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::places::Places;
+use crate::planted::is_from_tenant;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::Stopwatch;
@@ -121,8 +121,7 @@ impl<I: Io> Worker<I> {
             _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.key_at(index)?),
             _ => Owner::Forward(self.cancel.forward_at(index & !(FORWARD as u32))?),
         };
-        let is_tenant = (owner.to_bits() ^ bits) & KEY_BITS == 0 || planted::is(Planted::StaleCompletion);
-        is_tenant.then_some(owner)
+        is_from_tenant((owner.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
     }
 
     /// Tells the pools what happened; what they want done is queued.

@@ -4,12 +4,15 @@
 //! sleep, open a socket or ask a clock.
 //! Not here: which crate may import which (`imports`).
 
-use super::source::{Source, Token};
+use std::collections::BTreeSet;
+
+use super::source::{CodePath, Source, Token};
 use super::{Finding, Tree, crate_of};
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (path, source) in tree.sources() {
         touched(path, &source, findings);
+        hooks(path, &source, findings);
         statics(path, &source, findings);
         unsafe_code(path, &source, findings);
         markers_in_source(path, &source, findings);
@@ -33,6 +36,19 @@ fn touched(path: &str, source: &Source, findings: &mut Vec<Finding>) {
             ));
         }
     }
+}
+
+/// Bugs that are planted are named in one file of each crate, so that what ships reads without them.
+fn hooks(path: &str, source: &Source, findings: &mut Vec<Finding>) {
+    let is_allowed = path.ends_with("/src/planted.rs") || path.starts_with("crates/world/");
+    if is_allowed || !path.starts_with("crates/") {
+        return;
+    }
+    let is_hook =
+        |found: &CodePath| ["base::planted", "planted::is", "Planted"].iter().any(|name| found.contains(name));
+    let lines: BTreeSet<usize> = source.paths().iter().filter(|found| is_hook(found)).map(|found| found.line).collect();
+    let what = "a planted bug outside `planted.rs`: ask a function there that is named after the rule it breaks";
+    findings.extend(lines.into_iter().map(|line| Finding::new(path, line, what)));
 }
 
 /// Global state: a static that can change. One is allowed, which no program that ships has.
@@ -223,6 +239,16 @@ mod tests {
         assert!(found(PLANTED, with).is_empty());
         assert_eq!(lines(PLANTED, without), [2]);
         assert_eq!(lines("crates/base/src/a.rs", with), [3]);
+    }
+
+    #[test]
+    fn planted_bugs_are_named_in_one_file_of_each_crate() {
+        let text =
+            "//! A.\nuse base::planted::{self, Planted};\nfn a() -> bool {\n    b() && !planted::is(Planted::C)\n}\n";
+        assert_eq!(lines("crates/pool/src/a.rs", text), [2, 4]);
+        assert!(found("crates/pool/src/planted.rs", text).is_empty());
+        assert!(found("crates/pool/src/a.rs", "//! A.\nuse crate::planted::rings_by;\n").is_empty());
+        assert!(found("crates/world/src/a.rs", "//! A.\nuse base::planted::{Planted, plant};\n").is_empty());
     }
 
     #[test]

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use base::planted::{self, Planted};
 use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
 use wire::notice::Notice;
@@ -17,6 +16,7 @@ use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
 use crate::exchange::Answered;
+use crate::planted::{carried_header, is_answer, is_known};
 use crate::vars::{Known, Tracked};
 
 /// Where goes what is for the client, in the order in which it is to be sent.
@@ -251,10 +251,8 @@ impl Answers<'_> {
             }
             Gives::Message => {
                 server.fate = AnswerFate::Forward;
-                if let Part::First { carried: carried @ 1.., .. } = said.piece.part
-                    && !planted::is(Planted::TornHeaderLost)
-                {
-                    return Some(server.scanner.header()[..usize::from(carried)].into());
+                if let Some(carried) = carried_header(said.piece.part) {
+                    return Some(server.scanner.header()[..carried].into());
                 }
             }
         }
@@ -265,10 +263,7 @@ impl Answers<'_> {
         let Some(client) = client else { return Gives::Nothing };
         let Said { piece, body, was_ours, is_hidden } = said;
         let kind = piece.kind;
-        let is_ours = was_ours
-            && kind != backend::NOTIFICATION_RESPONSE
-            && !(planted::is(Planted::OurAnswerForwarded) && kind == backend::COMMAND_COMPLETE);
-        if is_ours || is_hidden {
+        if was_ours && is_answer(kind) || is_hidden {
             return Gives::Nothing;
         }
         let is_withheld = match kind {
@@ -416,14 +411,11 @@ impl Answers<'_> {
         place: usize,
         value: &str,
     ) {
-        if planted::is(Planted::RolledBackParameter) && client.is_none() {
-            return;
-        }
         let is_name = place == self.tracked.application_name();
         if is_name {
             server.reported_name = None;
         }
-        if server.vars.get(place) == Some(value) {
+        if is_known(server.vars.get(place) == Some(value), client.is_some()) {
             return;
         }
         let mut vars = (*server.vars).clone();

@@ -7,13 +7,13 @@
 
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use wire::{frontend, write};
 
 use super::client_session::ClientSession;
 use super::reading::Texts;
 use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
+use crate::planted::{are_other_parameters, are_other_settings, awaited_first};
 use crate::request::{is_one_request, messages};
 use crate::state::{Learned, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
@@ -35,11 +35,9 @@ impl Differences {
     /// Of a server that this client has.
     #[must_use]
     pub fn of(server: &ServerSession, client: &ClientSession, tracked: &Tracked, learned: &Learned) -> Self {
-        let name = tracked.application_name();
-        let is_namesake = planted::is(Planted::CatchUpByName) && server.vars.get(name) == client.vars.get(name);
         Self {
-            parameters: !Rc::ptr_eq(&client.vars, &server.vars) && !is_namesake,
-            settings: differ(server, client) && !planted::is(Planted::StateOfAnother),
+            parameters: are_other_parameters(&client.vars, &server.vars, tracked.application_name()),
+            settings: are_other_settings(differ(server, client)),
             numbers: server.sequence_owner.are_others() && learned.asks_for_numbers(client.user),
             names: server.stock.has_own(),
         }
@@ -83,8 +81,7 @@ impl ServerSession {
         let may_go_along = may_go_along && !self.was_hasty && !differences.numbers && closing.is_empty();
         let answers = if may_go_along { self.tell_along(client, tracked, &mut out) } else { None };
         let mut texts: Vec<String> = calming.into_iter().collect();
-        let is_careless = answers.is_some() && planted::is(Planted::AlongUnguarded);
-        if let Some(answers) = answers.filter(|_| !is_careless) {
+        if let Some(answers) = awaited_first(answers) {
             self.is_told_along = true;
             self.exchange.asks_ours_along(answers);
         } else {

@@ -5,13 +5,13 @@
 
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::{Scanner, backend, frontend};
 
 use super::reading::Torn;
 use super::statements::Collected;
 use crate::exchange::Exchange;
+use crate::planted::is_torn;
 use crate::prepared::{Account, Names, Unnamed};
 use crate::state::{Counting, Overrides, Subscriptions, Traces};
 use crate::vars::{Tracked, Vars};
@@ -98,7 +98,7 @@ impl ClientSession {
     /// Whether a message is half forwarded, so that its server cannot be taken away.
     #[must_use]
     pub fn is_torn(&self) -> bool {
-        self.scanner.is_in_body() && self.fate == RequestFate::Forward && !planted::is(Planted::HalfMessageLeftBehind)
+        is_torn(self.scanner.is_in_body() && self.fate == RequestFate::Forward)
     }
 
     /// Whether a message has begun of which its server has heard nothing yet.

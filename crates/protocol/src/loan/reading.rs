@@ -7,13 +7,13 @@
 use std::rc::Rc;
 
 use base::Time;
-use base::planted::{self, Planted};
 use route::{Cache, Class, Dialect, Encoding, Touches, condense};
 use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
 use super::client_session::ClientSession;
 use super::statements::may_be_by_sql;
+use crate::planted::is_read_from;
 use crate::prepared::{Account, Charge, Library, cut};
 use crate::state::{Kind, Learned, PinRules, Policy, Traces, Unseen, is_ours};
 use crate::vars::{Tracked, Vars};
@@ -217,16 +217,13 @@ impl<'a> Reading<'a> {
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| !piece.is_whole()) {
             subscriptions.is_unread();
         }
-        if piece.is_whole() {
+        let is_first = matches!(piece.part, Part::First { .. });
+        if piece.is_whole() || is_first && is_enough(piece.kind, body) {
             self.message(client, piece.kind, body);
-        } else if matches!(piece.part, Part::First { .. }) {
-            if is_enough(piece.kind, body) {
-                self.message(client, piece.kind, body);
-            } else if !planted::is(Planted::TornTextUnread) {
-                client.torn_text = Torn::new(&client.account, library, body);
-                if client.torn_text.is_none() {
-                    traces(client).unheard();
-                }
+        } else if is_read_from(is_first) {
+            client.torn_text = Torn::new(&client.account, library, body);
+            if client.torn_text.is_none() {
+                traces(client).unheard();
             }
         } else if let Some(mut torn) = client.torn_text.take() {
             if !torn.push(piece.kind, body, self.dialect) {

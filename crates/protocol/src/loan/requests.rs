@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use wire::backend::TxStatus;
 use wire::frame::Part;
@@ -19,6 +18,7 @@ use super::server_session::ServerSession;
 use super::statements::{Following, Taken};
 use crate::exchange::Asked;
 use crate::fault::Fault;
+use crate::planted::{begins_query, leave_to_the_rest};
 use crate::prepared::{Bytes, Kept, Library, Moment, Tally, may_be_refused};
 use crate::state::{Asking, Learned, PinRules, Unseen};
 use crate::vars::Tracked;
@@ -252,7 +252,7 @@ impl Stations<'_> {
             }
             count(client, server, piece.kind).map_err(Then::Fail)?;
             let begins = was_at_rest && !server.exchange.owes_client_nothing();
-            course.begun += u32::from(begins || planted::is(Planted::QueriesCountedTwice));
+            course.begun += u32::from(begins_query(begins));
             if carried > 0 && client.fate == RequestFate::Forward {
                 let torn = &client.scanner.header()[..usize::from(carried)];
                 course.to_server.send(Bytes::Own(torn.to_vec()));
@@ -327,8 +327,6 @@ fn dropped(client: &ClientSession, piece: &Piece, start: usize, to_server: &mut 
         to_server.part(start..piece.range.start);
         return piece.range.end;
     }
-    if planted::is(Planted::MiddleSentTwice) && piece.part == Part::Later && !piece.is_last() {
-        to_server.part(piece.range.clone());
-    }
+    leave_to_the_rest(piece, |range| to_server.part(range));
     start
 }

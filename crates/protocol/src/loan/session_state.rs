@@ -7,12 +7,12 @@
 use std::rc::Rc;
 
 use base::Time;
-use base::planted::{self, Planted};
 use route::{Knowledge, Touches};
 use wire::write;
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
+use crate::planted::settings_told;
 use crate::state::{Circumstances, Kind, Learned, Overrides, PinRules, Policy, Probe, Unseen};
 use crate::vars::{Known, Tracked, Vars};
 
@@ -149,10 +149,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         return Probed::Functions(seen.knowledge);
     }
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
-    let mut overrides = seen.overrides(&before, terms.tracked, terms.login);
-    if planted::is(Planted::ResetUndone) && overrides.is_empty() {
-        overrides = client.overrides.as_deref().cloned().unwrap_or_default();
-    }
+    let mut overrides = settings_told(seen.overrides(&before, terms.tracked, terms.login), client.overrides.as_deref());
     let verdict = seen.verdict(&overrides);
     server.is_verified |= verdict.is_some();
     let missing = client.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));

@@ -4,9 +4,9 @@
 //! client is told in the answer what its rows look like: whoever relies on what it was told before must be told that this is so no more.
 //! Not here: how the server is made to forget its plans (`worker::data::again`).
 
-use base::planted::{self, Planted};
 use wire::{backend, frontend};
 
+use crate::planted::answers_request;
 use crate::request::{is_one_request, messages};
 
 /// The request that a server works on, where it may have to be said again.
@@ -90,8 +90,8 @@ impl Again {
                 self.bytes.drain(..from);
                 self.step = Step::Refused;
             }
-            _ if planted::is(Planted::AgainBehindAnswer) => {}
-            _ => self.step = Step::Nothing,
+            _ if answers_request(kind) => self.step = Step::Nothing,
+            _ => {}
         }
     }
 }

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
-use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
 
@@ -22,6 +21,7 @@ use super::statement::{Mark, Statement};
 use super::{Account, Bytes, Tally, is_ours};
 use crate::exchange::{Exchange, Outcome, Step};
 use crate::fault::Fault;
+use crate::planted::{outlives_discard, until_confirmed};
 use crate::vars::Tracked;
 
 /// What one server has.
@@ -357,8 +357,7 @@ impl Stock {
         let kind = if name.is_some() { Step::Client } else { Step::Hidden };
         self.pending.push_back(Pending::Parse { statement: id, step, name });
         let used = self.tick();
-        let is_believed = planted::is(Planted::UnconfirmedStatementKept);
-        let state = if is_believed { State::Sure } else { State::Sent { step, epoch } };
+        let state = until_confirmed(State::Sent { step, epoch }, State::Sure);
         self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
         sides.exchange.asked_step(kind);
     }
@@ -522,14 +521,11 @@ impl Stock {
 
     /// The server has said that it has dropped all statements: at the wish of a client, if `names` are given, or at ours.
     pub fn drop_all(&mut self, names: Option<&mut Names>) {
-        if planted::is(Planted::DiscardedStatementsBelieved) {
-            return;
-        }
         // What has been sent since is still to come.
         let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
         let by_use = &mut self.by_use;
         self.held.retain(|id, held| {
-            let stays = held.state != State::Sure && sent.contains(id);
+            let stays = outlives_discard(held.state != State::Sure && sent.contains(id));
             stays || by_use.remove(&held.used).is_none()
         });
         self.taken.clear();

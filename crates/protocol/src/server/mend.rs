@@ -4,11 +4,10 @@
 //! server is hopeless and is closed.
 //! Not here: the cancel request itself and the time limit (`worker::upstream::cleanup`).
 
-use base::planted::{self, Planted};
-use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::exchange::Exchange;
+use crate::planted::{needs_rollback, resets_with};
 
 /// A server on its way back to a clean state.
 #[derive(Clone, Debug)]
@@ -85,17 +84,14 @@ impl Mend {
         if !exchange.may_be_lent() {
             return Progress::Hopeless;
         }
-        if exchange.status() != TxStatus::Idle && !planted::is(Planted::MendWithoutRollback) {
+        if needs_rollback(exchange.status()) {
             if self.stage != Stage::Draining {
                 return Progress::Hopeless;
             }
             self.stage = Stage::RollingBack;
             return ask(exchange, "ROLLBACK", out);
         }
-        if planted::is(Planted::ResetAfterRollbackSkipped) && self.stage == Stage::RollingBack {
-            return Progress::Clean;
-        }
-        match self.reset.take() {
+        match resets_with(self.reset.take(), self.stage == Stage::RollingBack) {
             Some(reset) if !reset.is_empty() => {
                 self.stage = Stage::Resetting;
                 ask(exchange, &reset, out)

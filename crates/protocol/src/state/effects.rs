@@ -6,11 +6,12 @@
 
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use route::{Act, Certain, Change, Class};
 
 use super::overrides::{IDENTITY, Overrides};
 use super::statements::Statement;
+
+use crate::planted::has_effect;
 
 /// The effects of statements, in their order.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +33,7 @@ impl Effects {
     #[must_use]
     pub fn on(&self, before: &Overrides, circumstances: Circumstances<'_>) -> Option<Overrides> {
         let mut after = before.clone();
-        for act in self.acts() {
+        for act in self.acts().filter(|act| has_effect(act)) {
             apply(act, &mut after, circumstances)?;
         }
         (!after.is_too_much()).then_some(after)
@@ -109,7 +110,6 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
                 }
             }
         }
-        Act::ResetAll | Act::DiscardAll if planted::is(Planted::EffectForgotten) => {}
         Act::ResetAll => {
             // Who the session is stays (`GUC_NO_RESET_ALL`).
             let identity = IDENTITY.map(|name| session.get(name).map(Box::<str>::from));

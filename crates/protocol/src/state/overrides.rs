@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use serde::{Deserialize, Serialize};
 
 use super::statements::{Preparation, Statements};
+use crate::planted::are_other_statements;
 use crate::vars::push_literal;
 
 /// Settings and statements by their names.
@@ -240,7 +240,7 @@ impl Overrides {
     /// authorization has a part in it, or statements differ, which takes more than that.
     #[must_use]
     pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
-        if self.statements != client.statements && !planted::is(Planted::StatementsUncompared) {
+        if are_other_statements(self.statements != client.statements) {
             return None;
         }
         let [session_authorization, role] = IDENTITY;

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use base::planted::{self, Planted};
 use route::{Knowledge, Touches};
 
 use super::answer::Answer;
@@ -16,6 +15,7 @@ use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
 use super::statements::{PATH_BYTES_MAX, Statement, Statements};
 use super::subscriptions::MARKS;
+use crate::planted::{are_all_told, that_keep_a_server};
 use crate::vars::{Tracked, push_literal};
 
 /// A question and as much of its answer as has come.
@@ -266,7 +266,7 @@ impl Probe {
         let is_missed = knowledge.as_ref().is_some_and(Knowledge::misses_settings);
         Some(Seen {
             asked: self.asked,
-            holds,
+            holds: that_keep_a_server(holds),
             knowledge,
             has_left_channels: self.unlistens,
             settings,
@@ -302,7 +302,7 @@ impl Seen {
         if is_all {
             overrides.forget_settings();
         }
-        if self.asked.has(Touches::STATEMENTS) && !planted::is(Planted::DroppedStatementCarried) {
+        if are_all_told(self.asked.has(Touches::STATEMENTS)) {
             *overrides.statements_mut() = Statements::default();
         }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));

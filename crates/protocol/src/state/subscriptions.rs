@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Included, Unbounded};
 
-use base::planted::{self, Planted};
+use crate::planted::{is_owed_word, is_told_at_once};
 
 /// The channel of the marks: what a session that leaves a channel has told, and what the one for all tells, is parted by them.
 pub const MARKS: &str = "trunkline takes over";
@@ -70,10 +70,7 @@ impl Subscriptions {
     /// The one for all has been lost so often by now. A client is owed a word as soon as this is taken into account, and that is before anything
     /// else is done with what it listens to.
     pub fn knows_losses(&mut self, losses: u64) {
-        if std::mem::replace(&mut self.losses, losses) != losses
-            && self.is_cut_off()
-            && !planted::is(Planted::LossUntold)
-        {
+        if std::mem::replace(&mut self.losses, losses) != losses && is_owed_word(self.is_cut_off()) {
             self.owes_word();
         }
     }
@@ -233,7 +230,7 @@ impl Subscriptions {
             return false;
         }
         if self.both.contains(channel) {
-            return !self.may_leave() || planted::is(Planted::MarkIgnored);
+            return is_told_at_once(!self.may_leave());
         }
         !self.shared.contains_key(channel)
     }

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use base::planted::{self, Planted};
 use protocol::fault::Ender;
 use reactor::Io;
 
@@ -30,9 +29,7 @@ impl<I: Io> Worker<I> {
         let old = std::mem::replace(&mut self.force, force);
         self.texts.forget_parameters();
         self.sampler.look_at(self.force.settings.track_statements);
-        if !planted::is(Planted::RememberedThroughReload) {
-            self.remembered.clear();
-        }
+        self.remembered.clear();
         self.count_clients_of_users(&old.settings);
         if is_demand_new {
             self.retire_servers();

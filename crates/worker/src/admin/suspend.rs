@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use measure::Closed;
 use pool::{Command, Event, ServerKey};
@@ -19,6 +18,7 @@ use crate::admin::rest::{Frozen, Kept, Rest};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::letters::Order;
+use crate::planted::{freezes, outlasts_suspension};
 use crate::worker::{Owner, Worker};
 
 /// What coming to rest means to a connection.
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         let Rest { put_off, frozen, .. } = *rest;
         self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
-        for (command, since) in put_off {
+        for (command, since) in put_off.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
             self.do_late(command, since);
             self.settle();
         }
@@ -105,7 +105,6 @@ impl<I: Io> Worker<I> {
     fn do_late(&mut self, command: Command, since: Time) {
         let late = self.now.since(since);
         match command {
-            Command::Attach { .. } if planted::is(Planted::LoanForgottenInSuspend) => {}
             Command::Attach { client, server, waited } => {
                 self.carry_out(Command::Attach { client, server, waited: waited + late });
             }
@@ -128,8 +127,7 @@ impl<I: Io> Worker<I> {
 
     /// Something is packed: from now on nothing is touched here, if another process is to have it.
     pub(crate) fn freeze(&mut self) {
-        let is_open =
-            |rest: &Rest<_>| rest.is_handover && rest.frozen.is_none() && !planted::is(Planted::PackedIsTouched);
+        let is_open = |rest: &Rest<_>| freezes(rest.is_handover && rest.frozen.is_none());
         if let Some(rest) = self.admin.rest.as_mut().filter(|rest| is_open(rest)) {
             let (clients, servers) = (HashSet::new(), HashSet::new());
             rest.frozen = Some(Frozen { clients, servers, kept: Kept::default() });

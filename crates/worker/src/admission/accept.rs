@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
@@ -18,6 +17,7 @@ use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
 use crate::data::client::{Client, Seat, Stage};
 use crate::letters::{ToWorker, Traveller, Waits};
+use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -123,8 +123,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             Opening::Encryption { bytes, request } => {
-                let is_stuffed = greeting.said.len() > bytes && !planted::is(Planted::ClearBytesKept);
-                if is_stuffed {
+                if is_stuffed(greeting.said.len() > bytes) {
                     self.fail_client(key, &Fault::UnencryptedAfter { request });
                     return;
                 }
@@ -279,7 +278,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
         let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated } =
             traveller;
-        let early = if planted::is(Planted::EarlyBytesLost) { Vec::new() } else { early };
+        let early = sent_along(early);
         let home = self.force.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use auth::{ScramSecret, Secret};
 use base::Key;
-use base::planted::{self, Planted};
 use pool::{Failure, PoolKey, ServerKey};
 use protocol::client::login::{Login, Method, Step};
 use protocol::fault::Fault;
@@ -19,14 +18,13 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage as ServerStage};
 use crate::letters::{Inquirer, Told};
 use crate::places::Doubt;
+use crate::planted::{asker, fault_of_part};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A judge has spoken.
-    pub(crate) fn judged(&mut self, mut key: Key, verdict: Verdict) {
-        if planted::is(Planted::VerdictForThePlace) {
-            key = self.clients.keys().into_iter().find(|now| now.index == key.index).unwrap_or(key);
-        }
+    pub(crate) fn judged(&mut self, key: Key, verdict: Verdict) {
+        let key = asker(key, &self.clients);
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let Some((judge, password)) = login.take_awaiting_verdict() else { return };
         match verdict {
@@ -167,11 +165,10 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Told::Nobody => Fault::NoSuchUser,
-            Told::Unanswered(_) if planted::is(Planted::TornAnswerIsNobody) => Fault::NoSuchUser,
             Told::Unanswered(why) => {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Error, format_args!("{why}"));
-                Fault::BouncerConfig
+                fault_of_part()
             }
             // Whose login it was stands in the detail, which is for the log: nobody knows yet who this client is.
             Told::Refused { sqlstate, text, detail, .. } => {

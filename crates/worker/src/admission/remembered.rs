@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use auth::Secret;
 use base::Time;
-use base::planted::{self, Planted};
+
+use crate::planted::{forget_all, known_of};
 
 /// What servers have told of users, each for its time.
 #[derive(Debug, Default)]
@@ -18,14 +19,11 @@ pub(crate) struct RememberedSecrets {
 
 impl RememberedSecrets {
     pub(crate) fn clear(&mut self) {
-        self.rows.clear();
+        forget_all(&mut self.rows);
     }
 
     pub(super) fn find(&self, database: &str, user: &str, now: Time) -> Option<Arc<Secret>> {
-        let mut row = self.rows.get(&(Arc::from(database), Arc::from(user)));
-        if planted::is(Planted::RememberedByUser) {
-            row = self.rows.iter().find(|((_, of), _)| **of == *user).map(|(_, row)| row);
-        }
+        let row = known_of(&self.rows, database, user);
         row.filter(|row| now < row.until).map(|row| Arc::clone(&row.secret))
     }
 

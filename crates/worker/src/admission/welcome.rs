@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use auth::ScramKeys;
-use base::planted::{self, Planted};
 use base::{Key, Time};
 use config::Database;
 use measure::Closed;
@@ -25,6 +24,7 @@ use crate::data::server::Stage as ServerStage;
 use crate::data::taken::Taken;
 use crate::measured::Measured;
 use crate::places::{Doubt, PoolPlace, Welcome};
+use crate::planted::opens_paused;
 use crate::upstream::introduction::begun_with;
 use crate::upstream::private::CLIENT_GONE;
 use crate::watched::Watched;
@@ -111,7 +111,7 @@ impl<I: Io> Worker<I> {
             },
         );
         self.arm_sweep();
-        if !planted::is(Planted::PauseUnknownToNewPools) {
+        if opens_paused(self.is_pause_ordered(pool)) {
             self.stand(pool);
         }
         pool

@@ -7,7 +7,6 @@
 
 use std::net::SocketAddr;
 
-use base::planted::{self, Planted};
 use base::{Id, Key, WorkerId};
 use config::{Host, Peer};
 use protocol::cancel::CancelKey;
@@ -16,6 +15,7 @@ use wire::write;
 
 use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
 use crate::letters::{PeerRow, Requester, ToWorker, Waits};
+use crate::planted::{is_ready_for_next, take_out, who_asked};
 use crate::timers::Timer;
 use crate::upstream::dial::words;
 use crate::upstream::names::{Asker, Known};
@@ -131,11 +131,7 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer did not come about; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
-        if planted::is(Planted::ForwardSlotLost) {
-            let requester = forward.requester;
-            return self.tell_requester(requester);
-        }
-        forward.stage = Stage::Waiting;
+        forward.stage = Stage::Unreached;
         let peer = forward.peer;
         self.fail_forward(key, &format!("connect failed: {}", words(error)));
         self.start_forwards(peer);
@@ -160,7 +156,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn forward_ended(&mut self, key: Key) {
         if let Some(peer) = self.cancel.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
-            if !planted::is(Planted::ForwardWaiterForgotten) {
+            if let Some(peer) = is_ready_for_next(peer) {
                 self.start_forwards(peer);
             }
         }
@@ -178,19 +174,16 @@ impl<I: Io> Worker<I> {
 
     /// A request is over, whatever came of it.
     fn end_forward(&mut self, key: Key) {
-        let Some(mut forward) = self.cancel.forwards.rows.remove(key) else { return };
-        if planted::is(Planted::ForwardAnswersAnother)
-            && let Some((_, other)) = self.cancel.forwards.rows.iter_mut().next()
-        {
-            std::mem::swap(&mut forward.requester, &mut other.requester);
-        }
+        let rows = &mut self.cancel.forwards.rows;
+        let Some(forward) = take_out(rows, key, |row| row.stage == Stage::Unreached) else { return };
+        let requester = who_asked(forward.requester, rows.iter_mut().map(|(_, row)| &mut row.requester));
         if let Stage::Connecting { conn, .. } | Stage::Sent(conn) = forward.stage {
             self.io.close(conn, Close::Now);
         }
         if let Some(timer) = forward.timer {
             self.timers.remove(timer);
         }
-        self.tell_requester(forward.requester);
+        self.tell_requester(requester);
     }
 
     /// Other settings are in force: requests for peers that are gone end, and others may have more time, or more connections.

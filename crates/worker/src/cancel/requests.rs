@@ -7,7 +7,6 @@
 //! Not here: the keys (`protocol::cancel`), how a request is begun (`aim`).
 
 use base::Key;
-use base::planted::{self, Planted};
 use measure::Closed;
 use pool::Event;
 use protocol::cancel::{Aim, CancelKey};
@@ -20,6 +19,7 @@ use crate::cancel::answer::write_cancelled;
 use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::letters::{Requester, ToControl, ToWorker, Waits};
+use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
 use crate::upstream::secure::Answer;
 use crate::worker::{Owner, Worker};
 
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
     fn route_here(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
         // A key from another process, which had more workers, names none of ours.
         let worker = self.named_by(key.name());
-        if worker == self.id || planted::is(Planted::CancelToWrongWorker) {
+        if is_here(worker == self.id) {
             self.cancel(key, requester, waits);
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
             post(ToWorker::Cancel { key, requester, waits });
@@ -143,19 +143,13 @@ impl<I: Io> Worker<I> {
     /// The second connection is ready: now or never.
     pub(crate) fn send_cancel(&mut self, key: Key) {
         let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
-        if planted::is(Planted::CancelIgnoresQuery) {
-            cancel.query_number = self.servers.get(cancel.server).map_or(0, |server| server.query_number);
-        }
         let server = self.servers.get_mut(cancel.server);
-        match server.filter(|server| server.query_number == cancel.query_number && server.session.exchange.is_running())
-        {
+        let is_at_it = |number| is_meant(number == cancel.query_number);
+        match server.filter(|server| is_at_it(server.query_number) && server.session.exchange.is_running()) {
             Some(server) => {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
-                if !planted::is(Planted::CancelForgottenOnceSent) {
-                    server.session.cancels_sent += 1;
-                    cancel.is_sent = true;
-                }
+                note_sent(&mut server.session.cancels_sent, &mut cancel.is_sent);
                 self.io.send(cancel.conn, out.into());
                 self.io.receive(cancel.conn, Receive::Stream);
             }
@@ -169,9 +163,8 @@ impl<I: Io> Worker<I> {
     /// The second connection has ended. If the server has closed it, the signal has been sent.
     pub(crate) fn cancel_ended(&mut self, key: Key, end: &End) {
         let fault = match end {
-            End::Eof => return self.cancel_over(key),
-            End::Broken(_) if planted::is(Planted::CutOffCancelBelieved) => return self.cancel_over(key),
-            End::Broken(error) => error.to_string(),
+            End::Broken(error) if may_arrive_after(error) => error.to_string(),
+            End::Eof | End::Broken(_) => return self.cancel_over(key),
             End::Insecure(why) => format!("TLS handshake error: {why}"),
         };
         self.log.add(Level::Warning, format_args!("failed to send cancel request: {fault}"));
@@ -195,16 +188,15 @@ impl<I: Io> Worker<I> {
         let waited = self.now.since(cancel.since);
         self.log
             .add(Level::Log, format_args!("closing cancel request: cancel_wait_timeout (age={}s)", waited.as_secs()));
-        if planted::is(Planted::LateCancelBelieved) {
-            return self.cancel_over(key);
-        }
         self.cancel_lost(key, "cancel_wait_timeout");
     }
 
     /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
     fn cancel_lost(&mut self, key: Key, why: &str) {
-        let Some(&Cancel { server, is_sent, .. }) = self.cancel.rows.get(key) else { return };
-        if is_sent && let Some(row) = self.servers.get(server) {
+        let Some(&Cancel { server, is_sent, timer, .. }) = self.cancel.rows.get(key) else { return };
+        if may_still_arrive(is_sent, timer.is_none())
+            && let Some(row) = self.servers.get(server)
+        {
             let client = row.client();
             self.lose_server(server, Closed::Dirty, why);
             if let Some(client) = client {

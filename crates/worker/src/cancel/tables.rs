@@ -64,7 +64,7 @@ impl Forwards {
 }
 
 /// A cancel request on its way to another process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Forward {
     pub(super) peer: u16,
     /// What the peer is told.
@@ -87,7 +87,7 @@ impl Forward {
             Stage::Resolving { since } | Stage::Connecting { since, .. } => {
                 settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
             }
-            Stage::Waiting | Stage::Sent(_) => None,
+            Stage::Waiting | Stage::Unreached | Stage::Sent(_) => None,
         };
         wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
     }
@@ -103,6 +103,8 @@ pub(crate) enum Stage {
     Connecting { conn: Conn, since: Time },
     /// For the peer to say, by its end, that it is done.
     Sent(Conn),
+    /// There was no connection, and it ends now.
+    Unreached,
 }
 
 /// Cancel requests on their way to servers. One more is dropped, as a network might drop it.

@@ -6,13 +6,13 @@
 
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::differ;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Stage, fingerprint};
+use crate::planted::is_like;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -38,8 +38,7 @@ impl<I: Io> Worker<I> {
         let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
         let is_like_client =
-            Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session);
-        let is_like_client = is_like_client || planted::is(Planted::LingerUnlike);
+            is_like(Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session));
         if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
         }

@@ -3,7 +3,6 @@
 //! Always true: what it has told is noted before the loan goes on or ends.
 //! Not here: what is asked (`question`, `catch_up`), errors (`own_errors`).
 
-use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was_read};
 use protocol::state::ANSWER_BYTES_MAX;
@@ -122,10 +121,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(traces) = &ready.session.traces else { return };
-        if traces.pins().is_empty() || planted::is(Planted::PinForgotten) {
-            if !traces.pins().is_empty() {
-                ready.session.traces = None;
-            }
+        if traces.pins().is_empty() {
             self.end_loan_if_over(server_key, client_key);
             return;
         }

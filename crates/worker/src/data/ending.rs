@@ -3,7 +3,6 @@
 //! Always true: it is over by the rules of its pool when its server owes nothing and stands outside a transaction, and what the session keeps is known to follow.
 //! Not here: what is done then (`loan`), what a session keeps (`probe`).
 
-use base::planted::{self, Planted};
 use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};
 use protocol::fault::Fault;
@@ -12,6 +11,7 @@ use protocol::state::Counted;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
+use crate::planted::ends_obsolete;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
             server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
-            if !planted::is(Planted::BusySessionKept) {
+            if ends_obsolete(self.force.settings.server_fast_close) {
                 self.close_obsolete_session(server_key);
             }
             return false;

@@ -4,7 +4,6 @@
 //! Not here: bytes that wait for a server (`hear`), which have a mark of their own.
 
 use base::Key;
-use base::planted::{self, Planted};
 use measure::Phase;
 use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
@@ -13,6 +12,7 @@ use wire::{frontend, write};
 use crate::data::client::{Client, Stage};
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
+use crate::planted::{goes_on, is_too_slow};
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -65,10 +65,9 @@ impl<I: Io> Worker<I> {
         if let Stage::Ready(ready) = &mut row.stage {
             ready.meter.division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
         }
-        if self.io.unsent(conn) > QUEUE_BYTES_MARK {
+        if is_too_slow(self.io.unsent(conn) > QUEUE_BYTES_MARK) {
             self.io.tell_when_drained(conn);
             if let Some(row) = self.servers.get_mut(server)
-                && !planted::is(Planted::NoBackPressure)
                 && !std::mem::replace(&mut row.is_paused, true)
             {
                 self.io.pause(row.conn);
@@ -153,7 +152,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn resume_server(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if std::mem::take(&mut server.is_paused) {
+        if goes_on(std::mem::take(&mut server.is_paused)) {
             if !server.is_silenced() {
                 self.io.receive(server.conn, Receive::Stream);
             }

@@ -3,7 +3,6 @@
 //! Always true: a server that is not known to be clean is mended first, or closed; nobody is lent it before.
 //! Not here: why the client leaves (`close`), how a server is mended (`upstream::mend`).
 
-use base::planted::{self, Planted};
 use measure::Closed;
 use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
 use protocol::loan::doubt_what_was_read;
@@ -12,6 +11,7 @@ use reactor::Io;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::fingerprint;
+use crate::planted::{has_left_something, is_nobody_elses, leave_unsent};
 use crate::upstream::cleaning::DISCARD_ALL;
 use crate::upstream::private::CLIENT_GONE_IN_THE_MIDDLE;
 use crate::worker::Worker;
@@ -27,12 +27,11 @@ impl<I: Io> Worker<I> {
             server.session.life.take_probe();
         }
         server.session.again.forget();
-        if server.private.is_some() {
+        if is_nobody_elses(server.private.is_some(), server.session.exchange.may_end()) {
             self.leave_private(server_key);
             return;
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
-        let is_forgotten = planted::is(Planted::StateLeftBehind);
         let is_torn = ready.session.is_torn();
         if is_torn {
             server.session.exchange.torn(ready.session.scanner.header()[0]);
@@ -42,7 +41,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| traces.is_marked() && !is_forgotten) {
+        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| has_left_something(traces.is_marked())) {
             if server.session.life.probe().is_some() && !is_torn && traces.is_all_told() {
                 traces.leave();
                 self.await_probe(server_key);
@@ -58,11 +57,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let is_clean = server.session.exchange.may_end() && server.session.exchange.may_be_lent() && !is_torn;
-        if planted::is(Planted::HeldBytesSentAfterAll)
-            && let Some(mut held) = ready.held.take()
-        {
-            std::iter::from_fn(|| held.pop()).for_each(|chunk| self.io.send(server.conn, chunk));
-        }
+        leave_unsent(&mut ready.held, &mut self.io, server.conn);
         if is_clean && server.session.is_in_message() {
             self.doom(server_key, "its client left in the middle of a message that the server sent by itself");
             return;
@@ -88,11 +83,6 @@ impl<I: Io> Worker<I> {
     pub(crate) fn leave_private(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_at_rest = server.session.exchange.may_end();
-        if is_at_rest && planted::is(Planted::PrivateServerReturned) {
-            server.comes_to_rest();
-            self.tell_pools(Event::Returned { server: key, as_: Return::Clean, fingerprint: Fingerprint::default() });
-            return;
-        }
         let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };
         self.lose_server(key, Closed::Dirty, why);
     }

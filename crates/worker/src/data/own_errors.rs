@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use base::planted::{self, Planted};
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
@@ -16,6 +15,7 @@ use wire::notice::Notice;
 
 use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::Stage;
+use crate::planted::is_not_taken;
 use crate::tasks::Task;
 use crate::upstream::cleaning::{DISCARD_ALL, NOT_TAKEN_OVER, TOLD_CANCELLED};
 use crate::worker::Worker;
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
                 let since = waits_since.unwrap_or(self.now);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            (&Stage::Lent { client }, phase) if phase.is_applying() && !planted::is(Planted::FailedSetIgnored) => {
+            (&Stage::Lent { client }, phase) if is_not_taken(phase.is_applying()) => {
                 self.uncount(key);
                 if waits_since.is_some() {
                     self.unlink_from_client(key);

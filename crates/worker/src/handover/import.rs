@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::{ScramKeys, Secret};
-use base::planted::{self, Planted};
 use base::{Key, Time, Wall};
 use measure::{Opened, Phase};
 use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
@@ -31,6 +30,7 @@ use crate::handover::parcel::{
     Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
 use crate::places::Welcome;
+use crate::planted::{comes_with_request, own_parameters, own_statements};
 use crate::worker::{Owner, Worker};
 
 /// Statements while somebody arrives.
@@ -245,7 +245,7 @@ impl<I: Io> Worker<I> {
             self.limits.comes_rejected();
         }
         ready.is_answer_torn = packed.is_answer_torn;
-        if !packed.held.0.is_empty() && !planted::is(Planted::RequestLeftBehind) {
+        if comes_with_request(!packed.held.0.is_empty()) {
             let mut held = Held::default();
             held.push(packed.held.0.into());
             ready.held = Some(Box::new(held));
@@ -329,11 +329,8 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let vars = self.vars_of(&packed.vars);
-        let mut vars = self.known_vars.share(vars);
-        if planted::is(Planted::ParametersLeftBehind) {
-            let welcome = self.places.pool(pool).and_then(|place| place.welcome.as_ref());
-            vars = welcome.map_or(vars, |welcome| welcome.vars.clone());
-        }
+        let of_others = || Some(self.places.pool(pool)?.welcome.as_ref()?.vars.clone());
+        let vars = own_parameters(self.known_vars.share(vars), of_others);
         let stock = self.unpacked(shelves, &Account::default(), |from| Stock::unpack(packed.stock, from))?;
         let database = self.places.pool(pool)?.database;
         let (born, since) = packed.times;
@@ -355,9 +352,7 @@ impl<I: Io> Worker<I> {
         server.session.exchange = packed.exchange;
         // What its transaction, or a request that it has not answered, has made so far is not known here.
         server.session.makes_functions = !server.session.exchange.may_end();
-        if !planted::is(Planted::StatementsLeftBehind) {
-            server.session.stock = stock;
-        }
+        server.session.stock = own_statements(stock);
         server.session.overrides = shared(packed.overrides);
         server.session.sequence_owner = SequenceOwner::Several;
         server.session.placeholders = u64::MAX;

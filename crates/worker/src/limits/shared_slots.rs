@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use base::planted::{self, Planted};
 use base::{Key, WorkerId};
 use config::{Database, Settings};
 use pool::{Answer, Event, LedgerKey, LedgerKind, Letter, Need, Patience, Taken};
@@ -16,6 +15,7 @@ use reactor::Io;
 use crate::admin::console::CONSOLE;
 use crate::data::client::{Client, Stage};
 use crate::letters::{Right, ToWorker};
+use crate::planted::{are_counted, gives_slot_back, is_full};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
         let settings = &self.force.settings;
         let may_be_new = settings.max_user_client_connections > 0
             || settings.users.values().any(|user| user.max_user_client_connections.is_some());
-        if !may_be_new || planted::is(Planted::OldClientsUncounted) {
+        if !are_counted(may_be_new) {
             return;
         }
         for key in self.clients.keys() {
@@ -159,10 +159,7 @@ impl<I: Io> Worker<I> {
     /// It has as many as it may.
     pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
         match self.force.settings.max_db_client_connections(entry) {
-            Some(limit)
-                if self.places.databases[database as usize].clients
-                    >= limit + u32::from(planted::is(Planted::ClientLimitOffByOne)) =>
-            {
+            Some(limit) if is_full(self.places.databases[database as usize].clients, limit) => {
                 Err(Fault::DatabaseClientsFull { limit })
             }
             _ => Ok(()),
@@ -215,8 +212,7 @@ impl<I: Io> Worker<I> {
             };
             self.give(&LedgerKey::UserClients(name));
         }
-        let is_left_out = planted::is(Planted::SlotKeptByLeaver) && matches!(client.stage, Stage::Login(_));
-        if client.seat.has_client_slot && !is_left_out {
+        if gives_slot_back(client.seat.has_client_slot, matches!(client.stage, Stage::Login(_))) {
             self.give(&LedgerKey::Clients);
         }
         if let Stage::Login(login) = &client.stage {

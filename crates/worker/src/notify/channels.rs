@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use base::planted::{self, Planted};
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::state::{Kind, MARKS, Policy};
 use reactor::{Io, Level};
@@ -15,6 +14,7 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::letters::ToControl;
 use crate::notify::backlog::Task;
 use crate::notify::listening::{Channel, Listening};
+use crate::planted::{has_left, is_listened_to};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
         let Listening { channels, asked, losses, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
-        if entry.is_heard(*losses) || planted::is(Planted::ListenerBelieved) {
+        if is_listened_to(entry.is_heard(*losses)) {
             ready.session.subscriptions(*losses).is_heard(&channel);
         }
         if entry.number == 0 {
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
         subscriptions.knows_losses(self.places.databases[database as usize].listening.losses);
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
         let again: BTreeSet<&str> = traces.channels().collect();
-        let is_left = |name: &str| left.has(name) && !planted::is(Planted::LeftChannelTold) && !again.contains(name);
+        let is_left = |name: &str| has_left(left.has(name) && !again.contains(name));
         let gone = subscriptions.leaves(is_left);
         if subscriptions.is_idle() {
             ready.session.subscriptions = None;

@@ -7,7 +7,6 @@
 //! The session for all tells what was committed before it was asked before it answers ([`protocol::state::Rounds`]): what it tells before its
 //! answer is none of the client's, what it tells afterwards is.
 
-use base::planted::{self, Planted};
 use pool::ClientKey;
 use reactor::Io;
 use wire::frame::HEADER_BYTES;
@@ -15,6 +14,7 @@ use wire::frontend;
 
 use crate::data::client::{Client, Stage};
 use crate::notify::listening::{Joining, PATIENCE, Waiter};
+use crate::planted::is_level_already;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.joins = Some(Box::new(Joining { number, until, channels: listens.channels, tags: listens.tags }));
         }
-        if planted::is(Planted::JoinedAtOnce) {
+        if is_level_already() {
             self.enqueue(Task::Joined { client: key, number });
             return true;
         }

@@ -7,7 +7,6 @@
 //! A server that has said `ReadyForQuery` has woken all that listen before (`SignalBackends` in PostgreSQL's `commands/async.c`). So the session
 //! for all, when it is asked something after that, tells what was committed before it answers.
 
-use base::planted::{self, Planted};
 use pool::{ClientKey, ServerKey};
 use protocol::loan::ClientSession;
 use protocol::state::Probe;
@@ -17,6 +16,7 @@ use wire::backend::TxStatus;
 use crate::data::client::{Client, Ready, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::notify::listening::{PATIENCE, Waiter, Withheld};
+use crate::planted::are_news_awaited;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -38,11 +38,12 @@ impl<I: Io> Worker<I> {
             }) => subscriptions.awaits_own_news(),
             _ => false,
         };
-        awaits_news
-            && !server.is_released
-            && !self.admin.is_resting()
-            && self.server_for_all(server.database).is_some()
-            && !planted::is(Planted::OwnNewsOvertaken)
+        are_news_awaited(
+            awaits_news
+                && !server.is_released
+                && !self.admin.is_resting()
+                && self.server_for_all(server.database).is_some(),
+        )
     }
 
     /// Withholds a server's `ReadyForQuery`, which ends at a place of what has come, and what stands behind it. What stands before it has been

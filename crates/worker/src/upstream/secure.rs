@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use base::planted::{self, Planted};
 use pool::{Failure, ServerKey};
 use reactor::tls::{Demand, Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
 use wire::write;
 
 use crate::data::server::{Securing, Server, Stage};
+use crate::planted::is_refusal;
 use crate::worker::{Owner, Worker};
 
 /// What a server answers to the question whether it speaks TLS.
@@ -77,12 +77,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
         match bytes {
             [b'S'] => Answer::Yes,
-            [b'N']
-                if self.force.settings.server_tls_sslmode.forbids_clear_text()
-                    && !planted::is(Planted::RefusedTlsForgone) =>
-            {
-                Answer::Refused
-            }
+            [b'N'] if is_refusal(self.force.settings.server_tls_sslmode.forbids_clear_text()) => Answer::Refused,
             [b'N'] => Answer::No,
             [b'S' | b'N', ..] => Answer::Stuffed,
             _ => Answer::Bad,

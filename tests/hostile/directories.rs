@@ -1,7 +1,7 @@
 //! What a directory (LDAP) can do that is asked for a password, or who sits on the way to it.
 //!
 //! Always true: it is the directory of the stranger's logins only; everybody else is let in without one.
-//! Not here: what a directory is for (`real/judges.rs`).
+//! Not here: what a directory is for (`real/logins/judges.rs`).
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -1,7 +1,7 @@
 //! Passwords that have to be hashed for SCRAM, which is slow by design: a server, or a stranger, says how slow.
 //!
 //! Always true: it is the stranger's own server, or the secret of users by whom nobody else logs in.
-//! Not here: who is let in by them (`real/logins.rs`).
+//! Not here: who is let in by them (`real/logins/passwords.rs`).
 
 use std::net::TcpStream;
 use std::time::Instant;

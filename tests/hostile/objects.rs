@@ -1,7 +1,7 @@
 //! What the owner of a database can keep in it: functions, and everything that calls one without saying so.
 //!
 //! Always true: it is made directly on PostgreSQL before the attack, which consists of ordinary statements of an ordinary user.
-//! Not here: what such a function does to those who share the servers (`real/holes.rs`).
+//! Not here: what such a function does to those who share the servers (`real/pooling/holes.rs`).
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! What the owner of a database can do to questions that we put there (`auth_query`), and to whoever else asks.
 //!
 //! Always true: the stranger owns the database, and nothing outside of it; the question is put in it.
-//! Not here: whose rights the question has (`real/secrets.rs`).
+//! Not here: whose rights the question has (`real/logins/secrets.rs`).
 
 use super::scene::{EVERYBODY, Scene};
 use super::told::Told;

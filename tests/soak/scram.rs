@@ -1,7 +1,7 @@
 //! SCRAM-SHA-256 as a client speaks it: RFC 5802, RFC 7677, and what they stand on.
 //!
 //! Always true: the client's part of the nonce never changes, so that each answer follows from its question alone.
-//! Not here: whether the other side knows the secret too; psql looks at that in `real/logins.rs`.
+//! Not here: whether the other side knows the secret too; psql looks at that in `real/logins/passwords.rs`.
 
 use tests::message;
 

@@ -79,8 +79,25 @@ impl Reader<'_> {
             to.eq_ignore_ascii_case("to").then_some(())?;
         }
         self.blanks();
-        let value = if self.rest.starts_with('\'') { self.quoted('\'') } else { self.word() }?;
+        let value = self.value()?;
         self.is_end().then_some(Tree::Set { key, value })
+    }
+
+    /// A word, or text in quotes. A whole number may have a sign before it, as in PostgreSQL's `SET`, which keeps a minus only.
+    fn value(&mut self) -> Option<String> {
+        if self.rest.starts_with('\'') {
+            return self.quoted('\'');
+        }
+        let sign = match (self.takes("-"), self.takes("+")) {
+            (false, false) => return self.word(),
+            (true, true) => return None,
+            (true, false) => "-",
+            (false, true) => "",
+        };
+        self.blanks();
+        let is_digit = |c: char| c.is_ascii_digit();
+        let number = self.rest.starts_with(is_digit).then(|| self.word()).flatten()?;
+        number.chars().all(is_digit).then(|| format!("{sign}{number}"))
     }
 
     /// Whether nothing is left but blanks and one semicolon.
@@ -183,6 +200,19 @@ mod tests {
         assert_eq!(parse("SET a = 'it''s'"), set("a", "it's"));
         assert_eq!(parse("SET a = ''"), set("a", ""));
         assert_eq!(parse("SET a.b = c"), set("a.b", "c"));
+    }
+
+    #[test]
+    fn set_takes_a_number_with_a_sign_without_quotes() {
+        for text in ["SET a = -1", "SET a=-1;", "set a to - 1", "SET a TO '-1'"] {
+            assert_eq!(parse(text), set("a", "-1"), "{text:?}");
+        }
+        assert_eq!(parse("SET a = +15;"), set("a", "15"));
+        for text in
+            ["SET a = -", "SET a = --1", "SET a = -+1", "SET a = +-1", "SET a = -b", "SET a = -1b", "SET a = -\"1\""]
+        {
+            assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
+        }
     }
 
     #[test]

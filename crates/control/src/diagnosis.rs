@@ -104,7 +104,8 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
         return busy;
     }
     let total: u32 = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).map(|pool| pool.cl_active).sum();
-    say(Cause::Well, format!("All is well: nobody waits for a server, {total} clients are connected."))
+    let who = if total == 1 { "1 client is".to_owned() } else { format!("{total} clients are") };
+    say(Cause::Well, format!("All is well: nobody waits for a server, {who} connected."))
 }
 
 #[derive(Default)]
@@ -319,6 +320,17 @@ mod tests {
         assert_eq!(told(None, Vec::new()).cause, Cause::Well);
         let told = told(Some(WaitReason::NoneFree), vec![row(1, Doing::Waits(WaitReason::NoneFree), 99)]);
         assert_eq!(told.cause, Cause::Well);
+    }
+
+    #[test]
+    fn one_client_is_said_to_be_one() {
+        let connected = |count: u32| {
+            let pool = PoolRow { cl_active: count, ..pool_row("d", "u") };
+            let snapshot = Snapshot { pools: vec![pool], ..Snapshot::default() };
+            with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of).text
+        };
+        assert_eq!(connected(1), "All is well: nobody waits for a server, 1 client is connected.");
+        assert_eq!(connected(2), "All is well: nobody waits for a server, 2 clients are connected.");
     }
 
     #[test]

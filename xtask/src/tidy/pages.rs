@@ -1,8 +1,11 @@
-//! Whether the pages point at something: the tables of "Where does it happen?" and every link between our pages.
+//! Whether pages and comments point at something: the tables of "Where does it happen?", every link between our pages,
+//! and every source that is named.
 //!
 //! Always true: a path in the tables is either from the project's root or, as `pool/queue.rs`, short for
-//! `crates/pool/src/queue.rs`.
+//! `crates/pool/src/queue.rs`. Elsewhere folders at its front may be left out too, and a file's name alone may be anybody's.
 //! Not here: whether what a page says is true; that is for its reader.
+
+use std::collections::BTreeSet;
 
 use super::{Finding, Tree, quoted};
 
@@ -12,6 +15,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         links(tree, path, text, findings);
         tables(path, text, findings);
     }
+    sources(tree, findings);
 }
 
 fn map(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -82,6 +86,47 @@ fn resolved(page: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
+/// Files move, and what is said of them stays.
+fn sources(tree: &Tree, findings: &mut Vec<Finding>) {
+    let short = tree.ending(".rs").map(|(path, _)| path.replacen("/src/", "/", 1));
+    let known: BTreeSet<String> = short.chain(tree.ending(".rs").map(|(path, _)| path.to_owned())).collect();
+    let known: BTreeSet<&str> = known.iter().flat_map(|path| tails(path)).collect();
+    for (path, source) in tree.sources() {
+        named(path, source.comment_lines(), &known, findings);
+    }
+    for ending in [".md", "seeds.txt"] {
+        for (path, text) in tree.ending(ending).filter(|(path, _)| !FOREIGN.contains(path)) {
+            let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+            // The map has been looked at.
+            named(path, lines.filter(|(_, line)| path != PAGE || !line.starts_with('|')), &known, findings);
+        }
+    }
+}
+
+/// A path, and what is left of it without the folders at its front.
+fn tails(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| path.split_once('/').map(|(_, tail)| tail))
+}
+
+fn named<'a>(
+    path: &str,
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    known: &BTreeSet<&str>,
+    findings: &mut Vec<Finding>,
+) {
+    for (line, text) in lines {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_-./".contains(c));
+        // A slash at the front is an address's, or separates two words.
+        let words = words.map(|word| word.trim_end_matches('.')).filter(|word| !word.starts_with('/'));
+        for word in words.filter(|word| word.contains('/') && word.ends_with(".rs") && !known.contains(word)) {
+            findings.push(Finding::new(path, line, format!("`{word}` does not exist: say where that stands now")));
+        }
+    }
+}
+
+/// Pages that name the files of other programs.
+const FOREIGN: [&str; 1] = ["docs/operating/habits.md"];
+
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "Where does it happen?";
 
@@ -130,5 +175,42 @@ mod tests {
         let findings =
             found(&[("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", page), ("b.md", "")]);
         assert_eq!(findings, ["docs/a.md:1: the link to `gone.md` leads nowhere: mend it"]);
+    }
+
+    /// What is said of a file beside two sources.
+    fn told(path: &str, text: &str) -> Vec<String> {
+        let others = [("crates/pool/src/a/queue.rs", "//! A.\n"), ("tests/real/b.rs", "//! B.\n")];
+        let map = [("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", "")];
+        found(&[&map[..], &others, &[(path, text)]].concat())
+    }
+
+    #[test]
+    fn a_file_that_a_comment_names_must_exist() {
+        let wanted =
+            |line| [format!("crates/wire/src/c.rs:{line}: `pool/queue.rs` does not exist: say where that stands now")];
+        assert_eq!(told("crates/wire/src/c.rs", "//! C.\n//! Not here: who waits (`pool/queue.rs`).\n"), wanted(2));
+        assert_eq!(told("crates/wire/src/c.rs", "//! C.\n\n/// See pool/queue.rs.\nfn a() {}\n"), wanted(3));
+        for name in ["pool/a/queue.rs", "crates/pool/src/a/queue.rs", "a/queue.rs", "real/b.rs", "queue.rs", "gone.rs"]
+        {
+            assert!(told("crates/wire/src/c.rs", &format!("//! C ({name}, `x`).\n")).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn code_and_addresses_and_the_files_of_others_are_left_alone() {
+        assert!(
+            told(
+                "crates/wire/src/c.rs",
+                "//! https://docs.rs/a and https://a.rs/b/c.rs\nconst A: &str = \"a/b.rs\";\n"
+            )
+            .is_empty()
+        );
+        assert!(told("docs/operating/habits.md", "`src/config.rs`\n").is_empty());
+    }
+
+    #[test]
+    fn pages_and_the_list_of_seeds_name_what_is_there() {
+        assert_eq!(told("THREATS.md", "`worker/d.rs`, `pool/a/queue.rs`\n").len(), 1);
+        assert_eq!(told("crates/world/seeds.txt", "1 was bad (world/gate.rs, `dress`)\n").len(), 1);
     }
 }

@@ -1,0 +1,34 @@
+//! What travels between threads, and nothing else does: values in letters.
+//!
+//! Always true: a letter owns what it carries; nobody waits for an answer within a turn; control reads a worker only by
+//! asking for a [`Snapshot`] and changes it only by an order.
+//! Not here: what anybody does about a letter.
+
+mod force;
+mod posts;
+mod snapshot;
+mod to_control;
+mod to_worker;
+
+pub use crate::admin::console::{Commander, Right};
+pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, StatementsOf, WaitRow};
+pub use crate::admin::standing::{Order, Standing, Whose};
+pub use crate::admission::questions::SystemUser;
+pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
+pub use crate::admission::questions::{Judge, PasswordQuestion, Verdict};
+pub use crate::data::claims::{Phase, Sole};
+pub use crate::data::functions::FunctionsMade;
+pub use crate::handover::estate::Estate;
+pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
+pub use crate::limits::rate_limits::RateLimits;
+pub use crate::limits::unauthenticated::Unauthenticated;
+pub use crate::reports::{Report, ReportKind};
+
+pub use force::{Force, TlsTerms};
+pub use posts::{Ids, Post, Posts};
+pub use snapshot::{
+    ChannelRow, DatabaseRow, HostRow, Parts, PeerRow, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, Totals,
+    UserRow, Verified,
+};
+pub use to_control::{SecretQuestion, ToControl};
+pub use to_worker::{Addresses, Found, Inquirer, LocksDiffer, Requester, Shutdown, ToWorker, Told, Traveller, Waits};

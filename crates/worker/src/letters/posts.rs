@@ -1,0 +1,62 @@
+//! The letter boxes of all threads, and what all of them count together.
+//!
+//! Always true: whoever posts a letter waits for nothing.
+//! Not here: what the letters say.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{ToControl, ToWorker, Unauthenticated};
+
+/// A way to post letters to somebody, from any thread. It never blocks.
+pub type Post<L> = Arc<dyn Fn(L) + Send + Sync>;
+
+/// Everybody's letter box, as one worker knows them.
+pub struct Posts<S> {
+    /// The workers, by number.
+    pub workers: Vec<Post<ToWorker<S>>>,
+    /// The control thread.
+    pub control: Post<ToControl>,
+    /// The numbers of clients and servers.
+    pub ids: Ids,
+    /// The connections of the process that have not logged in.
+    pub unauthenticated: Unauthenticated,
+}
+
+impl<S> Clone for Posts<S> {
+    fn clone(&self) -> Self {
+        let Self { workers, control, ids, unauthenticated } = self;
+        let (workers, control) = (workers.clone(), control.clone());
+        Self { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
+    }
+}
+
+impl<S> std::fmt::Debug for Posts<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Posts").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}
+
+/// One number for each client and each server of the process, in the order in which they come: PgBouncer's scripts count on that.
+/// It costs one addition per connection.
+#[derive(Clone, Debug, Default)]
+pub struct Ids(Arc<AtomicU64>);
+
+impl Ids {
+    /// The next number, from 1 on.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Goes on behind those that another process has given out.
+    pub fn begin_behind(&self, last: u64) {
+        self.0.fetch_max(last, Ordering::Relaxed);
+    }
+
+    /// The last one that was given out.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -54,6 +54,15 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     assert_eq!((waits["place"].as_str(), waits["ends_by"].as_str()), ("1", "query_wait_timeout"));
     assert!(waits["ends_in"].parse::<f64>().is_ok_and(|left| left > 60.0 && left < 77.0), "{waits:?}");
     assert!(!format!("{answer:?}").contains("secret"), "a value is shown");
+    let detail = |table: &str| {
+        let answer = pooler.console(&format!("SHOW {table}"));
+        let rows = (0..answer.rows.len()).map(|row| answer.named(row)).filter(|row| row["database"] == "waits_thinking");
+        rows.map(|row| (row["state"].clone(), row["state_detail"].clone())).collect::<Vec<_>>()
+    };
+    let pair = |state: &str, detail: &str| (state.to_owned(), detail.to_owned());
+    let all = [pair("active", "idle in transaction"), pair("waiting", "waits: every server of the pool is taken")];
+    assert_eq!(detail("clients"), all);
+    assert_eq!(detail("servers"), [pair("active", "idle in transaction")]);
     thinker.run("commit");
     waiter.answer();
     await_sentence(&pooler, "All is well");

@@ -15,6 +15,7 @@ use reactor::tls::Security;
 use reactor::{Io, Peer};
 
 use crate::admin::console::CONSOLE;
+use crate::admin::seen::Doing;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::letters::{
@@ -131,6 +132,7 @@ impl<I: Io> Worker<I> {
 
     fn client_row(&self, key: Key) -> Option<Row> {
         let client = self.clients.get(key).filter(|client| !client.is_own)?;
+        let state_detail = self.detail_of_client(client);
         let (user, database, state, link, application_name, since) = match &client.stage {
             ClientStage::Cancelling(_) => return None,
             ClientStage::Greeting(_) => ("(nouser)".into(), "(nodb)".into(), LOGIN, None, "".into(), None),
@@ -175,6 +177,7 @@ impl<I: Io> Worker<I> {
             database,
             replication: Replication::word(self.replication_of(key)),
             state,
+            state_detail,
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
             local_port: ours.map_or(self.force.settings.listen_port, |ours| ours.port()),
             addr,
@@ -194,6 +197,35 @@ impl<I: Io> Worker<I> {
             memory,
             at_rest_since: None,
         })
+    }
+
+    /// What a client does, where its state says less.
+    fn detail_of_client(&self, client: &Client) -> &'static str {
+        let doing = match &client.stage {
+            ClientStage::Ready(ready) => self.doing(client, ready).map(|(doing, _)| doing),
+            ClientStage::Login(login) => {
+                login.waits_for().and_then(|pool| self.pools.waits_for(pool)).map(Doing::Waits)
+            }
+            _ => None,
+        };
+        doing.map_or("", Doing::words)
+    }
+
+    /// What a server does, where its state says less.
+    fn detail_of_server(&self, server: &Server) -> &'static str {
+        match &server.stage {
+            Stage::Resolving => "the name of its host is looked up",
+            Stage::Connecting => "connects",
+            Stage::Securing(_) => "agrees on TLS",
+            Stage::Login(_) => "logs in",
+            Stage::Introducing => "its session is prepared (connect_query)",
+            Stage::Idle => "",
+            Stage::Lent { .. } => {
+                let client = server.client().and_then(|client| self.clients.get(client));
+                client.map_or("", |client| self.detail_of_client(client))
+            }
+            Stage::Cleaning(cleaning) => cleaning.detail(),
+        }
     }
 
     /// What a client holds.
@@ -237,6 +269,7 @@ impl<I: Io> Worker<I> {
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
             replication: Replication::word(server.private.as_ref().map(|private| private.kind)),
             state,
+            state_detail: self.detail_of_server(server),
             addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),
             port: theirs.map_or(port, |theirs| theirs.port()),
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),

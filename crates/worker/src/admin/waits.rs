@@ -38,21 +38,7 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         let server = server_key.and_then(|server| self.servers.get(server));
-        let (doing, since) = match ready.link {
-            Link::None => return None,
-            Link::Delayed(since) => (Doing::Delayed, since),
-            Link::Waiting(since) => (Doing::Waits(self.pools.waits_for(ready.pool)?), since),
-            Link::Loan(_) => match (ready.meter.division.present(), &ready.session.traces) {
-                (Some((phase, since)), _) => (Doing::In(phase), since),
-                (None, Some(traces)) if !traces.pins().is_empty() => {
-                    (Doing::Kept, traces.kept_since().unwrap_or(client.answered))
-                }
-                (None, _) => {
-                    let doing = if place.mode == pool::Mode::Session { Doing::Session } else { Doing::Between };
-                    (doing, server.map_or(client.answered, |server| server.answered))
-                }
-            },
-        };
+        let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
         let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
@@ -73,6 +59,29 @@ impl<I: Io> Worker<I> {
             may_wait_for_lock: may_lock(said),
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),
+        })
+    }
+
+    /// What a client does that waits for a server or has one, and since when.
+    pub(crate) fn doing(&self, client: &Client, ready: &Ready) -> Option<(Doing, Time)> {
+        let server = match ready.link {
+            Link::None => return None,
+            Link::Delayed(since) => return Some((Doing::Delayed, since)),
+            Link::Waiting(since) => return Some((Doing::Waits(self.pools.waits_for(ready.pool)?), since)),
+            Link::Loan(server) => self.servers.get(server),
+        };
+        Some(match (ready.meter.division.present(), &ready.session.traces) {
+            (Some((phase, since)), _) => (Doing::In(phase), since),
+            (None, Some(traces)) if !traces.pins().is_empty() => {
+                (Doing::Kept, traces.kept_since().unwrap_or(client.answered))
+            }
+            (None, _) => {
+                let doing = match self.places.pool(ready.pool)?.mode {
+                    pool::Mode::Session => Doing::Session,
+                    _ => Doing::Between,
+                };
+                (doing, server.map_or(client.answered, |server| server.answered))
+            }
         })
     }
 

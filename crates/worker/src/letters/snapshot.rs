@@ -110,6 +110,8 @@ pub struct Row {
     pub replication: &'static str,
     /// In PgBouncer's words: active, idle, waiting, ...; for servers active, idle, used, tested, new, ...
     pub state: &'static str,
+    /// What it does, where that says less: what it waits for, in which phase of a transaction it is, how it is made clean.
+    pub state_detail: &'static str,
     /// Theirs: address and port; `unix` and the port for unix sockets.
     pub addr: String,
     /// Their port.

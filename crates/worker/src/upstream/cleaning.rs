@@ -65,6 +65,18 @@ impl Cleaning {
         }
     }
 
+    /// For the console, more than PgBouncer's words tell.
+    pub(crate) fn detail(&self) -> &'static str {
+        match self.kind {
+            Kind::Reset => "server_reset_query runs",
+            Kind::Check => "server_check_query runs",
+            Kind::Probe => "its client has left, it is asked what its session keeps",
+            Kind::Mend(_) => "its client has left, it is made clean",
+            Kind::AwaitCancels => "is clean, a cancel request at it is not over",
+            Kind::Doomed { .. } => "is closed when its query has ended",
+        }
+    }
+
     /// In PgBouncer's words for the console.
     pub(crate) fn word(&self) -> &'static str {
         match self.kind {

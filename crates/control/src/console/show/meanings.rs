@@ -113,6 +113,11 @@ const MEANINGS: &[Meaning] = &[
     ("*", "tls", "protocol and cipher; empty without TLS"),
     ("*", "prepared_statements", "prepared statements that the client has made, or that are on the server"),
     ("*", "id", "its number, as in the log; for `KILL_CLIENT`"),
+    (
+        "*",
+        "state_detail",
+        "what it does, where `state` says less: what a client waits for, the phase of its transaction, how a server is made clean",
+    ),
     ("*", "memory_bytes", "bytes that are remembered for it (`max_client_memory`)"),
     ("*", "recv_pos", "0: there is no buffer of its own"),
     ("*", "pkt_pos", "0: there is no buffer of its own"),

@@ -137,6 +137,7 @@ pub(crate) mod tests {
             user: "u".into(),
             database: "d".into(),
             state: "idle",
+            state_detail: "",
             addr: "10.0.0.7".to_owned(),
             port: 5000,
             local_addr: "10.0.0.1".to_owned(),

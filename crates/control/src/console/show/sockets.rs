@@ -19,8 +19,8 @@ pub(super) const SERVERS: Subject = Subject {
     name: "SERVERS",
     doc: "The connections to servers.",
     parts: Parts { servers: true, ..NOTHING },
-    columns: COLUMNS,
-    rows: |view: &View<'_>| rows("S", view.snapshots.iter().flat_map(|snapshot| &snapshot.servers)),
+    columns: &COLUMNS_OF_SERVERS,
+    rows: |view: &View<'_>| servers(view),
 };
 
 pub(super) const SOCKETS: Subject = Subject {
@@ -45,12 +45,22 @@ const COLUMNS: &[Column] = COLUMNS_OF_SOCKETS.split_at(COLUMNS_COMMON).0;
 /// What clients and servers have; sockets have buffers beside.
 const COLUMNS_COMMON: usize = 21;
 
-/// What clients have beside: the bytes that are remembered for each (`max_client_memory`, and what its session has set and keeps).
-const COLUMNS_OF_CLIENTS: [Column; COLUMNS_COMMON + 1] = {
-    let mut columns = [Column::big("memory_bytes"); COLUMNS_COMMON + 1];
+/// What clients have beside: the bytes that are remembered for each (`max_client_memory`, and what its session has set and keeps), and
+/// what it does.
+const COLUMNS_OF_CLIENTS: [Column; COLUMNS_COMMON + 2] = {
+    let mut columns = [Column::big("memory_bytes"); COLUMNS_COMMON + 2];
+    columns.split_at_mut(COLUMNS_COMMON).0.copy_from_slice(COLUMNS);
+    columns[COLUMNS_COMMON + 1] = STATE_DETAIL;
+    columns
+};
+
+const COLUMNS_OF_SERVERS: [Column; COLUMNS_COMMON + 1] = {
+    let mut columns = [STATE_DETAIL; COLUMNS_COMMON + 1];
     columns.split_at_mut(COLUMNS_COMMON).0.copy_from_slice(COLUMNS);
     columns
 };
+
+const STATE_DETAIL: Column = Column::text("state_detail");
 
 const COLUMNS_OF_SOCKETS: &[Column] = &[
     Column::text("type"),
@@ -88,16 +98,21 @@ fn clients(view: &View<'_>) -> Vec<Vec<Cell>> {
     all.sort_by_key(|row| row.id);
     let row = |row: &Row| {
         let mut cells = cells("C", row);
-        cells.push(number(row.memory));
+        cells.extend([number(row.memory), text(row.state_detail)]);
         cells
     };
     all.into_iter().map(row).collect()
 }
 
-fn rows<'r>(kind: &str, all: impl Iterator<Item = &'r Row>) -> Vec<Vec<Cell>> {
-    let mut all: Vec<&Row> = all.collect();
+fn servers(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let mut all: Vec<&Row> = view.snapshots.iter().flat_map(|snapshot| &snapshot.servers).collect();
     all.sort_by_key(|row| row.id);
-    all.into_iter().map(|row| cells(kind, row)).collect()
+    let row = |row: &Row| {
+        let mut cells = cells("S", row);
+        cells.push(text(row.state_detail));
+        cells
+    };
+    all.into_iter().map(row).collect()
 }
 
 /// Clients, those logging in and servers, each in the order of their numbers. A connection has no buffer of its own here, so there
@@ -172,14 +187,15 @@ mod tests {
         let expected = "type s, user s, database s, replication s, state s, addr s, port i, local_addr s, local_port i, \
                         connect_time s, request_time s, wait i, wait_us i, close_needed i, ptr s, link s, remote_pid i, \
                         tls s, application_name s, prepared_statements i, id i";
-        assert_eq!(heads("SERVERS"), expected);
-        assert_eq!(heads("CLIENTS"), format!("{expected}, memory_bytes q"));
+        assert_eq!(heads("SERVERS"), format!("{expected}, state_detail s"));
+        assert_eq!(heads("CLIENTS"), format!("{expected}, memory_bytes q, state_detail s"));
     }
 
     #[test]
     fn sockets_are_those_and_more_with_what_waits_at_them() {
         let more = "recv_pos i, pkt_pos i, pkt_remain i, send_pos i, send_remain i, pkt_avail i, send_avail i";
-        assert_eq!(heads("SOCKETS"), format!("{}, {more}", heads("SERVERS")));
+        let common = heads("SERVERS").replace(", state_detail s", "");
+        assert_eq!(heads("SOCKETS"), format!("{common}, {more}"));
         assert_eq!(heads("ACTIVE_SOCKETS"), heads("SOCKETS"));
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let snapshot = Snapshot {

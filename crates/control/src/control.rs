@@ -39,7 +39,7 @@ use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
-use crate::waits::Waits;
+use crate::waits::{Asker, Waits};
 use crate::zones::Zones;
 use crate::{judges, secrets};
 
@@ -78,13 +78,6 @@ pub struct Control<S> {
     pub(crate) handovers: Handovers<S>,
     pub(crate) ids: Ids,
     pub(crate) service: Service,
-}
-
-/// A client of the console that waits for its answer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Asker {
-    pub(crate) at: WorkerId,
-    pub(crate) client: ClientKey,
 }
 
 /// What a survey is for.

@@ -18,10 +18,10 @@ use worker::letters::{
 
 use crate::CONSOLE;
 use crate::console::{Answer, Order, Refusal};
-use crate::control::{Asker, Control, Purpose, Waiter};
+use crate::control::{Control, Purpose, Waiter};
 use crate::events::Kind;
 use crate::reload::Fresh;
-use crate::waits::Obeyed;
+use crate::waits::{Asker, Obeyed};
 
 impl<S> Control<S> {
     /// Does what an admin orders.

@@ -39,7 +39,8 @@ use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
-use crate::waits::Waits;
+use crate::tracers::Tracers;
+use crate::waits::{Asker, Waits};
 use crate::zones::Zones;
 use crate::{judges, secrets};
 
@@ -66,6 +67,7 @@ pub struct Control<S> {
     loads: Loads,
     pub(crate) waits: Waits<Waiter>,
     pub(crate) events: Events,
+    pub(crate) tracers: Tracers<Asker>,
     history: History,
     /// When the present period of statistics ends.
     period_ends: Time,
@@ -78,13 +80,6 @@ pub struct Control<S> {
     pub(crate) handovers: Handovers<S>,
     pub(crate) ids: Ids,
     pub(crate) service: Service,
-}
-
-/// A client of the console that waits for its answer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Asker {
-    pub(crate) at: WorkerId,
-    pub(crate) client: ClientKey,
 }
 
 /// What a survey is for.
@@ -113,6 +108,8 @@ pub(crate) enum Waiter {
     Shutdown,
     /// An online restart, before anything is handed over.
     Handover,
+    /// The place of a tracer that has ended, before it is given to another.
+    TraceOver(usize),
 }
 
 impl Waiter {
@@ -160,6 +157,7 @@ impl<S> Control<S> {
             loads: Loads::default(),
             waits: Waits::default(),
             events,
+            tracers: Tracers::default(),
             history: History::new(now.time),
             is_suspended: false,
             ending: Ending::default(),
@@ -227,6 +225,8 @@ impl<S> Control<S> {
             }
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Reports { from, reports, dropped }) => self.hear_reports(from, reports, dropped),
+            Event::Letter(ToControl::Traced { happenings, dropped }) => self.tracers.hear(happenings, &dropped),
+            Event::Letter(ToControl::ConsoleTook { from, client }) => self.tracers.took(Asker { at: from, client }),
             Event::Letter(ToControl::Console { from, client, right, by, request }) => {
                 self.console(Asker { at: from, client }, right, &by, request);
             }
@@ -252,6 +252,8 @@ impl<S> Control<S> {
             Event::Tick => {}
         }
         self.expire();
+        let steps = self.tracers.tell(now.time);
+        self.go_on_with_traces(steps);
         self.look_for_http();
         self.put_questions();
     }
@@ -324,6 +326,7 @@ impl<S> Control<S> {
             self.links.next_deadline(),
             self.listening.next_deadline(),
             self.http.next_deadline(),
+            self.tracers.next_deadline(),
         ];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }

@@ -40,6 +40,8 @@ mod survey;
 mod sweeper;
 mod system_users;
 mod tls;
+mod tracers;
+mod tracing;
 mod waits;
 mod zones;
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{Hba, IdentMaps};
 use base::WorkerId;
@@ -13,15 +14,16 @@ use config::Settings;
 use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{
-    Commander, Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Whose,
+    Commander, Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Traced, Whose,
 };
 
 use crate::CONSOLE;
-use crate::console::{Answer, Order, Refusal};
-use crate::control::{Asker, Control, Purpose, Waiter};
+use crate::console::{self, Answer, Order, Refusal, Trace};
+use crate::control::{Control, Purpose, Waiter};
 use crate::events::Kind;
 use crate::reload::Fresh;
-use crate::waits::Obeyed;
+use crate::tracing::Step;
+use crate::waits::{Asker, Obeyed};
 
 impl<S> Control<S> {
     /// Does what an admin orders.
@@ -104,6 +106,7 @@ impl<S> Control<S> {
                 self.command(asker, Task::Kill(Some(Arc::clone(name))), order);
             }
             Order::KillClient(id) => self.command(asker, Task::KillClient(id), order),
+            Order::Trace(trace) => self.begin_trace(asker, trace)?,
             Order::Disable(ref name) => {
                 self.find(&Some(Arc::clone(name)), "disable")?;
                 self.change_standing(|standing| drop(standing.disabled.replace(Arc::clone(name))));
@@ -280,6 +283,12 @@ impl<S> Control<S> {
             Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
                 self.refuse(asker, Refusal::new("client not found"));
             }
+            Some(Obeyed { purpose: Waiter::Asker(asker, Order::Trace(_)), done }) => {
+                let shows_values = self.present.force.settings.trace_values;
+                let steps = self.tracers.begins(asker, done, shows_values);
+                self.go_on_with_traces(steps);
+            }
+            Some(Obeyed { purpose: Waiter::TraceOver(place), .. }) => self.tracers.leave(place),
             Some(Obeyed { purpose: Waiter::Asker(asker, order), .. }) => self.done(asker, &order),
             Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.all_are_drained(done),
             Some(Obeyed { purpose: Waiter::Handover, .. }) => self.stands_still(),
@@ -289,6 +298,8 @@ impl<S> Control<S> {
 
     /// The client of the console is gone: nobody waits for its order any longer. What it has paused stays so.
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
+        let steps = self.tracers.forget(Asker { at: from, client });
+        self.go_on_with_traces(steps);
         for (question, _) in self.waits.take_back(|waiter| waiter.is(from, client)) {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
         }
@@ -296,6 +307,8 @@ impl<S> Control<S> {
 
     /// The client of the console takes its order back: what it has paused goes on.
     pub(crate) fn asker_cancels(&mut self, from: WorkerId, client: ClientKey) {
+        let steps = self.tracers.cancel(Asker { at: from, client });
+        self.go_on_with_traces(steps);
         let taken = self.take_back(&Refusal::canceled("canceling statement due to user request"), |asker, _| {
             asker == Asker { at: from, client }
         });
@@ -312,7 +325,7 @@ impl<S> Control<S> {
     fn take_back(&mut self, why: &Refusal, fits: impl Fn(Asker, &Order) -> bool) -> Vec<Order> {
         let taken = self.waits.take_back(|waiter| match waiter {
             Waiter::Asker(asker, order) => fits(*asker, order),
-            Waiter::Shutdown | Waiter::Handover => false,
+            Waiter::Shutdown | Waiter::Handover | Waiter::TraceOver(_) => false,
         });
         let mut orders = Vec::new();
         for (question, waiter) in taken {
@@ -323,6 +336,45 @@ impl<S> Control<S> {
             }
         }
         orders
+    }
+
+    /// Somebody wants to be told what happens to whom.
+    fn begin_trace(&mut self, asker: Asker, trace: Trace) -> Result<(), Refusal> {
+        let Trace { traced, seconds } = trace.clone();
+        if let Traced::Database(name) = &traced {
+            self.find(&Some(name.clone()), "trace").map_err(|refusal| {
+                let databases = self.present.force.settings.databases.keys().map(|name| &**name);
+                match config::nearest(name, databases) {
+                    Some(near) => refusal.hinted(format!("Did you mean {near}?")),
+                    None => refusal.hinted("SHOW DATABASES has all of them."),
+                }
+            })?;
+        }
+        let until = self.present.now.time + Duration::from_secs(seconds);
+        let place = self.tracers.begin(asker, traced.clone(), seconds, until);
+        let place = place.ok_or_else(console::too_many_traces)?;
+        self.give(&Task::Trace { place, traced }, Waiter::Asker(asker, Order::Trace(trace)));
+        Ok(())
+    }
+
+    /// Does what is to be done for traces.
+    pub(crate) fn go_on_with_traces(&mut self, steps: Vec<Step<Asker>>) {
+        for step in steps {
+            match step {
+                Step::Part(asker, bytes) => {
+                    self.present.post(asker.at, ToWorker::ConsolePart { client: asker.client, bytes });
+                }
+                Step::Answer(asker, Answer::Refused(refusal)) => self.refuse(asker, refusal),
+                Step::Answer(asker, answer) => self.answer(asker, answer),
+                Step::Forget { place, asker } => {
+                    // If it has only begun.
+                    for (question, _) in self.waits.take_back(|waiter| waiter.is(asker.at, asker.client)) {
+                        self.present.post_all(|| ToWorker::ForgetOrder { question });
+                    }
+                    self.give(&Task::EndTrace { place }, Waiter::TraceOver(place));
+                }
+            }
+        }
     }
 
     fn done(&mut self, asker: Asker, order: &Order) {

@@ -47,6 +47,8 @@ impl<S> Control<S> {
                     Level::Log,
                     format_args!("online restart: the new process is ready, suspending"),
                 );
+                let steps = self.tracers.end_all();
+                self.go_on_with_traces(steps);
                 self.is_suspended = true;
                 self.stand_still();
             }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::WorkerId;
+use pool::ClientKey;
 
 /// All orders that are under way; `P` says what each is for.
 #[derive(Debug)]
@@ -20,6 +21,13 @@ struct Wait<P> {
     purpose: P,
     obeyed: BTreeSet<WorkerId>,
     done: u32,
+}
+
+/// A client of the console that waits for its answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Asker {
+    pub(crate) at: WorkerId,
+    pub(crate) client: ClientKey,
 }
 
 /// An order that every worker has obeyed.

@@ -49,5 +49,5 @@ pub use normalize::{Labels, NORMALIZED_BYTES_MAX, Normalized, normalize};
 pub use numbers::Numbers;
 pub use prepare::{deallocated, prepared};
 pub use setting::{Certain, Change, Value};
-pub use shape::{may_lock, shape_however_read, shape_of};
+pub use shape::{may_lock, mentions, shape_however_read, shape_of};
 pub use touch::Touches;

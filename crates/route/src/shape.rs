@@ -44,6 +44,17 @@ pub fn may_lock(text: &[u8]) -> bool {
     false
 }
 
+/// Whether a text has this as a name or a keyword, so that it is none of its values.
+#[must_use]
+pub fn mentions(text: &[u8], dialect: Dialect, name: &str) -> bool {
+    let is_it = |token: Token| match (token.kind, &text[token.range()]) {
+        (Kind::Word, word) => word.eq_ignore_ascii_case(name.as_bytes()),
+        (Kind::Quoted, quoted) => quoted.get(1..quoted.len() - 1) == Some(name.as_bytes()),
+        _ => false,
+    };
+    Lexer::new(text, dialect).any(is_it)
+}
+
 const LOCKING_VERBS: [&str; 14] = [
     "update", "delete", "insert", "merge", "lock", "alter", "drop", "truncate", "create", "reindex", "cluster",
     "vacuum", "refresh", "comment",

@@ -29,6 +29,7 @@ impl<I: Io> Worker<I> {
             Timer::Rates(at) => self.rates_due(at),
             Timer::Sweep => self.sweep(),
             Timer::Reports => self.send_reports(),
+            Timer::Traced => self.send_traced(),
             Timer::Watch => self.watch_waits(),
         }
     }

@@ -34,6 +34,8 @@ mod slow;
 mod stopwatch;
 mod tasks;
 mod timers;
+mod tracers;
+mod tracing;
 mod turn;
 mod upstream;
 mod watched;

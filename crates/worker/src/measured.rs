@@ -138,6 +138,7 @@ impl<I: Io> Worker<I> {
             Some((_, application)) => *application,
             None => {
                 let name = vars.get(self.force.tracked.application_name()).unwrap_or_default();
+                client.tracers = self.tracers.about(client.id, &place.database_name, name);
                 let database = place.database_name.clone();
                 let user = &self.places.users[ready.session.user as usize].name;
                 let application = self.applications.place((database, user.clone(), name.into()), self.now);

@@ -6,6 +6,7 @@
 
 use base::{Random, Time};
 use measure::{Description, Room, Spent};
+use route::Dialect;
 
 /// Chooses requests.
 #[derive(Debug)]
@@ -26,14 +27,26 @@ pub(crate) struct Sampler {
 }
 
 /// A request that is looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sampled {
-    /// For how many it stands.
+    /// For how many it stands; for none if it is only traced.
     pub(crate) weight: u32,
     /// Which statement it is, if that could be read.
     pub(crate) statement: Option<(u64, Description)>,
     /// Where the time of its transaction had gone before it.
     pub(crate) before: Spent,
+    /// If somebody traces its client.
+    pub(crate) traced: Option<Box<TracedRequest>>,
+}
+
+/// What is kept of a request that somebody was told of, until it is answered.
+#[derive(Debug)]
+pub(crate) struct TracedRequest {
+    /// When it came.
+    pub(crate) since: Time,
+    /// How its text begins, and how that is to be read.
+    pub(crate) text: Box<[u8]>,
+    pub(crate) dialect: Dialect,
 }
 
 impl Sampler {

@@ -27,6 +27,8 @@ pub(crate) enum Timer {
     Sweep,
     /// What the control thread is to be told of.
     Reports,
+    /// What tracers are to be told of.
+    Traced,
     /// A look at who waits in the pools.
     Watch,
 }

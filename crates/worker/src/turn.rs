@@ -31,6 +31,7 @@ use crate::places::Places;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::{Stopwatch, Work};
+use crate::tracers::Tracers;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -66,6 +67,7 @@ impl<I: Io> Worker<I> {
             notify: Notify::default(),
             log: Lines::default(),
             reports: Reports::default(),
+            tracers: Tracers::default(),
             known_vars: Known::default(),
             library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
@@ -318,6 +320,7 @@ impl<I: Io> Worker<I> {
                 (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
             }
             ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
+            ToWorker::ConsolePart { client, bytes } => self.console_is_told(client, bytes),
             ToWorker::Order { question, order } => self.obey(question, order),
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
@@ -366,7 +369,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Stage::Console(_) => {
-                self.ask_control(key);
+                self.console_drained(key);
                 return;
             }
             Stage::Greeting(_) | Stage::Cancelling(_) => return,

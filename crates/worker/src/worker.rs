@@ -33,6 +33,7 @@ use crate::sampled::Sampler;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
 use crate::timers::Timer;
+use crate::tracers::Tracers;
 
 /// One thread of the data plane.
 pub struct Worker<I: Io> {
@@ -65,6 +66,8 @@ pub struct Worker<I: Io> {
     pub(crate) log: Lines,
     /// What the control thread is to be told of.
     pub(crate) reports: Reports,
+    /// Whom consoles trace, and what they are to be told of.
+    pub(crate) tracers: Tracers,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Known,
     /// What clients have prepared.

@@ -11,4 +11,5 @@ pub(crate) mod page;
 pub(crate) mod statements;
 pub(crate) mod tables;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod waits;

@@ -282,4 +282,6 @@ catalog! {
     log_pool_wait: Timeout = Some("1"), Live, Built;
     /// Log each transaction that has lasted so long, with where its time has gone and its longest statement without values; 0 logs all, -1 none.
     log_min_duration_transaction: MillisOrNever = Some("-1"), Live, Built;
+    /// `TRACE` on the console shows the texts of statements as they came, with their values and parameters, and errors as they are. What speaks of a password is shown without values all the same.
+    trace_values: Flag = Some("0"), Live, Built;
 }

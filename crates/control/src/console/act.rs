@@ -7,9 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::Id;
-use worker::letters::{Shutdown, Whose};
+use worker::letters::{Shutdown, Traced, Whose};
 
-use super::Refusal;
+use super::trace::Trace;
+use super::{Refusal, trace};
 
 /// What an admin may want done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +35,8 @@ pub(crate) enum Order {
     Kill(Whose),
     /// Send one client away.
     KillClient(u64),
+    /// Tell what happens to clients; answered when that ends.
+    Trace(Trace),
     /// Let nobody new in to a database.
     Disable(Arc<str>),
     /// Undo that.
@@ -102,12 +105,15 @@ impl Order {
             | Self::Reconnect(whose)
             | Self::WaitClose(whose)
             | Self::Kill(whose) => whose.clone(),
-            Self::Disable(name) | Self::Enable(name) => Some(name.clone()),
+            Self::Disable(name) | Self::Enable(name) | Self::Trace(Trace { traced: Traced::Database(name), .. }) => {
+                Some(name.clone())
+            }
             Self::Reload
             | Self::Shutdown(_)
             | Self::Suspend
             | Self::Takeover(_)
             | Self::KillClient(_)
+            | Self::Trace(_)
             | Self::Set { .. } => None,
         }
     }
@@ -125,6 +131,7 @@ impl Order {
             Self::WaitClose(_) => "WAIT_CLOSE",
             Self::Kill(_) => "KILL",
             Self::KillClient(_) => "KILL_CLIENT",
+            Self::Trace(_) => "TRACE",
             Self::Disable(_) => "DISABLE",
             Self::Enable(_) => "ENABLE",
             Self::Set { .. } => "SET",
@@ -147,6 +154,7 @@ impl fmt::Display for Order {
             | Self::Disable(name)
             | Self::Enable(name) => write!(f, "{verb} '{}'", name.escape_debug()),
             Self::KillClient(number) | Self::Takeover(number) => write!(f, "{verb} {number}"),
+            Self::Trace(trace) => write!(f, "{trace}"),
             // The value may be a secret.
             Self::Set { key, .. } => write!(f, "{verb} {key}"),
             Self::Reload
@@ -208,6 +216,12 @@ pub(crate) const CATALOG: &[Entry] = &[
         usage: "KILL_CLIENT <client_id>",
         doc: "Closes one client, by its `id` in `SHOW CLIENTS`, or by the name that it has in the log and in every table: `C-0x1f`.",
     },
+    Entry {
+        usage: trace::USAGE,
+        doc: "Tells what happens to a client, to those that call themselves so (`application_name`), or to those of a database: one `INFO` line for each thing, \
+              as it happens, which psql shows at once. Ends after `n` seconds (60 where nothing is said, 3600 at most), with a cancel request (Ctrl-C), with the \
+              client that it is about, or after 100,000 lines, and is answered with their number. See [Tracing](../operating/watching.md#tracing).",
+    },
     Entry { usage: "WAIT_CLOSE [<db>]", doc: "Is answered when no server is left that is to be replaced." },
     Entry { usage: "SHUTDOWN", doc: "Ends the process at once, without an answer." },
     Entry {
@@ -220,7 +234,7 @@ const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];
 
 /// The number of a client: the `id` of `SHOW CLIENTS`, as in PgBouncer, or its name.
-fn client_number(text: &str) -> Option<u64> {
+pub(super) fn client_number(text: &str) -> Option<u64> {
     Id::client_number(text).or_else(|| text.parse().ok())
 }
 

@@ -70,5 +70,10 @@ pub(super) fn done(out: &mut Vec<u8>, tag: &str, notice: Option<&Notice>) {
     write::command_complete(out, tag);
 }
 
+/// Appends a line that is shown before the answer, as soon as it comes.
+pub(crate) fn write_line(out: &mut Vec<u8>, line: &str) {
+    write::notice(out, Says { severity: "INFO", sqlstate: "00000", message: line, detail: None, hint: None });
+}
+
 /// The tag of everything that is shown.
 pub(super) const SHOW: &str = "SHOW";

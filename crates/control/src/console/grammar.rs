@@ -1,4 +1,4 @@
-//! The grammar of console commands: `WORD [WORD] [;]` and `SET key[.key] =|TO value [;]`.
+//! The grammar of console commands: `WORD [WORD] [;]`, `SET key[.key] =|TO value [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
 //!
 //! Always true: what is not exactly of this shape is no command. Words are compared without regard to case by whoever
 //! reads the tree; here they keep their writing, without their quotes.
@@ -21,6 +21,15 @@ pub(crate) enum Tree {
         /// The value.
         value: String,
     },
+    /// `TRACE`, with whom it is about.
+    Trace {
+        /// What kind of name it is.
+        kind: String,
+        /// The name.
+        name: String,
+        /// What stands behind `FOR`: how long, and in which unit.
+        lasts: Option<(String, Option<String>)>,
+    },
 }
 
 /// Why a text is no command.
@@ -34,12 +43,14 @@ pub(crate) enum Misread {
 
 /// Reads a whole query.
 pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
-    let tree = Reader { rest: text }.words().or_else(|| Reader { rest: text }.set()).ok_or(Misread::Shape)?;
+    let reader = Reader { rest: text };
+    let tree = reader.words().or_else(|| reader.set()).or_else(|| reader.trace()).ok_or(Misread::Shape)?;
     let fits = match &tree {
         Tree::Words { verb, object } => {
             verb.len() < VERB_BYTES && object.as_ref().is_none_or(|object| object.len() < KEY_BYTES)
         }
         Tree::Set { key, value } => key.len() < KEY_BYTES && value.len() < VALUE_BYTES,
+        Tree::Trace { name, .. } => name.len() < VALUE_BYTES,
     };
     if fits { Ok(tree) } else { Err(Misread::TooLong) }
 }
@@ -98,6 +109,27 @@ impl Reader<'_> {
         let is_digit = |c: char| c.is_ascii_digit();
         let number = self.rest.starts_with(is_digit).then(|| self.word()).flatten()?;
         number.chars().all(is_digit).then(|| format!("{sign}{number}"))
+    }
+
+    fn trace(mut self) -> Option<Tree> {
+        self.blanks();
+        let verb = self.word()?;
+        if !verb.eq_ignore_ascii_case("trace") || !self.blanks() {
+            return None;
+        }
+        let kind = self.word()?;
+        self.blanks().then_some(())?;
+        let name = if self.rest.starts_with('\'') { self.quoted('\'') } else { self.object() }?;
+        if self.is_end() {
+            return Some(Tree::Trace { kind, name, lasts: None });
+        }
+        self.blanks().then_some(())?;
+        self.word()?.eq_ignore_ascii_case("for").then_some(())?;
+        self.blanks().then_some(())?;
+        let count = self.word()?;
+        self.blanks();
+        let unit = if self.is_end() { None } else { Some(self.word()?) };
+        self.is_end().then_some(Tree::Trace { kind, name, lasts: Some((count, unit)) })
     }
 
     /// Whether nothing is left but blanks and one semicolon.
@@ -213,6 +245,32 @@ mod tests {
         {
             assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_trace_has_a_kind_a_name_and_perhaps_how_long_it_lasts() {
+        let trace = |kind: &str, name: &str, lasts: Option<(&str, Option<&str>)>| {
+            let lasts = lasts.map(|(count, unit)| (count.to_owned(), unit.map(str::to_owned)));
+            Ok(Tree::Trace { kind: kind.to_owned(), name: name.to_owned(), lasts })
+        };
+        assert_eq!(parse("TRACE CLIENT C-0x2a;"), trace("CLIENT", "C-0x2a", None));
+        assert_eq!(parse("trace application 'it''s mine' for 5"), trace("application", "it's mine", Some(("5", None))));
+        let timed = trace("database", "a-b", Some(("10", Some("seconds"))));
+        assert_eq!(parse(" trace database \"a-b\" FOR 10 seconds ; "), timed);
+        assert_eq!(parse("TRACE CLIENT"), words("TRACE", Some("CLIENT")));
+        for text in [
+            "TRACE a b c",
+            "TRACE a b FOR",
+            "TRACE a b FOR -1",
+            "TRACE a b FOR 1 s x",
+            "TRACE a 'b",
+            "TRACE a b; c",
+            "PAUSE a b",
+            "TRACE a bFOR 1",
+        ] {
+            assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
+        }
+        assert_eq!(parse(&format!("TRACE a {}", "x".repeat(256))), Err(Misread::TooLong));
     }
 
     #[test]

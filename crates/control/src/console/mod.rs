@@ -8,21 +8,26 @@
 
 mod act;
 mod answer;
+mod concealed;
 mod formats;
 mod grammar;
+mod happening;
 mod reference;
 mod refusals;
 mod session;
 mod sessions;
 pub(crate) mod show;
 pub(crate) mod table;
+mod trace;
 
 pub(crate) use act::Order;
-pub(crate) use answer::{Answer, Notice};
+pub(crate) use answer::{Answer, Notice, write_line};
+pub(crate) use happening::line as happening_line;
 pub use reference::reference;
 pub use refusals::reference as errors_reference;
 pub(crate) use session::Next;
 pub(crate) use sessions::Sessions;
+pub(crate) use trace::{Trace, ended_by_restart as trace_ended_by_restart, too_many as too_many_traces, whom};
 
 use std::borrow::Cow;
 
@@ -78,12 +83,20 @@ pub(crate) struct Parameter {
 pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> {
     let invalid = || Refusal::new(format!("invalid command '{}', use SHOW HELP;", without_secrets(query)));
     let tree = grammar::parse(query).map_err(|misread| match misread {
+        Misread::Shape if is_verb(query, TRACE) => invalid().hinted(trace::USAGE),
         Misread::Shape => invalid(),
         Misread::TooLong => Refusal::new("bad arguments"),
     })?;
     match tree {
         Tree::Words { verb, object: Some(object) } if is_show(&verb) => {
             show(&object, right).unwrap_or_else(|| Err(near_subject(invalid(), &object)))
+        }
+        Tree::Words { verb, object } if verb.eq_ignore_ascii_case(TRACE) => {
+            trace_of((&object.unwrap_or_default(), None), None, right, invalid)
+        }
+        Tree::Trace { kind, name, lasts } => {
+            let lasts = lasts.as_ref().map(|(count, unit)| (&**count, unit.as_deref()));
+            trace_of((&kind, Some(&name)), lasts, right, invalid)
         }
         Tree::Words { verb, object } => match act::hear(&verb, object.as_deref()) {
             Heard::Unknown => Err(near_order(invalid(), &verb)),
@@ -95,6 +108,26 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
         Tree::Set { key, value } => Ok(Command::Order(Order::Set { key, value })),
     }
+}
+
+/// A `TRACE`, which is for admins.
+fn trace_of(
+    whom: (&str, Option<&str>),
+    lasts: Option<(&str, Option<&str>)>,
+    right: Right,
+    invalid: impl Fn() -> Refusal,
+) -> Result<Command, Refusal> {
+    let trace = trace::hear(whom, lasts, invalid)?;
+    if right != Right::Admin {
+        return Err(Refusal::admin_needed());
+    }
+    Ok(Command::Order(Order::Trace(trace)))
+}
+
+/// Whether a text begins with this word.
+fn is_verb(query: &str, verb: &str) -> bool {
+    let first = query.trim_start().split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next();
+    first.is_some_and(|first| first.eq_ignore_ascii_case(verb))
 }
 
 /// A text that is no command, as it may be shown and logged: a `SET` that was not understood may have a secret behind its key.
@@ -261,6 +294,8 @@ fn help() -> String {
     let orders: Vec<_> = act::CATALOG.iter().map(|entry| entry.usage).collect();
     format!("{shows}\n\t{}", orders.join("\n\t"))
 }
+
+const TRACE: &str = "TRACE";
 
 /// What drivers and pools of clients ask every session for.
 const PARAMETERS: &[Parameter] = &[

@@ -61,8 +61,11 @@ const CATALOG: &[Entry] = &[
     entry("08P01", "no such database: {name}", "The configuration has no such database."),
     entry("08P01", "cannot {do that to} admin db: pgbouncer", "The order is not for the console's own database."),
     entry("08P01", "a database is required", "`DISABLE` or `ENABLE` without a database."),
-    entry("08P01", "invalid client pointer supplied", "`KILL_CLIENT` without a number."),
-    entry("08P01", "client not found", "`KILL_CLIENT` of somebody who is not there."),
+    entry("08P01", "invalid client pointer supplied", "`KILL_CLIENT` or `TRACE CLIENT` without a number."),
+    entry("08P01", "client not found", "`KILL_CLIENT` or `TRACE CLIENT` of somebody who is not there."),
+    entry("22023", "TRACE cannot last {n} seconds", "A time that is not from 1 to 3600."),
+    entry("53400", "no more than {n} traces at a time", "Another one has to end first."),
+    entry("57P01", "the trace was ended by an online restart", "The new process does not go on with it."),
     entry("08P01", "SET failed", "The setting is unknown or its value is wrong; the detail says which and why."),
     entry("F0000", "RELOAD failed, see logs for additional details", "There is a mistake; nothing has changed."),
     entry(

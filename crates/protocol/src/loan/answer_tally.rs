@@ -4,7 +4,7 @@
 //! Not here: which requests are looked at, and what becomes of it (`worker::data::statements`).
 
 /// What a server has answered to a request so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AnswerTally {
     /// Rows that were returned or changed, as the tags of commands say.
     pub rows: u64,
@@ -12,6 +12,10 @@ pub struct AnswerTally {
     pub bytes: u64,
     /// The SQLSTATE of the first error.
     pub state: Option<[u8; 5]>,
+    /// Somebody wants to see the first error as a whole.
+    pub keeps_error: bool,
+    /// Its `ErrorResponse`, if that has come at once and is not longer than [`ERROR_BYTES_MAX`].
+    pub error: Option<Box<[u8]>>,
 }
 
 impl AnswerTally {
@@ -28,9 +32,16 @@ impl AnswerTally {
         let fields = body.split(|byte| *byte == 0);
         let state = fields.filter_map(|field| field.strip_prefix(b"C")).find_map(|code| <[u8; 5]>::try_from(code).ok());
         let is_state = |state: &[u8; 5]| state.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-        self.state = self.state.or(state.filter(is_state));
+        let state = state.filter(is_state);
+        if self.keeps_error && self.state.is_none() && state.is_some() && body.len() <= ERROR_BYTES_MAX {
+            self.error = Some(body.into());
+        }
+        self.state = self.state.or(state);
     }
 }
+
+/// Of an error, so much is kept at most.
+const ERROR_BYTES_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {
@@ -49,6 +60,17 @@ mod tests {
         assert_eq!(tally.state, None);
         tally.fails(b"SERROR\0VERROR\0C40001\0Mserialization\0\0");
         tally.fails(b"SERROR\0C25P02\0\0");
-        assert_eq!(tally.state, Some(*b"40001"));
+        assert_eq!((tally.state, tally.error), (Some(*b"40001"), None));
+    }
+
+    #[test]
+    fn the_first_error_is_kept_for_who_wants_to_see_it() {
+        let mut tally = AnswerTally { keeps_error: true, ..AnswerTally::default() };
+        tally.fails(b"SERROR\0C40001\0Mfirst\0\0");
+        tally.fails(b"SERROR\0C25P02\0Msecond\0\0");
+        assert_eq!(tally.error.as_deref(), Some(&b"SERROR\0C40001\0Mfirst\0\0"[..]));
+        let mut tally = AnswerTally { keeps_error: true, ..AnswerTally::default() };
+        tally.fails(&[b"C40001\0M", &b"x".repeat(ERROR_BYTES_MAX)[..], b"\0\0"].concat());
+        assert_eq!((tally.state, tally.error), (Some(*b"40001"), None));
     }
 }

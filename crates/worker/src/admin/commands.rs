@@ -106,6 +106,23 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// The control thread has more for a client that it has not answered yet.
+    pub(crate) fn console_is_told(&mut self, key: Key, bytes: Vec<u8>) {
+        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        console.has_part = true;
+        self.io.send(*conn, bytes.into());
+        self.io.tell_when_drained(*conn);
+    }
+
+    /// A client has taken everything that it was given.
+    pub(crate) fn console_drained(&mut self, key: Key) {
+        let Some(Client { stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        if std::mem::take(&mut console.has_part) {
+            (self.posts.control)(ToControl::ConsoleTook { from: self.id, client: key });
+        }
+        self.ask_control(key);
+    }
+
     fn console_says(&mut self, key: Key, text: &str) {
         self.log.add(Level::Error, format_args!("{text}"));
         let mut out = Vec::new();

@@ -20,6 +20,8 @@ pub(crate) struct ConsoleClient {
     pub(super) waiting: VecDeque<Request>,
     /// Whether control owes it an answer.
     pub(crate) is_busy: bool,
+    /// Whether control wants to know when it has taken what it was given.
+    pub(super) has_part: bool,
     /// Whether nothing is received until less is waiting.
     pub(super) is_paused: bool,
     pub(crate) cancel_key: CancelKey,
@@ -29,8 +31,8 @@ impl ConsoleClient {
     /// One that has come in and said nothing yet.
     pub(crate) fn new(right: Right, user: Box<str>, application_name: Box<str>, cancel_key: CancelKey) -> Self {
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
-        let (is_busy, is_paused) = (false, false);
-        Self { right, user, application_name, scanner, body, waiting, is_busy, is_paused, cancel_key }
+        let (is_busy, has_part, is_paused) = (false, false, false);
+        Self { right, user, application_name, scanner, body, waiting, is_busy, has_part, is_paused, cancel_key }
     }
 }
 

@@ -32,6 +32,11 @@ impl<I: Io> Worker<I> {
                 true
             }
             Order::KillClient(id) => self.kill_client(id),
+            Order::Trace { place, traced } => self.begin_tracer(place, traced),
+            Order::EndTrace { place } => {
+                self.end_tracer(place);
+                true
+            }
             Order::ConfirmDrained => {
                 // If it is so at the end of this turn after all, that is told anew.
                 let has_nothing_left = self.has_nothing_left();
@@ -85,7 +90,12 @@ impl<I: Io> Worker<I> {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
             }
             Order::Suspend { .. } => !self.is_at_rest(),
-            Order::Reconnect(_) | Order::Kill(_) | Order::KillClient(_) | Order::ConfirmDrained => false,
+            Order::Reconnect(_)
+            | Order::Kill(_)
+            | Order::KillClient(_)
+            | Order::Trace { .. }
+            | Order::EndTrace { .. }
+            | Order::ConfirmDrained => false,
         }
     }
 

@@ -46,6 +46,7 @@ impl<S> Rest<S> {
             | ToWorker::WakeUp
             | ToWorker::ForgetOrder { .. }
             | ToWorker::ConsoleAnswer { .. }
+            | ToWorker::ConsolePart { .. }
             | ToWorker::Show { .. }
             | ToWorker::Shutdown(Shutdown::Now) => Some(letter),
             _ => {

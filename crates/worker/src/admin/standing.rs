@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::tracers::Traced;
+
 /// What operators have ordered and not undone. A reload changes nothing about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
@@ -65,6 +67,18 @@ pub enum Order {
     Kill(Whose),
     /// `KILL_CLIENT`: the client of this number goes at once.
     KillClient(u64),
+    /// TRACE: what happens to clients is told from now on. Whether there is a client that it is about.
+    Trace {
+        /// Which of the tracers that there may be.
+        place: usize,
+        /// To which clients.
+        traced: Traced,
+    },
+    /// It is not told any more.
+    EndTrace {
+        /// Which of the tracers.
+        place: usize,
+    },
     /// Before the process ends: whether nothing is left that the shutdown waits for. Whoever was on the way from one worker to
     /// another when both were drained is seen now.
     ConfirmDrained,

@@ -83,6 +83,7 @@ impl<I: Io> Worker<I> {
             seat,
             is_own,
             is_listener,
+            tracers: 0,
             stage,
         };
         let Ok(key) = self.clients.insert(client) else {

@@ -185,6 +185,9 @@ impl<I: Io> Worker<I> {
         }
         self.io.send(client.conn, out.into());
         self.io.receive(client.conn, Receive::Stream);
+        if self.tracers.is_any() {
+            self.trace_login(key);
+        }
         self.said_early(key, login.said);
         if self.places.has_idle_timeouts {
             self.arm_client(key);

@@ -20,6 +20,7 @@ use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::letters::{Requester, ToControl, ToWorker, Waits};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
+use crate::tracers::What;
 use crate::upstream::secure::Answer;
 use crate::worker::{Owner, Worker};
 
@@ -77,6 +78,9 @@ impl<I: Io> Worker<I> {
             return;
         }
         let client = client.filter(|client| self.is_key_of(*client, &key));
+        if let Some(client) = client {
+            self.trace(client, |_, _| Some(What::Cancelled));
+        }
         match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
             Some((client, ClientStage::Ready(ready))) => match ready.link {
                 Link::Loan(server)

@@ -14,6 +14,7 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Stage, fingerprint};
 use crate::planted::is_like;
 use crate::tasks::Task;
+use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -24,7 +25,8 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        let Some(Client { stage: ClientStage::Ready(ready), is_listener, .. }) = self.clients.get_mut(client_key)
+        let Some(Client { stage: ClientStage::Ready(ready), is_listener, tracers, .. }) =
+            self.clients.get_mut(client_key)
         else {
             return false;
         };
@@ -43,10 +45,14 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
+        let is_traced = *tracers != 0;
         self.lingering.rows.push_back((until, server_key));
         // What it has said meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
             self.enqueue(Task::GoOn(client_key));
+        }
+        if is_traced {
+            self.trace(client_key, |_, _| Some(What::Lingers));
         }
         true
     }

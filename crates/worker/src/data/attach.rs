@@ -20,11 +20,11 @@ impl<I: Io> Worker<I> {
     /// Lends a server to a client. Whether what the client has held back may be forwarded now.
     pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) -> bool {
         let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
-        let (ready, is_listener) = match self.clients.get_mut(client_key) {
-            Some(Client { stage: ClientStage::Ready(ready), is_listener, .. })
+        let (ready, is_listener, tracers) = match self.clients.get_mut(client_key) {
+            Some(Client { stage: ClientStage::Ready(ready), is_listener, tracers, .. })
                 if matches!(ready.link, Link::Waiting(_)) =>
             {
-                (ready, *is_listener)
+                (ready, *is_listener, *tracers)
             }
             _ => {
                 // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
@@ -69,6 +69,9 @@ impl<I: Io> Worker<I> {
             && let Some(place) = self.places.pool_mut(pool)
         {
             place.watched.has_waited(self.now, self.force.settings.log_pool_wait, waited);
+        }
+        if tracers != 0 {
+            self.trace_loan(client_key, waited);
         }
         if is_listener {
             self.tell_pools(Event::SetAside { server: server_key });

@@ -43,9 +43,10 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let is_taken = (differences.settings || differences.parameters) && self.is_taken(client_key);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(Client { stage: ClientStage::Ready(ready), tracers, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
+        let is_traced = *tracers != 0;
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
         let Told { out, is_along, texts } =
@@ -63,6 +64,9 @@ impl<I: Io> Worker<I> {
             for sql in &texts {
                 self.log.about(&line, Level::Debug, format_args!("varcache_apply: {sql}"));
             }
+        }
+        if is_traced {
+            self.trace_settings(client_key, texts);
         }
         if let Some(along) = along {
             self.forward(client_key, server_key, along);

@@ -24,6 +24,7 @@ use crate::data::held::{Held, Skips, first_request};
 use crate::letters::Waits;
 use crate::measured::Meter;
 use crate::notify::listening::Joining;
+use crate::tracers::Mask;
 
 /// One client.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Client {
     pub(crate) is_own: bool,
     /// It is the control thread that listens for all: what it is told is for them.
     pub(crate) is_listener: bool,
+    /// Which tracers of the console are about it.
+    pub(crate) tracers: Mask,
     pub(crate) stage: Stage,
 }
 

@@ -17,6 +17,7 @@ use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
 use crate::tasks::Farewell;
+use crate::tracers::What;
 use crate::upstream::private::CLIENT_GONE;
 use crate::worker::Worker;
 
@@ -67,6 +68,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn close_with_words(&mut self, key: Key, fault: &Fault) {
+        self.trace_failure(key, fault);
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         let mut out = Vec::new();
@@ -89,6 +91,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn part_now(&mut self, key: Key, why: &str) {
+        self.trace(key, |_, _| Some(What::Left { why: why.into() }));
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.

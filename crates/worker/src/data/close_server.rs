@@ -9,13 +9,17 @@ use reactor::{Close, Io, Level};
 use wire::{frontend, write};
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::server::{Server, Stage};
 use crate::letters::{HashAsker, ToControl};
+use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Closes a server that cannot be used any more, and tells its pool.
     pub(crate) fn lose_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
+        if let Some(client) = self.servers.get(key).and_then(Server::client) {
+            self.trace(client, |_, _| Some(What::Lost { why: why.into() }));
+        }
         self.unlink_from_client(key);
         self.drop_server(key, cause, why);
         self.tell_pools(Event::Lost { server: key });

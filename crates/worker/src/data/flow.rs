@@ -14,6 +14,7 @@ use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
 use crate::planted::{goes_on, is_too_slow};
 use crate::tasks::Task;
+use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -63,7 +64,13 @@ impl<I: Io> Worker<I> {
         let Some(row) = self.clients.get_mut(client) else { return };
         let conn = row.conn;
         if let Stage::Ready(ready) = &mut row.stage {
-            ready.meter.division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
+            let division = &mut ready.meter.division;
+            let before = if row.tracers != 0 { division.present() } else { None };
+            division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
+            if let Some((Phase::FirstByte, since)) = before {
+                let after = self.now.since(since);
+                self.trace(client, |_, _| Some(What::Answers { after }));
+            }
         }
         if is_too_slow(self.io.unsent(conn) > QUEUE_BYTES_MARK) {
             self.io.tell_when_drained(conn);

@@ -112,7 +112,12 @@ impl<I: Io> Worker<I> {
                 server.look_at_statement(ready, bytes, weight, dialect, self.now);
             }
         }
+        let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
+        if tracers != 0 {
+            let bytes = if begins_with_message { chunk.bytes() } else { &[] };
+            self.trace_request(key, server_key, begun, bytes);
+        }
         let rest = match then {
             Then::Hold(at) => Some(chunk.part(at..chunk.len())),
             _ => None,

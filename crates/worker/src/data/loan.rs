@@ -17,11 +17,14 @@ impl<I: Io> Worker<I> {
     /// Ends a loan whose server is clean.
     pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let mut has_held = false;
-        if let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) {
+        let (mut has_held, mut is_traced) = (false, false);
+        if let Some(Client { stage: ClientStage::Ready(ready), answered, tracers, .. }) =
+            self.clients.get_mut(client_key)
+        {
             ready.link = Link::None;
             has_held = ready.held.is_some();
             *answered = (*answered).max(server.answered);
+            is_traced = *tracers != 0;
         }
         if !server.session.exchange.may_be_lent() || server.session.is_in_message() {
             let why = unfit(&server.session.exchange);
@@ -39,6 +42,9 @@ impl<I: Io> Worker<I> {
             server.comes_to_rest();
             self.unlink_flow(client_key, server_key);
             self.give_back(server_key);
+        }
+        if is_traced {
+            self.trace_return(client_key, server_key);
         }
         // What the client said meanwhile begins its next request, if it has taken most of its answers.
         if has_held && !self.is_behind(client_key) {

@@ -71,10 +71,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.
-    pub(crate) fn go_back(&mut self, client: ClientKey, vars: Vars) {
-        let Some(client) = self.clients.get_mut(client) else { return };
+    pub(crate) fn go_back(&mut self, key: ClientKey, vars: Vars) {
+        let Some(client) = self.clients.get_mut(key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
         let out = ready.session.goes_back(vars, &self.force.tracked, &mut self.known_vars);
         self.io.send(client.conn, out.into());
+        if self.tracers.is_any() {
+            self.find_tracers(key);
+        }
     }
 }

@@ -25,20 +25,27 @@ impl Server {
         let is_first = self.xact_since == Some(now);
         let before = if is_first { Spent::default() } else { ready.meter.division.so_far(now) };
         self.session.answer_tally = Some(Box::default());
-        self.sampled = Some(Box::new(Sampled { weight, statement, before }));
+        self.sampled = Some(Box::new(Sampled { weight, statement, before, traced: None }));
     }
 }
 
 impl<I: Io> Worker<I> {
     /// It has been answered.
     #[cold]
-    pub(crate) fn count_statement(&mut self, server: ServerKey, client: Option<Key>) {
-        let Some(server) = self.servers.get_mut(server) else { return };
+    pub(crate) fn count_statement(&mut self, key: ServerKey, client: Option<Key>) {
+        let Some(server) = self.servers.get_mut(key) else { return };
         let Some(sampled) = server.sampled.take() else { return };
-        let AnswerTally { rows, bytes, state } =
-            server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
+        let tally = server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
+        if let (Some(request), Some(client)) = (sampled.traced, client) {
+            self.trace_answer(client, key, *request, &tally);
+        }
         let client = client.and_then(|client| self.clients.get(client));
         let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = client else { return };
+        if sampled.weight == 0 {
+            return;
+        }
+        let Some(server) = self.servers.get(key) else { return };
+        let AnswerTally { rows, bytes, state, .. } = tally;
         let spent = ready.meter.division.so_far(self.now).since(&sampled.before);
         let call = Call { weight: sampled.weight, spent, rows, bytes, state };
         let place = &mut self.places.databases[server.database as usize];

@@ -130,7 +130,8 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &Fault::ServersShuttingDown);
             return;
         }
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: Stage::Ready(ready), tracers, .. }) = self.clients.get_mut(key) else { return };
+        let tracers = *tracers;
         if ready.replication.is_some() {
             // The one server that it could have has gone, and it goes too.
             self.fail_client(key, &Fault::ServerCrashed);
@@ -140,6 +141,9 @@ impl<I: Io> Worker<I> {
         ready.meter.division.enter(self.now, Phase::Waiting);
         if !self.find_for_listener(key) {
             self.tell_pools(event);
+        }
+        if tracers != 0 {
+            self.trace_wait(key);
         }
         self.arm_client(key);
         self.arm_watch();

@@ -23,6 +23,7 @@ pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
 pub use crate::limits::rate_limits::RateLimits;
 pub use crate::limits::unauthenticated::Unauthenticated;
 pub use crate::reports::{Report, ReportKind};
+pub use crate::tracers::{Failed, Happening, Mask, Requested, TRACERS_MAX, Traced, What};
 
 pub use force::{Force, TlsTerms};
 pub use posts::{Ids, Post, Posts};

@@ -9,7 +9,9 @@ use base::WorkerId;
 use pool::ClientKey;
 use wire::Request;
 
-use super::{Commander, HashAsker, HashQuestion, Inquirer, PasswordQuestion, Report, Right, Snapshot};
+use super::{
+    Commander, Happening, HashAsker, HashQuestion, Inquirer, PasswordQuestion, Report, Right, Snapshot, TRACERS_MAX,
+};
 
 /// To the control thread.
 #[derive(Debug)]
@@ -72,6 +74,20 @@ pub enum ToControl {
         reports: Vec<Report>,
         /// So many others were too many to tell.
         dropped: u64,
+    },
+    /// What has happened to clients that consoles trace.
+    Traced {
+        /// In the order in which it has.
+        happenings: Vec<Happening>,
+        /// How much more there was for each tracer.
+        dropped: [u64; TRACERS_MAX],
+    },
+    /// A client of the console has taken what it was given with [`ToWorker::ConsolePart`](super::ToWorker::ConsolePart).
+    ConsoleTook {
+        /// Where the client is.
+        from: WorkerId,
+        /// Which it is.
+        client: ClientKey,
     },
     /// A client of the console has said something.
     Console {

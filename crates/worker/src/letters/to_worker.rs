@@ -146,6 +146,14 @@ pub enum ToWorker<S> {
         /// Whether the connection ends with it.
         closes: bool,
     },
+    /// More for one of our clients of the console, which has not been answered yet. That it has taken that is told with
+    /// [`ToControl::ConsoleTook`](super::ToControl::ConsoleTook).
+    ConsolePart {
+        /// Whom.
+        client: ClientKey,
+        /// Whole messages.
+        bytes: Vec<u8>,
+    },
     /// Do this once.
     Order {
         /// Control's number for it.

@@ -50,6 +50,7 @@ impl<I: Io> Worker<I> {
 
     /// Who keeps its server, and why, is said once for each statement and kind.
     pub(crate) fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
+        self.trace_pins(client);
         let listens_for_all = self.listens_for_all(server, client);
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return;

@@ -21,6 +21,7 @@ use crate::data::client::{Client, Link, Ready, Stage};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
 use crate::timers::Timer;
+use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -145,6 +146,7 @@ impl<I: Io> Worker<I> {
                 (ready.link, ready.is_notified) = (Link::Delayed(self.now), false);
                 ready.meter.division.enter(self.now, Phase::Waiting);
                 self.arm_client(key);
+                self.trace(key, |_, _| Some(What::Delayed));
             }
             // So that it is noticed if it goes.
             Stage::Login(_) => self.io.receive(client.conn, Receive::Stream),
@@ -167,8 +169,10 @@ impl<I: Io> Worker<I> {
             _ => Skips::UpToSync,
         };
         let mut out = Vec::new();
-        Fault::TransactionRateExceeded { rule, limit: limit(&shortage.rule), millis }.write_and_go_on(&mut out);
+        let fault = Fault::TransactionRateExceeded { rule, limit: limit(&shortage.rule), millis };
+        fault.write_and_go_on(&mut out);
         self.io.send(*conn, out.into());
+        self.trace(key, |_, _| Some(What::Refused { why: fault.text().into() }));
     }
 
     /// A request that was rejected has come to its end: its client may ask for something else.

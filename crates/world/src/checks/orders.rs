@@ -118,7 +118,7 @@ impl World {
             Order::Suspend { .. } => self.witness.count("suspensions"),
             Order::KillClient(id) => self.check_killed(id, done),
             Order::Reconnect(whose) => self.renewal_obeyed(&whose),
-            Order::AwaitRenewed(_) | Order::ConfirmDrained => {}
+            Order::AwaitRenewed(_) | Order::ConfirmDrained | Order::Trace { .. } | Order::EndTrace { .. } => {}
         }
     }
 

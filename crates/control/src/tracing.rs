@@ -1,0 +1,149 @@
+//! `TRACE`: when a trace begins, what its client is told meanwhile, and how it ends.
+//!
+//! Always true: whoever has asked is answered once, when it ends.
+//! Not here: what waits to be told (`tracers`), carrying out what is to be done (`orders`), what workers tell (`worker::tracing`).
+
+use base::Time;
+
+use crate::console::{self, Answer, Refusal};
+use crate::tracers::{Over, Tracer, Tracers};
+
+/// What is to be done for a trace.
+#[derive(PartialEq, Debug)]
+pub(crate) enum Step<K> {
+    /// Its client is given more.
+    Part(K, Vec<u8>),
+    /// Its client is answered.
+    Answer(K, Answer),
+    /// The workers are to tell no more of it.
+    Forget { place: usize, asker: K },
+}
+
+impl<K: Copy + PartialEq> Tracers<K> {
+    /// All workers know of somebody's, and so many of them know somebody whom it is about.
+    pub(crate) fn begins(&mut self, asker: K, known: u32, shows_values: bool) -> Vec<Step<K>> {
+        let Some(place) = self.of(asker) else { return Vec::new() };
+        if known == 0 && self.is_about_a_client(place) {
+            let hint = "SHOW CLIENTS has those that there are; clients of the console are not traced.";
+            return self.end_with(place, |_| Answer::Refused(Refusal::new("client not found").hinted(hint)));
+        }
+        self.begun(place, shows_values).map(|(asker, bytes)| Step::Part(asker, bytes)).into_iter().collect()
+    }
+
+    /// What there is to tell, and the ends of those that are over.
+    pub(crate) fn tell(&mut self, now: Time) -> Vec<Step<K>> {
+        let mut steps = Vec::new();
+        while let Some((asker, bytes)) = self.next_part() {
+            steps.push(Step::Part(asker, bytes));
+        }
+        while let Some((place, over)) = self.next_over(now) {
+            let why = match over {
+                Over::Time => "its time is over",
+                Over::Full => "it has told as much as a trace may",
+                Over::Alone => "the client has gone",
+            };
+            steps.extend(self.end_with(place, |tracer| last_words(tracer, why)));
+        }
+        steps
+    }
+
+    /// Whoever has asked wants no more.
+    pub(crate) fn cancel(&mut self, asker: K) -> Vec<Step<K>> {
+        let Some(place) = self.of(asker) else { return Vec::new() };
+        self.end_with(place, |tracer| last_words(tracer, "it was cancelled"))
+    }
+
+    /// Whoever has asked has gone.
+    pub(crate) fn forget(&mut self, asker: K) -> Vec<Step<K>> {
+        let place = self.of(asker);
+        place
+            .filter(|place| self.end(*place).is_some())
+            .map(|place| Step::Forget { place, asker })
+            .into_iter()
+            .collect()
+    }
+
+    /// Another process is to have the clients.
+    pub(crate) fn end_all(&mut self) -> Vec<Step<K>> {
+        let taken = self.taken();
+        let end = |place| self.end_with(place, |_| Answer::Refused(console::trace_ended_by_restart()));
+        taken.into_iter().flat_map(end).collect()
+    }
+
+    fn end_with(&mut self, place: usize, answer: impl FnOnce(&Tracer<K>) -> Answer) -> Vec<Step<K>> {
+        let Some(mut tracer) = self.end(place) else { return Vec::new() };
+        let (asker, rest) = (tracer.asker, tracer.take());
+        let rest = (!rest.is_empty()).then_some(Step::Part(asker, rest));
+        let end = [Step::Forget { place, asker }, Step::Answer(asker, answer(&tracer))];
+        rest.into_iter().chain(end).collect()
+    }
+}
+
+fn last_words<K>(tracer: &Tracer<K>, why: &str) -> Answer {
+    let dropped = match tracer.dropped {
+        0 => String::new(),
+        dropped => format!("; {dropped} happenings were dropped"),
+    };
+    let whom = console::whom(&tracer.traced);
+    Answer::noted(format!("TRACE {}", tracer.told), format!("the trace of {whom} ends: {why}{dropped}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Wall;
+    use worker::letters::{Happening, TRACERS_MAX, Traced, What};
+
+    use super::*;
+
+    fn begun(tracers: &mut Tracers<u8>, asker: u8, known: u32) -> Vec<Step<u8>> {
+        tracers.begin(asker, Traced::Client(7), 60, Time::from_secs(60)).expect("room");
+        tracers.begins(asker, known, false)
+    }
+
+    fn kinds(steps: &[Step<u8>]) -> Vec<&'static str> {
+        let kind = |step: &Step<u8>| match step {
+            Step::Part(..) => "part",
+            Step::Answer(_, Answer::Refused(_)) => "refusal",
+            Step::Answer(..) => "answer",
+            Step::Forget { .. } => "forget",
+        };
+        steps.iter().map(kind).collect()
+    }
+
+    #[test]
+    fn a_client_whom_nobody_knows_is_said_to_be_so() {
+        let mut tracers = Tracers::default();
+        assert_eq!(kinds(&begun(&mut tracers, 1, 0)), ["forget", "refusal"]);
+        assert_eq!(kinds(&begun(&mut tracers, 2, 1)), ["part"]);
+        assert_eq!(tracers.cancel(1), []);
+    }
+
+    #[test]
+    fn what_is_left_is_told_before_the_answer() {
+        let mut tracers = Tracers::default();
+        begun(&mut tracers, 1, 1);
+        let lingers = Happening { at: Wall(0), tracers: 1, client: 7, server: None, what: What::Lingers };
+        tracers.hear(vec![lingers], &[3; TRACERS_MAX]);
+        let steps = tracers.cancel(1);
+        assert_eq!(kinds(&steps), ["part", "forget", "answer"]);
+        let Some(Step::Answer(1, Answer::Done { tag, notice: Some(notice) })) = steps.last() else {
+            panic!("{steps:?}")
+        };
+        let words = "the trace of client C-0x7 ends: it was cancelled; 3 happenings were dropped";
+        assert_eq!((&**tag, &*notice.text), ("TRACE 1", words));
+        assert_eq!(tracers.cancel(1), []);
+    }
+
+    #[test]
+    fn it_ends_in_time_with_its_client_and_with_a_restart() {
+        let mut tracers = Tracers::default();
+        begun(&mut tracers, 1, 1);
+        assert_eq!(tracers.tell(Time::from_secs(59)), []);
+        assert_eq!(kinds(&tracers.tell(Time::from_secs(60))), ["forget", "answer"]);
+        begun(&mut tracers, 2, 1);
+        assert_eq!(kinds(&tracers.forget(2)), ["forget"]);
+        assert_eq!(tracers.forget(2), []);
+        begun(&mut tracers, 3, 1);
+        assert_eq!(kinds(&tracers.end_all()), ["forget", "refusal"]);
+    }
+}

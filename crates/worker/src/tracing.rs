@@ -1,0 +1,265 @@
+//! What happens to clients is told to those who trace them (`TRACE`).
+//!
+//! Always true: where nobody traces a client, one look at its row is all that happens; whatever is told, nobody waits for it.
+//! Not here: how much is told (`tracers`), which moment is which (`data`, `admission`).
+
+use std::time::Duration;
+
+use base::Key;
+use pool::{ClientKey, Command, ServerKey};
+use protocol::fault::Fault;
+use protocol::loan::AnswerTally;
+use reactor::Io;
+use route::Dialect;
+use wire::frame::HEADER_BYTES;
+
+use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::statements::text_of;
+use crate::letters::ToControl;
+use crate::sampled::{Sampled, TracedRequest};
+use crate::tasks::Task;
+use crate::timers::Timer;
+use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, Traced, What};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A tracer begins. Whether somebody is here whom it is about.
+    pub(crate) fn begin_tracer(&mut self, place: usize, traced: Traced) -> bool {
+        self.tracers.begin(place, traced);
+        let mut is_any = false;
+        for key in self.clients.keys() {
+            self.find_tracers(key);
+            is_any |= self.clients.get(key).is_some_and(|client| client.tracers & 1 << place != 0);
+        }
+        is_any
+    }
+
+    /// A tracer ends.
+    pub(crate) fn end_tracer(&mut self, place: usize) {
+        self.tracers.end(place);
+        self.clients.iter_mut().for_each(|(_, client)| client.tracers &= !(1 << place));
+    }
+
+    /// Tells what there is to tell.
+    pub(crate) fn send_traced(&mut self) {
+        let (happenings, dropped) = self.tracers.tell(self.now);
+        (self.posts.control)(ToControl::Traced { happenings, dropped });
+    }
+
+    /// A client has come in, or calls itself otherwise: who traces it.
+    pub(crate) fn find_tracers(&mut self, key: Key) {
+        let tracers = if self.tracers.is_any() { self.tracers_about(key) } else { 0 };
+        if let Some(client) = self.clients.get_mut(key) {
+            client.tracers = tracers;
+        }
+    }
+
+    fn tracers_about(&self, key: Key) -> Mask {
+        let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return 0 };
+        let name = self.force.tracked.application_name();
+        let (database, vars) = match &client.stage {
+            Stage::Ready(ready) => match self.places.pool(ready.pool) {
+                Some(place) => (&*place.database_name, &*ready.session.vars),
+                None => return 0,
+            },
+            Stage::Login(login) => (&*login.request.database, &login.request.vars),
+            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return 0,
+        };
+        self.tracers.about(client.id, database, vars.get(name).unwrap_or_default())
+    }
+
+    /// This has happened to a client, which may be traced.
+    #[cold]
+    pub(crate) fn trace(&mut self, key: Key, what: impl FnOnce(&Self, &Client) -> Option<What>) {
+        let server = match self.clients.get(key).map(|client| &client.stage) {
+            Some(Stage::Ready(Ready { link: Link::Loan(server), .. })) => Some(*server),
+            _ => None,
+        };
+        self.trace_with(key, server, what);
+    }
+
+    /// A client has given this server back, unless that is closed.
+    #[cold]
+    pub(crate) fn trace_return(&mut self, key: ClientKey, server: ServerKey) {
+        if self.servers.get(server).is_some() {
+            self.trace_with(key, Some(server), |_, _| Some(What::Returned));
+        }
+    }
+
+    fn trace_with(&mut self, key: Key, server: Option<ServerKey>, what: impl FnOnce(&Self, &Client) -> Option<What>) {
+        let Some(tracers) = self.clients.get(key).map(|client| client.tracers).filter(|tracers| *tracers != 0) else {
+            return;
+        };
+        let tracers = self.tracers.with_room(tracers);
+        self.arm_traced();
+        let Some(client) = self.clients.get(key).filter(|_| tracers != 0) else { return };
+        let Some(what) = what(self, client) else { return };
+        let server = server.and_then(|server| self.servers.get(server)).map(|server| server.id);
+        self.tracers.add(Happening { at: self.io.wall(), tracers, client: client.id, server, what });
+    }
+
+    fn arm_traced(&mut self) {
+        if !std::mem::replace(&mut self.tracers.is_armed, true) {
+            self.timers.insert(self.tracers.due(self.now), Timer::Traced);
+        }
+    }
+
+    /// A client is sent away, perhaps before it has come in.
+    pub(crate) fn trace_failure(&mut self, key: Key, fault: &Fault) {
+        if matches!(self.clients.get(key), Some(Client { stage: Stage::Login(_), .. })) {
+            self.find_tracers(key);
+        }
+        self.trace(key, |_, _| Some(What::Left { why: fault.text().into() }));
+    }
+
+    /// A client is let in.
+    #[cold]
+    pub(crate) fn trace_login(&mut self, key: Key) {
+        self.find_tracers(key);
+        self.trace(key, |worker, client| {
+            let Stage::Ready(ready) = &client.stage else { return None };
+            let name = worker.force.tracked.application_name();
+            Some(What::LoggedIn {
+                database: worker.places.pool(ready.pool)?.database_name.clone(),
+                user: worker.places.users[ready.session.user as usize].name.clone(),
+                application: ready.session.vars.get(name).unwrap_or_default().into(),
+                addr: worker.address_of_peer(client).0.into(),
+            })
+        });
+    }
+
+    /// A client is to have a server, and gets one now or waits.
+    #[cold]
+    pub(crate) fn trace_wait(&mut self, key: Key) {
+        let is_about = |task: &Task| match task {
+            Task::Pools(Command::Attach { client, .. } | Command::Refuse { client, .. }) => *client == key,
+            _ => false,
+        };
+        if self.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about) {
+            return;
+        }
+        let dialect = self.dialect_of(key);
+        self.trace(key, |worker, client| {
+            let Stage::Ready(ready) = &client.stage else { return None };
+            let request = ready.held_in_one_piece().filter(|_| ready.session.scanner.is_between());
+            let request = request.map(|bytes| worker.requested(ready, bytes, dialect));
+            Some(What::Waits { why: worker.pools.waits_for(ready.pool), request })
+        });
+    }
+
+    fn dialect_of(&mut self, key: Key) -> Dialect {
+        match self.clients.get(key).map(|client| &client.stage) {
+            Some(Stage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.force.tracked),
+            _ => Dialect::default(),
+        }
+    }
+
+    /// A request that begins with these bytes.
+    fn requested(&self, ready: &Ready, bytes: &[u8], dialect: Dialect) -> Box<Requested> {
+        let text = text_of(bytes, ready);
+        let begin = |bytes: &[u8]| bytes[..bytes.len().min(TRACED_BYTES_MAX)].into();
+        Box::new(Requested {
+            kinds: kinds(bytes),
+            bytes: bytes.len(),
+            text: begin(text.bytes),
+            is_whole: text.is_whole,
+            dialect,
+            raw: self.force.settings.trace_values.then(|| begin(bytes)),
+        })
+    }
+
+    /// A client's server has been given these bytes, which begin so many requests.
+    #[cold]
+    pub(crate) fn trace_request(&mut self, key: Key, server_key: ServerKey, begun: u32, bytes: &[u8]) {
+        if begun == 0 {
+            return;
+        }
+        let dialect = self.dialect_of(key);
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let text = text_of(bytes, ready).bytes;
+        let text = text[..text.len().min(KEPT_BYTES_MAX)].into();
+        let before = ready.meter.division.so_far(self.now);
+        let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
+        sampled.traced = Some(Box::new(TracedRequest { since: self.now, text, dialect }));
+        server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
+        self.trace(key, |worker, client| match &client.stage {
+            Stage::Ready(ready) => Some(What::Requested(worker.requested(ready, bytes, dialect))),
+            _ => None,
+        });
+    }
+
+    /// A request that was told of has been answered.
+    #[cold]
+    pub(crate) fn trace_answer(&mut self, key: Key, server: ServerKey, request: TracedRequest, tally: &AnswerTally) {
+        let Some(server) = self.servers.get(server) else { return };
+        let status = server.session.exchange.status();
+        let (rows, bytes, took) = (tally.rows, tally.bytes, self.now.since(request.since));
+        if let Some(state) = tally.state {
+            let shows_values = self.force.settings.trace_values;
+            let body = tally.error.clone().unwrap_or_default();
+            let TracedRequest { text, dialect, .. } = request;
+            self.trace(key, |_, _| Some(What::Failed(Box::new(Failed { state, body, text, dialect, shows_values }))));
+        }
+        self.trace(key, |_, _| Some(What::Answered { rows, bytes, took, status }));
+    }
+
+    /// A client has got a server, for which it has waited so long.
+    #[cold]
+    pub(crate) fn trace_loan(&mut self, key: Key, waited: Duration) {
+        self.trace(key, |_, _| Some(What::Lent { waited }));
+    }
+
+    /// A client's server is told what it has set.
+    #[cold]
+    pub(crate) fn trace_settings(&mut self, key: Key, texts: Vec<String>) {
+        self.trace(key, |_, _| Some(What::Told { texts }));
+    }
+
+    /// What keeps a client's server is known.
+    #[cold]
+    pub(crate) fn trace_pins(&mut self, key: Key) {
+        self.trace(key, |_, client| {
+            let Stage::Ready(ready) = &client.stage else { return None };
+            let pins = ready.session.traces.as_ref()?.pins();
+            let words: Vec<_> = pins.iter().take(PINS_TOLD).map(|pin| pin.hold.words()).collect();
+            Some(What::Keeps { what: words.join(", ") })
+        });
+    }
+}
+
+/// The kinds of the first messages that begin with these bytes.
+fn kinds(bytes: &[u8]) -> Box<[u8]> {
+    let (mut kinds, mut at) = (Vec::new(), 0);
+    while let Some(&[kind, a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
+        if kinds.len() == KINDS_MAX {
+            break;
+        }
+        kinds.push(kind);
+        at += 1 + u32::from_be_bytes([a, b, c, d]).max(4) as usize;
+    }
+    kinds.into()
+}
+
+/// Of the text of a request, so much is kept until that is answered.
+const KEPT_BYTES_MAX: usize = 512;
+/// The kinds of so many messages are told.
+const KINDS_MAX: usize = 16;
+const PINS_TOLD: usize = 3;
+/// Whether a client gets a server at once is looked for among so many tasks: its own is the last, or nearly.
+const TASKS_LOOKED_AT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_messages_are_told_as_far_as_they_are_here() {
+        assert_eq!(*kinds(b"P\0\0\0\x08s\0x\0B\0\0\0\x04S\0\0\0\x04"), *b"PBS");
+        assert_eq!(*kinds(b"Q\0\0\x10\0select"), *b"Q");
+        assert_eq!(*kinds(b"Q\0\0"), *b"");
+        assert_eq!(*kinds(b""), *b"");
+        assert_eq!(kinds(&b"S\0\0\0\0".repeat(100)).len(), KINDS_MAX);
+        assert_eq!(*kinds(b"S\xff\xff\xff\xff"), *b"S");
+    }
+}

@@ -23,6 +23,7 @@ use crate::letters::{
 };
 use crate::measured::Application;
 use crate::places::DatabasePlace;
+use crate::upstream::cleaning::word;
 use crate::worker::Worker;
 
 impl DatabasePlace {
@@ -227,7 +228,7 @@ impl<I: Io> Worker<I> {
             Stage::Idle if self.wants_check(server) => "used",
             Stage::Idle => "idle",
             Stage::Lent { .. } => "active",
-            Stage::Cleaning(cleaning) => cleaning.word(),
+            Stage::Cleaning(_) => word(server.session.life.phase()),
         };
         let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
@@ -293,7 +294,7 @@ impl<I: Io> Worker<I> {
                 Stage::Idle if self.wants_check(server) => row.sv_used += 1,
                 Stage::Idle => row.sv_idle += 1,
                 Stage::Lent { .. } => row.sv_active += 1,
-                Stage::Cleaning(cleaning) if cleaning.word() == "tested" => row.sv_tested += 1,
+                Stage::Cleaning(_) if word(server.session.life.phase()) == "tested" => row.sv_tested += 1,
                 Stage::Cleaning(_) => row.sv_being_canceled += 1,
             }
         }

@@ -153,6 +153,10 @@ impl ServerSession {
     /// The server of a client that has left has told what its session has: settings that any client can be given, nothing, or something that
     /// has to be discarded, as has everything where nothing is known by these terms any more. What is known of functions now.
     pub fn probed_alone(&mut self, terms: Option<Terms<'_>>) -> (Ended, Option<Knowledge>) {
+        if self.exchange.is_ours() {
+            // Not it has answered, but the last cancel request at it has come to its end.
+            return (Ended::Unclean { out: Vec::new(), is_cancelled: false }, None);
+        }
         // Until it is known to be clean, it discards everything.
         let discards = self.mending(Some(DISCARD_ALL));
         let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };

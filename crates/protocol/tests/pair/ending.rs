@@ -60,8 +60,10 @@ impl Stage {
         match server.life {
             Life::ProbingAlone(_) => {
                 let (ended, knowledge) = server.probed_alone(Some(terms));
-                let line = format!("{name}, whose client has left, has {}", overrides(server.overrides.as_deref()));
-                self.lines.push(line);
+                if !matches!(server.life, Life::ProbingAlone(_)) {
+                    let has = overrides(server.overrides.as_deref());
+                    self.lines.push(format!("{name}, whose client has left, has {has}"));
+                }
                 self.learn(name, knowledge);
                 self.tell_end(name, ended);
             }
@@ -95,14 +97,20 @@ impl Stage {
             }
             (Failed::CancelledAlong, Some(client)) => {
                 self.loans.remove(&client);
-                self.lines.push(format!("{name} is closed, and {client} is told that its request was cancelled"));
+                self.close(name, &format!(", and {client} is told that its request was cancelled"));
             }
             (Failed::BeforeUse, Some(client)) => {
                 self.loans.remove(&client);
-                self.lines.push(format!("{name} is closed, and {client} wants another server"));
+                self.close(name, &format!(", and {client} wants another server"));
             }
             (failed, client) => panic!("{failed:?} with the client {client:?}"),
         }
+    }
+
+    /// Nothing that it says is looked at any more.
+    fn close(&mut self, name: &str, why: &str) {
+        self.lines.push(format!("{name} is closed{why}"));
+        self.gone.insert(name.to_owned());
     }
 
     fn tell_end(&mut self, name: &str, ended: Ended) {
@@ -115,7 +123,7 @@ impl Stage {
                 self.to(name, Side::Client, &out);
             }
             Ended::Doomed(why) => self.lines.push(format!("{name} is cancelled, and then closed: {}", why.words())),
-            Ended::Closed(why) => self.lines.push(format!("{name} is closed: {}", why.words())),
+            Ended::Closed(why) => self.close(name, &format!(": {}", why.words())),
         }
     }
 }

@@ -25,10 +25,13 @@ impl<I: Io> Worker<I> {
         cleaning.is_hurried = false;
         let (ended, knowledge) = match server.session.life {
             Life::ProbingAlone(_) => {
-                // What it is told from now on has a time of its own.
-                *cleaning = Cleaning::new(self.now, server.heard, None);
                 let place = self.places.pool(server.pool);
-                server.session.probed_alone(place.map(|place| terms(place, &self.force, self.now)))
+                let told = server.session.probed_alone(place.map(|place| terms(place, &self.force, self.now)));
+                if matches!(server.session.life, Life::Mending(_)) {
+                    // What it is told from now on has a time of its own.
+                    *cleaning = Cleaning::new(self.now, server.heard, None);
+                }
+                told
             }
             _ => (server.session.goes_on(), None),
         };

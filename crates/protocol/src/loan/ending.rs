@@ -76,7 +76,7 @@ impl ServerSession {
             self.exchange.torn(client.scanner.header()[0]);
         }
         if let Some(traces) = client.traces.as_mut().filter(|traces| has_left_something(traces.is_marked())) {
-            let tells_all = !is_torn && traces.is_all_told();
+            let tells_all = traces.is_all_told();
             let can_be_discarded = traces.leave().kinds().all(Kind::is_discarded);
             return match () {
                 () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
@@ -120,11 +120,10 @@ impl ServerSession {
             _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
             Life::Mending(mending) if mending.may_fail() => Failed::Nothing,
             Life::Mending(mending) => Failed::NotClean(match (mending.was_applying(), is_cancelled) {
-                (None, _) => Unfit::NotClean,
-                (Some(_), true) => Unfit::ToldCancelled,
-                (Some(_), false) => Unfit::NotTakenOver,
+                (false, _) => Unfit::NotClean,
+                (true, true) => Unfit::ToldCancelled,
+                (true, false) => Unfit::NotTakenOver,
             }),
-            Life::AwaitingCancels | Life::Doomed(_) => Failed::NotClean(Unfit::NotClean),
             _ => Failed::Nothing,
         }
     }
@@ -264,5 +263,119 @@ fn proven(exchange: &Exchange) -> Progress {
         (_, true) => Progress::Clean,
         (true, false) => Progress::Hopeless,
         (false, false) => Progress::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::loan::Phase;
+    use crate::vars::{Tracked, Vars};
+
+    fn session() -> ServerSession {
+        ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
+    }
+
+    /// A server that has been asked and has answered these.
+    fn session_after(asked: &[u8], answered: &[&[u8]]) -> ServerSession {
+        let mut session = session();
+        for &kind in asked {
+            session.exchange.asked(kind);
+        }
+        for message in answered {
+            session.exchange.answered(message[0], &message[1..]).expect("owed");
+        }
+        session
+    }
+
+    #[test]
+    fn a_cancel_request_ends_what_a_server_works_on_but_no_copy_that_waits_for_data() {
+        for (asked, answered, is_at_work) in [
+            (&b"Q"[..], &[][..], true),
+            (b"Q", &[&b"C"[..], b"ZI"], false),
+            (b"Q", &[b"G"], false),
+            (b"QQ", &[b"C", b"ZI"], true),
+        ] {
+            assert_eq!(session_after(asked, answered).is_at_work(), is_at_work, "{asked:?} {answered:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_could_be_given_back_if_it_is_proven_and_nobody_cancels_it() {
+        assert!(session().may_be_given_back());
+        let mixed = session_after(b"PBEQ", &[b"1", b"2", b"C", b"C", b"ZI"]);
+        assert!(!mixed.may_be_given_back() && mixed.exchange.may_end());
+        let mut aimed_at = session();
+        aimed_at.cancels_sent = 1;
+        assert!(!aimed_at.may_be_given_back() && aimed_at.would_be_cancelled());
+        assert!(!session().would_be_cancelled());
+        let mut at_work = session_after(b"Q", &[]);
+        at_work.cancels_sent = 1;
+        assert!(!at_work.would_be_cancelled(), "it is what is to be cancelled");
+    }
+
+    #[test]
+    fn a_loan_stands_between_two_transactions_when_neither_side_has_begun_something() {
+        let client = || ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        assert!(is_between(&session(), &client()));
+        assert!(!is_between(&session_after(b"Q", &[]), &client()));
+        assert!(!is_between(&session_after(b"Q", &[b"C", b"ZT"]), &client()));
+        let mut torn = client();
+        torn.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
+        assert!(!is_between(&session(), &torn));
+        let mut collecting = client();
+        let charge = crate::prepared::Library::new(1, 1).charge(&collecting.account, 1).expect("room");
+        collecting.collected = Some(Box::new(crate::loan::Collected { bytes: Vec::new(), body_bytes: 1, charge }));
+        assert!(!is_between(&session(), &collecting));
+    }
+
+    /// The reset query or the check query runs, of which the loan knows nothing.
+    #[test]
+    fn a_server_that_answers_the_query_of_its_pool_is_free_when_it_stands_outside_a_transaction() {
+        let mut session = session();
+        session.exchange.asks_ours();
+        assert_eq!(session.goes_on(), Ended::Unclean { out: Vec::new(), is_cancelled: false });
+        session.exchange.answered(b'Z', b"I").expect("owed");
+        assert_eq!(session.goes_on(), Ended::Clean);
+        session.exchange.asks_ours();
+        session.exchange.answered(b'Z', b"T").expect("owed");
+        assert_eq!(session.goes_on(), Ended::Closed(Unfit::NotClean));
+        assert_eq!(session.ours_failed(false), Failed::Nothing, "the worker knows which query that was");
+    }
+
+    /// Nobody can say what the COPY has read of what was sent into it: what runs is ended, and then the server.
+    #[test]
+    fn a_server_beyond_proof_is_cancelled_before_it_is_closed() {
+        let mut session = session_after(b"QdEQ", &[b"G", b"E", b"ZI"]);
+        session.life = Life::Running;
+        let mut client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        assert_eq!(session.is_left(&mut client, None), Ended::Doomed(Unfit::Unproven));
+        assert_eq!(session.life.phase(), Phase::Doomed);
+    }
+
+    #[test]
+    fn a_query_of_ours_may_fail_while_its_client_goes_on() {
+        let mut session = session();
+        session.life = Life::Running;
+        assert_eq!(session.ours_failed(false), Failed::Nothing);
+        assert_eq!(session.ours_failed(true), Failed::Nothing);
+    }
+
+    #[test]
+    fn the_log_has_a_reason_of_its_own_for_each_server_that_nobody_can_have() {
+        let all = [
+            Unfit::Unproven,
+            Unfit::Mixed,
+            Unfit::TornRequest,
+            Unfit::TornAnswer,
+            Unfit::Undiscardable,
+            Unfit::NotTakenOver,
+            Unfit::ToldCancelled,
+            Unfit::NotClean,
+        ];
+        let words: std::collections::BTreeSet<_> = all.into_iter().map(Unfit::words).collect();
+        assert_eq!(words.len(), all.len());
     }
 }

@@ -51,9 +51,9 @@ pub struct Mending {
 }
 
 impl Mending {
-    /// What the client had the server told, if the server has not answered all of that yet.
-    pub(super) fn was_applying(&self) -> Option<Phase> {
-        Some(self.left).filter(|left| left.is_applying() && self.mend.is_draining())
+    /// Whether the server was being told what its client has set, and has not answered all of that yet.
+    pub(super) fn was_applying(&self) -> bool {
+        self.left.is_applying() && self.mend.is_draining()
     }
 
     /// Whether it does no harm if what we had asked before fails: it would have told what its client has kept, or it is discarded anyway.
@@ -221,15 +221,9 @@ impl Life {
     /// Whether the server is told first what its client has set, or was when that left, and has not answered all of that yet.
     pub(super) fn is_told_first(&self) -> bool {
         match self {
-            Self::Mending(mending) => mending.was_applying() == Some(Phase::ApplyingBefore),
+            Self::Mending(mending) => mending.was_applying() && mending.left == Phase::ApplyingBefore,
             life => life.phase() == Phase::ApplyingBefore,
         }
-    }
-
-    /// What the server of a client that has left was being told, if it has not answered all of that yet.
-    #[must_use]
-    pub fn was_applying(&self) -> bool {
-        matches!(self, Self::Mending(mending) if mending.was_applying().is_some())
     }
 
     /// The server is ready, and comes to what it was asked behind the client's request, if it was; if it `was_ours` what it has answered, that
@@ -299,5 +293,83 @@ mod tests {
     fn nobody_wants_the_answer_when_the_client_has_left() {
         let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));
         assert!(life.comes_to_probe(true).is_none() && life.is_running());
+    }
+
+    #[test]
+    fn a_request_waits_while_the_server_is_told_something_first_or_forgets_its_plans() {
+        for (life, since) in [
+            (Life::ApplyingBefore(Time(7)), Some(Time(7))),
+            (Life::Replanning(Time(8)), Some(Time(8))),
+            (Life::ApplyingAlong, None),
+            (Life::Unapplied, None),
+            (Life::Running, None),
+        ] {
+            assert_eq!(life.waits_since(), since, "{life:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_reports_is_its_clients_unless_it_is_told_what_that_has_set() {
+        for (life, shares) in [
+            (Life::Running, true),
+            (Life::Unapplied, true),
+            (Life::Probing(Box::new(Probe::of_nothing())), true),
+            (Life::ApplyingBefore(Time(0)), false),
+            (Life::ApplyingAlong, false),
+            (Life::Replanning(Time(0)), false),
+        ] {
+            assert_eq!(life.shares_parameters(), shares, "{life:?}");
+        }
+    }
+
+    fn mending(left: Phase, reset: Option<&str>) -> Mending {
+        Mending { mend: Mend::new(reset), left }
+    }
+
+    #[test]
+    fn what_was_asked_before_a_client_left_may_fail_if_nobody_needs_the_answer() {
+        for (left, reset, may_fail) in [
+            (Phase::Foreseeing, None, true),
+            (Phase::Probing, None, true),
+            (Phase::Running, None, false),
+            (Phase::ApplyingBefore, None, false),
+            (Phase::ApplyingBefore, Some("DISCARD TEMP"), false),
+            (Phase::ApplyingBefore, Some(DISCARD_ALL), true),
+            (Phase::Running, Some(DISCARD_ALL), true),
+        ] {
+            assert_eq!(mending(left, reset).may_fail(), may_fail, "{left:?} {reset:?}");
+        }
+        let mut behind = mending(Phase::Foreseeing, Some(DISCARD_ALL));
+        let (mut exchange, mut out) = (crate::exchange::Exchange::default(), Vec::new());
+        behind.mend.go_on(&mut exchange, &mut out);
+        assert!(!behind.may_fail(), "what makes it clean has been asked");
+    }
+
+    #[test]
+    fn a_server_was_told_what_its_client_had_set_as_long_as_it_answers_that() {
+        for (left, was_applying, is_told_first) in [
+            (Phase::ApplyingBefore, true, true),
+            (Phase::ApplyingAlong, true, false),
+            (Phase::Replanning, true, false),
+            (Phase::Running, false, false),
+        ] {
+            let mending = mending(left, Some(DISCARD_ALL));
+            assert_eq!(mending.was_applying(), was_applying, "{left:?}");
+            assert_eq!(Life::Mending(Box::new(mending)).is_told_first(), is_told_first, "{left:?}");
+        }
+        let mut behind = mending(Phase::ApplyingBefore, Some(DISCARD_ALL));
+        behind.mend.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
+        assert!(!behind.was_applying() && !Life::Mending(Box::new(behind)).is_told_first());
+        assert!(Life::ApplyingBefore(Time(0)).is_told_first() && !Life::ApplyingAlong.is_told_first());
+    }
+
+    #[test]
+    fn only_a_server_that_is_asked_goes_on_to_answer_alone() {
+        let mut life = Life::Running;
+        assert!(!life.leaves_probe() && life.is_running());
+        let mut life = Life::Probing(Box::new(Probe::of_nothing()));
+        assert!(life.leaves_probe() && life.phase() == Phase::ProbingAlone);
+        assert!(life.probe().is_some_and(Probe::is_of_nothing) && life.probe_mut().is_some());
+        assert!(life.take_probe().is_none() && !life.leaves_probe());
     }
 }

@@ -17,7 +17,7 @@ impl Stage {
         let server = self.servers.get_mut(&server_name).expect("a server");
         let client = self.clients.get_mut(client_name).expect("a client");
         let is_marked = client.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        if !is_between(server, client) || server.is_in_message() || is_marked {
+        if !is_between(server, client) || is_marked {
             self.loans.insert(client_name.to_owned(), server_name);
             self.lines.push("the loan goes on".to_owned());
             return;

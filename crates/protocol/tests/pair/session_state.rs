@@ -206,7 +206,11 @@ impl Stage {
 
     /// Tells what is known of a session, or what has been counted of statements.
     pub(super) fn show(&mut self, name: &str) {
-        if name == "counts" {
+        if name == "sent" {
+            // How many bytes each has been sent, where what comes in parts is not told.
+            let sent = self.sent.iter().map(|(name, bytes)| format!("{name} was sent {} bytes", bytes.len()));
+            self.lines.extend(sent);
+        } else if name == "counts" {
             let (parses, servers, binds) = (self.tally.client_parses, self.tally.server_parses, self.tally.binds);
             let begun = self.begun;
             self.lines.push(format!(

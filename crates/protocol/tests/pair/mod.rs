@@ -169,6 +169,10 @@ impl Stage {
             ["room", bytes] => self.library.limit_clients(bytes.parse().expect("a number")),
             // Every loan of the pool ends with this query.
             ["resets"] => self.reset = Some("discard all".into()),
+            // Somebody looks at the answer to the present request.
+            ["tallies", server] => {
+                self.servers.get_mut(*server).expect("a server").answer_tally = Some(Box::default());
+            }
             ["hasty", server] => self.servers.get_mut(*server).expect("a server").was_hasty = true,
             ["verifies"] => self.verifies = true,
             ["time", secs] => self.now = Time::from_secs(secs.parse().expect("a number")),

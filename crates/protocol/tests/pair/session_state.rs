@@ -220,6 +220,10 @@ impl Stage {
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
             let mentions = if server.placeholders == 0 { "" } else { ", and settings with a dot were named to it" };
             self.lines.push(format!("{name} has {}{mentions}", overrides(server.overrides.as_deref())));
+            if let Some(tally) = &server.answer_tally {
+                let state = tally.state.map(|state| format!(", {}", state.escape_ascii())).unwrap_or_default();
+                self.lines.push(format!("{name} has answered {} rows in {} bytes{state}", tally.rows, tally.bytes));
+            }
         } else {
             let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
             let mut line = format!("{name} has {}", settings(client));

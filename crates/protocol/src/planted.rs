@@ -140,6 +140,16 @@ pub(crate) fn awaited_first(answers: Option<u32>) -> Option<u32> {
     answers.filter(|_| !planted::is(Planted::AlongUnguarded))
 }
 
+/// Whether a client that leaves has left something on its server.
+pub(crate) fn has_left_something(is_marked: bool) -> bool {
+    is_marked && !planted::is(Planted::StateLeftBehind)
+}
+
+/// Whether an error is the answer to what a server was told for its client.
+pub(crate) fn is_not_taken(is_applying: bool) -> bool {
+    is_applying && !planted::is(Planted::FailedSetIgnored)
+}
+
 // Prepared statements (`prepared`).
 
 /// What is known of a statement that has been sent: not that it is there, before the server says so.

@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // A cancel request that is still on its way must not meet the client's next query.
-        let is_aimed_at = is_aimed_at(server.session.cancels_sent > 0 && server.session.exchange.owes_nothing());
+        let is_aimed_at = is_aimed_at(server.session.would_be_cancelled());
         let is_free = server.session.life.is_running() && !server.session.again.is_refused() && !server.is_full;
         matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
     }

@@ -202,11 +202,6 @@ pub(crate) fn who_asked<'a, T: 'a>(own: T, mut others: impl Iterator<Item = &'a 
 
 // Loans (`data`).
 
-/// Whether a client that leaves has left something on its server.
-pub(crate) fn has_left_something(is_marked: bool) -> bool {
-    is_marked && !planted::is(Planted::StateLeftBehind)
-}
-
 /// What a client has said and its server has not been sent stays unsent.
 pub(crate) fn leave_unsent<I: Io>(held: &mut Option<Box<Held>>, io: &mut I, conn: Conn) {
     if planted::is(Planted::HeldBytesSentAfterAll)
@@ -229,11 +224,6 @@ pub(crate) fn is_like(is_alike: bool) -> bool {
 /// Whether sessions that are out of date end as soon as they can.
 pub(crate) fn ends_obsolete(is_fast_close: bool) -> bool {
     is_fast_close && !planted::is(Planted::BusySessionKept)
-}
-
-/// Whether an error is the answer to what a server was told for its client.
-pub(crate) fn is_not_taken(is_applying: bool) -> bool {
-    is_applying && !planted::is(Planted::FailedSetIgnored)
 }
 
 // Who listens (`notify`).

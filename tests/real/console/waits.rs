@@ -56,7 +56,8 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     assert!(!format!("{answer:?}").contains("secret"), "a value is shown");
     let detail = |table: &str| {
         let answer = pooler.console(&format!("SHOW {table}"));
-        let rows = (0..answer.rows.len()).map(|row| answer.named(row)).filter(|row| row["database"] == "waits_thinking");
+        let rows =
+            (0..answer.rows.len()).map(|row| answer.named(row)).filter(|row| row["database"] == "waits_thinking");
         rows.map(|row| (row["state"].clone(), row["state_detail"].clone())).collect::<Vec<_>>()
     };
     let pair = |state: &str, detail: &str| (state.to_owned(), detail.to_owned());

@@ -245,4 +245,24 @@ mod tests {
         collects.collected = Some(Box::new(Collected { bytes: Vec::new(), body_bytes: 1, charge }));
         assert!(!collects.says_one_request(Some(&query)));
     }
+
+    /// A role that has the same name may be another one by now, wherever somebody else may have dropped it meanwhile.
+    #[test]
+    fn a_loan_begins_without_what_belonged_to_the_one_before() {
+        let vars = Rc::new(Vars::new(&Tracked::new([])));
+        let mut client = ClientSession::new(0, vars.clone());
+        let key = Key { index: 7, generation: 1 };
+        let mut overrides = Overrides::default();
+        overrides.set("role", "tenant_a");
+        for is_anew in [false, true] {
+            let mut server = ServerSession::new(vars.clone());
+            let theirs = Rc::new(overrides.clone());
+            (server.overrides, server.numbers_until) = (Some(theirs.clone()), Some(Time(1)));
+            begin(&mut server, &mut client, key, is_anew);
+            assert_eq!(server.numbers_until, None);
+            assert_eq!(server.sequence_owner, SequenceOwner::One(key));
+            let is_in_doubt = server.overrides.as_ref() != Some(&theirs);
+            assert_eq!(is_in_doubt, is_anew);
+        }
+    }
 }

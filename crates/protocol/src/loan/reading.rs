@@ -257,98 +257,101 @@ impl<'a> Reading<'a> {
 
     fn message(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
         match kind {
-            frontend::QUERY => {
-                let class = self.class(client, name(body));
-                self.note_names(&class);
-                client.counting.said(&class);
-                if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
-                    subscriptions.may_notify();
-                }
-                let matters = class.takes_back() && client.traces.as_ref().is_some_and(|traces| traces.has_effects());
-                let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(client.user);
-                if !class.is_harmless() || class.sets_locally || matters || counts {
-                    traces(client).said(&class);
-                    if class.acts.len() > 1 && class.touches.has(Touches::MAKINGS) {
-                        // It may call what it makes.
-                        traces(client).dark();
-                    }
-                } else if let Some(traces) = &mut client.traces {
-                    // A portal that has been bound is not executed any more.
-                    traces.executed(b"", true);
-                }
-            }
-            frontend::PARSE => {
-                let statement = name(body);
-                let class = self.class(client, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
-                let statement = statement.map(cut);
-                self.note_names(&class);
-                if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
-                    subscriptions.prepares(statement, class.notifies);
-                }
-                let counts = class.numbers.are_read || self.learned.asks_for_numbers(client.user);
-                let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
-                let is_noted = counts && !class.numbers.is_nothing();
-                client.counting.given(&class, is_noted);
-                if !class.is_harmless()
-                    || class.sets_locally
-                    || class.takes_back()
-                    || is_noted
-                    || client.traces.is_some()
-                {
-                    match is_taken {
-                        true => traces(client).given_twice(statement.unwrap_or_default(), &class),
-                        false => traces(client).given(statement.unwrap_or_default(), &class, counts),
-                    }
-                }
-            }
+            frontend::QUERY => self.query(client, body),
+            frontend::PARSE => self.parse(client, body),
+            frontend::BIND => self.bind(client, body),
             frontend::EXECUTE if client.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
                 let portal = name(body);
                 let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
                 traces(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
-            frontend::BIND => {
-                if let Some(subscriptions) = &mut client.subscriptions {
-                    subscriptions.binds(bound(body).unwrap_or_default());
-                }
-                if client.traces.is_some() {
-                    // What it says of channels depends on whether it has any.
-                    traces(client);
-                }
-                // Without traces it has prepared nothing that matters.
-                let class = match (&mut client.traces, bound(body)) {
-                    (None, _) => None,
-                    (Some(traces), Some(statement)) => {
-                        let names = &client.names;
-                        let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
-                        traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
-                    }
-                    // The server will say that this is none.
-                    (Some(traces), None) => {
-                        traces.unheard();
-                        None
-                    }
-                };
-                match class {
-                    Some(class) => {
-                        self.note_names(&class);
-                        self.note_functions(&class);
-                        client.counting.said(&class);
-                    }
-                    None => client.counting.bound(),
-                }
-            }
-            frontend::FUNCTION_CALL => {
-                if let Some(subscriptions) = &mut client.subscriptions {
-                    subscriptions.may_notify();
-                }
-                match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
-                    Some(oid) if route::touch::is_tame(oid) => {}
-                    Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
-                    Some(oid) if oid >= route::touch::FIRST_MADE => traces(client).dark(),
-                    _ => traces(client).unheard(),
-                }
-            }
+            frontend::FUNCTION_CALL => self.function_call(client, body),
             _ => {}
+        }
+    }
+
+    fn query(&mut self, client: &mut ClientSession, body: &[u8]) {
+        let class = self.class(client, name(body));
+        self.note_names(&class);
+        client.counting.said(&class);
+        if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
+            subscriptions.may_notify();
+        }
+        let matters = class.takes_back() && client.traces.as_ref().is_some_and(|traces| traces.has_effects());
+        let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(client.user);
+        if !class.is_harmless() || class.sets_locally || matters || counts {
+            traces(client).said(&class);
+            if class.acts.len() > 1 && class.touches.has(Touches::MAKINGS) {
+                // It may call what it makes.
+                traces(client).dark();
+            }
+        } else if let Some(traces) = &mut client.traces {
+            // A portal that has been bound is not executed any more.
+            traces.executed(b"", true);
+        }
+    }
+
+    fn parse(&mut self, client: &mut ClientSession, body: &[u8]) {
+        let statement = name(body);
+        let class = self.class(client, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+        let statement = statement.map(cut);
+        self.note_names(&class);
+        if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
+            subscriptions.prepares(statement, class.notifies);
+        }
+        let counts = class.numbers.are_read || self.learned.asks_for_numbers(client.user);
+        let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
+        let is_noted = counts && !class.numbers.is_nothing();
+        client.counting.given(&class, is_noted);
+        if !class.is_harmless() || class.sets_locally || class.takes_back() || is_noted || client.traces.is_some() {
+            match is_taken {
+                true => traces(client).given_twice(statement.unwrap_or_default(), &class),
+                false => traces(client).given(statement.unwrap_or_default(), &class, counts),
+            }
+        }
+    }
+
+    fn bind(&mut self, client: &mut ClientSession, body: &[u8]) {
+        if let Some(subscriptions) = &mut client.subscriptions {
+            subscriptions.binds(bound(body).unwrap_or_default());
+        }
+        if client.traces.is_some() {
+            // What it says of channels depends on whether it has any.
+            traces(client);
+        }
+        // Without traces it has prepared nothing that matters.
+        let class = match (&mut client.traces, bound(body)) {
+            (None, _) => None,
+            (Some(traces), Some(statement)) => {
+                let names = &client.names;
+                let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
+                traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
+            }
+            // The server will say that this is none.
+            (Some(traces), None) => {
+                traces.unheard();
+                None
+            }
+        };
+        match class {
+            Some(class) => {
+                self.note_names(&class);
+                self.note_functions(&class);
+                client.counting.said(&class);
+            }
+            None => client.counting.bound(),
+        }
+    }
+
+    fn function_call(&mut self, client: &mut ClientSession, body: &[u8]) {
+        if let Some(subscriptions) = &mut client.subscriptions {
+            subscriptions.may_notify();
+        }
+        match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
+            Some(oid) if route::touch::is_tame(oid) => {}
+            Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
+            Some(oid) if oid >= route::touch::FIRST_MADE => traces(client).dark(),
+            _ => traces(client).unheard(),
         }
     }
 

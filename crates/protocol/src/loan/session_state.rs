@@ -190,8 +190,8 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
 
 /// A server whose client has gone meanwhile has told what its session has. Whether that is settings that any client can be given, or nothing,
 /// and not something that has to be discarded; what is known of functions now.
-pub fn conclude_alone(server: &mut ServerSession, probe: Option<Probe>, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
-    let Some(seen) = probe.and_then(Probe::end) else { return (false, None) };
+pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
+    let Some(seen) = probe.end() else { return (false, None) };
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
     server.told_by.doubt();
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();

@@ -104,7 +104,7 @@ impl Following<'_> {
                 self.begins(to_server, client, server, chunk, start, piece, body_bytes as usize)
             }
             // The batch ends without it: it is meant for the next one.
-            Part::First { .. } if piece.kind == frontend::SYNC && self.unbound.is_some() => {
+            Part::First { .. } if piece.kind == frontend::SYNC => {
                 self.end_of_chunk(client, chunk);
                 Taken::Not
             }

@@ -129,6 +129,8 @@ fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
     Progress::Wait
 }
 
+/// What gives a server back as it was when it logged in.
+pub const DISCARD_ALL: &str = "DISCARD ALL";
 const GOODBYE: &str = "the client has disconnected";
 
 #[cfg(test)]

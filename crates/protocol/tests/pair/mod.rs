@@ -3,6 +3,7 @@
 //! Always true: what the worker does with what it is told (`Heard`, `Then`) is told in a word, and done only as far as the story goes on with
 //! it: the client's held request is sent when the server has been told what the client has set.
 
+mod ending;
 pub(crate) mod notation;
 mod session_state;
 mod sink;
@@ -17,7 +18,7 @@ use protocol::loan::{
     Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
 };
 use protocol::prepared::{Library, Tally};
-use protocol::state::{Kind, Learned, PinRules, Policy, Preparation, Unseen};
+use protocol::state::{Kind, Learned, PinRules, Policy, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
 use sink::Sink;
 
@@ -33,6 +34,8 @@ pub(crate) struct Stage {
     /// The time, in seconds.
     now: Time,
     verifies: bool,
+    /// The query that ends every loan, if any.
+    reset: Option<Box<str>>,
     tally: Tally,
     /// How many requests have begun when nothing was owed to their clients.
     begun: u32,
@@ -74,6 +77,7 @@ impl Stage {
             rules: Rc::new(rules()),
             now: Time(0),
             verifies: false,
+            reset: None,
             tally: Tally::default(),
             begun: 0,
             follows: false,
@@ -122,6 +126,8 @@ impl Stage {
             }
             ("end", client) => self.end(client),
             ("leave", client) => self.leave(client),
+            ("cancel", server) => self.cancel(server),
+            ("cancelled", server) => self.cancelled(server),
             ("show", name) => self.show(name),
             (name, said) if name.ends_with(':') => self.say(name.trim_end_matches(':'), said),
             _ => panic!("no line of a story: {line:?}"),
@@ -161,6 +167,13 @@ impl Stage {
             }
             // So many bytes may be kept for a client.
             ["room", bytes] => self.library.limit_clients(bytes.parse().expect("a number")),
+            // Every loan of the pool ends with this query.
+            ["resets"] => self.reset = Some("discard all".into()),
+            // Somebody looks at the answer to the present request.
+            ["tallies", server] => {
+                self.servers.get_mut(*server).expect("a server").answer_tally = Some(Box::default());
+            }
+            ["hasty", server] => self.servers.get_mut(*server).expect("a server").was_hasty = true,
             ["verifies"] => self.verifies = true,
             ["time", secs] => self.now = Time::from_secs(secs.parse().expect("a number")),
             // What the client has set when it logged in.
@@ -245,40 +258,6 @@ impl Stage {
         if let Some(held) = self.held.remove(client_name) {
             self.forward(client_name, held);
         }
-    }
-
-    fn end(&mut self, client_name: &str) {
-        let server_name = self.loans.remove(client_name).expect("a loan");
-        let server = self.servers.get_mut(&server_name).expect("a server");
-        let client = self.clients.get_mut(client_name).expect("a client");
-        let is_whole = !client.is_torn() && !client.is_collecting() && !server.is_in_message();
-        let is_marked = client.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        if server.exchange.may_end() && server.exchange.may_be_lent() && is_whole && !is_marked {
-            server.life.becomes(Life::Free);
-            self.lines.push(format!("{server_name} is free"));
-        } else {
-            self.loans.insert(client_name.to_owned(), server_name);
-            self.lines.push("the loan goes on".to_owned());
-        }
-    }
-
-    /// The client disconnects: what may become of its server.
-    fn leave(&mut self, client_name: &str) {
-        let server_name = self.loans.remove(client_name).expect("a loan");
-        let server = self.servers.get_mut(&server_name).expect("a server");
-        let client = self.clients.remove(client_name).expect("a client");
-        let is_torn = client.is_torn();
-        if is_torn {
-            server.exchange.torn(client.scanner.header()[0]);
-        }
-        let exchange = &server.exchange;
-        let word = match () {
-            () if is_torn => "is to be closed",
-            () if exchange.may_end() && exchange.may_be_lent() => "is free",
-            () if exchange.is_beyond_proof() => "is to be closed",
-            () => "is to be made clean",
-        };
-        self.lines.push(format!("{server_name} {word}"));
     }
 
     fn say(&mut self, name: &str, said: &str) {
@@ -431,22 +410,8 @@ impl Stage {
             Heard::Endless => "answers without end".to_owned(),
             Heard::CatalogChange => "has changed the catalog".to_owned(),
             Heard::Error(body) => {
-                let server = self.servers.get_mut(name).expect("a server");
-                let is_applying = matches!(server.life, Life::ApplyingBefore(_) | Life::ApplyingAlong);
-                let place = server.preparing.len().checked_sub(server.exchange.ours());
-                let preparation = place.and_then(|place| server.preparing.get(place)).cloned();
-                if let Some(probe) = server.life.probe_mut() {
-                    probe.break_off();
-                } else if let (Some(Preparation::Prepare(statement)), true) = (&preparation, is_applying) {
-                    let overrides = Rc::make_mut(server.overrides.get_or_insert_default());
-                    overrides.statements_mut().remove(statement);
-                } else if preparation == Some(Preparation::Drop) {
-                    // It was not there.
-                } else if let Some(client) = client.filter(|_| is_applying) {
-                    // Its client is told why, and somebody else makes the server clean.
-                    self.loans.remove(client);
-                }
-                format!("says to us {}", error(&body))
+                self.ours_failed(name, &body);
+                return false;
             }
             Heard::Notification(body) => {
                 let mut message = Vec::new();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use base::Time;
 use protocol::loan::{
-    ClientSession, Life, Phase, Probed, ProbedState, ServerSession, Terms, apply_effects, conclude, conclude_alone,
+    ClientSession, Life, Phase, Probed, ProbedState, ServerSession, Terms, apply_effects, conclude,
     doubt_what_was_read, shared,
 };
 use protocol::request::is_of_one_statement;
@@ -86,14 +86,14 @@ impl Stage {
             }
             Phase::Unapplied => drop(server.life.becomes(Life::Running)),
             Phase::Probing => return self.probed(name, client_name),
-            Phase::Free | Phase::Running | Phase::Foreseeing => {}
+            _ => {}
         }
         let server = self.servers.get_mut(name).expect("a server");
         let whose = if was_ours { "with what it was asked" } else { "with a request" };
         let status = server.exchange.status();
         let state = if server.exchange.may_end() { "at rest".to_owned() } else { format!("{status:?}").to_lowercase() };
         self.lines.push(format!("{name} is done {whose}, {state}"));
-        let Some(client_name) = client_name else { return };
+        let Some(client_name) = client_name else { return self.cleaning_goes_on(name) };
         if self.follows && server.exchange.may_end() {
             self.end_of_transaction(name, client_name);
         }
@@ -149,10 +149,7 @@ impl Stage {
     /// A server has answered what its session has.
     fn probed(&mut self, name: &str, client_name: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
-        let Some(probe) = server.life.take_probe() else { return };
-        let Some(client_name) = client_name.filter(|client| self.clients.contains_key(*client)) else {
-            return self.probed_behind(name, *probe);
-        };
+        let (Some(client_name), Some(probe)) = (client_name, server.life.take_probe()) else { return };
         let (terms, client, server) = self.parties(client_name, name);
         let concluded = conclude(server, client, *probe, terms);
         let has = settings(client);
@@ -186,21 +183,7 @@ impl Stage {
         }
     }
 
-    /// The same of a server whose client has left meanwhile.
-    fn probed_behind(&mut self, name: &str, probe: Probe) {
-        let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
-        let server = self.servers.get_mut(name).expect("a server");
-        let (is_clean, knowledge) = conclude_alone(server, Some(probe), terms);
-        if is_clean {
-            server.life.becomes(Life::Free);
-        }
-        let whether = if is_clean { "is clean" } else { "is not clean" };
-        let has = overrides(server.overrides.as_deref());
-        self.lines.push(format!("{name}, whose client has left, {whether} and has {has}"));
-        self.learn(name, knowledge);
-    }
-
-    fn learn(&mut self, name: &str, knowledge: Option<route::Knowledge>) {
+    pub(super) fn learn(&mut self, name: &str, knowledge: Option<route::Knowledge>) {
         if let Some(knowledge) = knowledge {
             self.scopes += 1;
             self.learned.learn(knowledge, self.servers[name].makings_asked, self.now, self.scopes);
@@ -223,7 +206,11 @@ impl Stage {
 
     /// Tells what is known of a session, or what has been counted of statements.
     pub(super) fn show(&mut self, name: &str) {
-        if name == "counts" {
+        if name == "sent" {
+            // How many bytes each has been sent, where what comes in parts is not told.
+            let sent = self.sent.iter().map(|(name, bytes)| format!("{name} was sent {} bytes", bytes.len()));
+            self.lines.extend(sent);
+        } else if name == "counts" {
             let (parses, servers, binds) = (self.tally.client_parses, self.tally.server_parses, self.tally.binds);
             let begun = self.begun;
             self.lines.push(format!(
@@ -233,6 +220,10 @@ impl Stage {
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
             let mentions = if server.placeholders == 0 { "" } else { ", and settings with a dot were named to it" };
             self.lines.push(format!("{name} has {}{mentions}", overrides(server.overrides.as_deref())));
+            if let Some(tally) = &server.answer_tally {
+                let state = tally.state.map(|state| format!(", {}", state.escape_ascii())).unwrap_or_default();
+                self.lines.push(format!("{name} has answered {} rows in {} bytes{state}", tally.rows, tally.bytes));
+            }
         } else {
             let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
             let mut line = format!("{name} has {}", settings(client));
@@ -258,7 +249,7 @@ impl Stage {
     }
 }
 
-fn terms<'a>(now: Time, tracked: &'a Tracked, rules: &'a PinRules, verifies: bool) -> Terms<'a> {
+pub(super) fn terms<'a>(now: Time, tracked: &'a Tracked, rules: &'a PinRules, verifies: bool) -> Terms<'a> {
     Terms { now, tracked, login: "u", server_user: 0, rules, verifies }
 }
 
@@ -267,7 +258,7 @@ fn settings(client: &ClientSession) -> String {
     overrides(client.overrides.as_deref())
 }
 
-fn overrides(overrides: Option<&Overrides>) -> String {
+pub(super) fn overrides(overrides: Option<&Overrides>) -> String {
     let Some(overrides) = overrides else { return "nothing".to_owned() };
     let settings = overrides.iter().map(|(name, value)| match value.len() {
         0..=100 => format!("{name}={value}"),

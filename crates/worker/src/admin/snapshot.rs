@@ -24,6 +24,7 @@ use crate::letters::{
 };
 use crate::measured::Application;
 use crate::places::DatabasePlace;
+use crate::upstream::cleaning::{detail, word};
 use crate::worker::Worker;
 
 impl DatabasePlace {
@@ -224,7 +225,7 @@ impl<I: Io> Worker<I> {
                 let client = server.client().and_then(|client| self.clients.get(client));
                 client.map_or("", |client| self.detail_of_client(client))
             }
-            Stage::Cleaning(cleaning) => cleaning.detail(),
+            Stage::Cleaning(cleaning) => detail(cleaning, server.session.life.phase()),
         }
     }
 
@@ -259,7 +260,7 @@ impl<I: Io> Worker<I> {
             Stage::Idle if self.wants_check(server) => "used",
             Stage::Idle => "idle",
             Stage::Lent { .. } => "active",
-            Stage::Cleaning(cleaning) => cleaning.word(),
+            Stage::Cleaning(_) => word(server.session.life.phase()),
         };
         let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
@@ -326,7 +327,7 @@ impl<I: Io> Worker<I> {
                 Stage::Idle if self.wants_check(server) => row.sv_used += 1,
                 Stage::Idle => row.sv_idle += 1,
                 Stage::Lent { .. } => row.sv_active += 1,
-                Stage::Cleaning(cleaning) if cleaning.word() == "tested" => row.sv_tested += 1,
+                Stage::Cleaning(_) if word(server.session.life.phase()) == "tested" => row.sv_tested += 1,
                 Stage::Cleaning(_) => row.sv_being_canceled += 1,
             }
         }

@@ -246,10 +246,10 @@ impl<I: Io> Worker<I> {
 
     fn repose_of_server(&self, key: ServerKey) -> Repose {
         let Some(server) = self.servers.get(key) else { return Repose::Exempt };
-        let is_awaited = match server.session.life {
-            Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_) => true,
-            Life::Free | Life::ApplyingAlong | Life::Running | Life::Foreseeing(_) => false,
-        };
+        let is_awaited = matches!(
+            server.session.life,
+            Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_)
+        );
         match server.stage {
             Stage::Idle => Repose::Rests,
             Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use pool::{ClientKey, ServerKey};
-use protocol::loan::differ;
+use protocol::loan::{differ, is_between};
 use reactor::Io;
 
 use crate::data::client::{Client, Stage as ClientStage};
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let is_ending = self.admin.is_going_down() || self.admin.is_resting() || self.pools.is_obsolete(server_key);
-        let is_clean = server.session.exchange.may_be_lent() && server.session.cancels_sent == 0;
+        let is_clean = server.session.may_be_given_back();
         // What its client has reset is what that began with, and not what the server did: the next loan tells it.
         let is_like_client =
             is_like(Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session));
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if !server.session.exchange.may_end() || ready.session.is_torn() || ready.session.is_collecting() {
+        if !is_between(&server.session, &ready.session) {
             return;
         }
         server.linger.end_in_vain(&mut ready.haste);

@@ -212,7 +212,7 @@ impl<I: Io> Worker<I> {
                     self.caught_up(key, client);
                 }
                 Life::Probing(_) => self.probed(key, client),
-                Life::Free | Life::Running | Life::Foreseeing(_) => self.end_loan_if_over(key, client),
+                _ => self.end_loan_if_over(key, client),
             },
             Stage::Cleaning(_) => self.cleaning_goes_on(key),
             Stage::Introducing => self.introduced(key),

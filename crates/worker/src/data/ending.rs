@@ -6,7 +6,7 @@
 use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::doubt_what_was_read;
+use protocol::loan::{doubt_what_was_read, is_between};
 use protocol::state::Counted;
 use reactor::Io;
 
@@ -39,8 +39,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         // What the server says by itself may have begun, and its end is the same client's.
-        let is_half_said = ready.session.is_torn() || ready.session.is_collecting() || server.session.is_in_message();
-        if !server.session.exchange.may_end() || is_half_said {
+        if !is_between(&server.session, &ready.session) || server.session.is_in_message() {
             self.arm_server(server_key);
             return false;
         }
@@ -62,13 +61,8 @@ impl<I: Io> Worker<I> {
     /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
     pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let is_at_rest = self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end());
-        if is_at_rest
-            && !ready.session.is_torn()
-            && !ready.session.is_collecting()
-            && ready.held.is_none()
-            && ready.has_loan_of(server_key)
-        {
+        let server = self.servers.get(server_key).filter(|_| ready.held.is_none() && ready.has_loan_of(server_key));
+        if server.is_some_and(|server| is_between(&server.session, &ready.session)) {
             self.end_loan_if_over(server_key, key);
         } else {
             self.arm_server(server_key);

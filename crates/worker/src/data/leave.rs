@@ -1,18 +1,18 @@
 //! A client leaves its server, in whatever state.
 //!
 //! Always true: a server that is not known to be clean is mended first, or closed; nobody is lent it before.
-//! Not here: why the client leaves (`close`), how a server is mended (`upstream::mend`).
+//! Not here: why the client leaves (`close`), what becomes of its server (`protocol::loan`), how that is done (`upstream::mend`).
 
 use measure::Closed;
 use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
 use protocol::loan::doubt_what_was_read;
-use protocol::state::{Kind, Probe};
+use protocol::state::Probe;
 use reactor::Io;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::fingerprint;
-use crate::planted::{has_left_something, is_nobody_elses, leave_unsent};
-use crate::upstream::cleaning::DISCARD_ALL;
+use crate::planted::{is_nobody_elses, leave_unsent};
+use crate::upstream::mend::reset_of;
 use crate::upstream::private::CLIENT_GONE_IN_THE_MIDDLE;
 use crate::worker::Worker;
 
@@ -32,43 +32,15 @@ impl<I: Io> Worker<I> {
             return;
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
-        let is_torn = ready.session.is_torn();
-        if is_torn {
-            server.session.exchange.torn(ready.session.scanner.header()[0]);
-        }
         if server.session.numbers_until.is_some() {
             self.forget_numbers(server_key, client_key);
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| has_left_something(traces.is_marked())) {
-            if server.session.life.probe().is_some() && !is_torn && traces.is_all_told() {
-                traces.leave();
-                self.await_probe(server_key);
-                return;
-            }
-            let can_be_discarded = traces.pins().kinds().all(Kind::is_discarded);
-            traces.leave();
-            server.session.life.take_probe();
-            match can_be_discarded {
-                true => self.mend_with(server_key, is_torn, Some(DISCARD_ALL)),
-                false => self.doom(server_key, "its client left what cannot be discarded"),
-            }
-            return;
-        }
-        let is_clean = server.session.exchange.may_end() && server.session.exchange.may_be_lent() && !is_torn;
         leave_unsent(&mut ready.held, &mut self.io, server.conn);
-        if is_clean && server.session.is_in_message() {
-            self.doom(server_key, "its client left in the middle of a message that the server sent by itself");
-            return;
-        }
-        if is_clean && server.session.cancels_sent == 0 {
-            server.comes_to_rest();
-            self.resume_server(server_key);
-            self.give_back(server_key);
-            return;
-        }
-        self.mend(server_key, is_torn);
+        let reset = reset_of(&self.pools, &self.force, server.pool);
+        let ended = server.session.is_left(&mut ready.session, reset);
+        self.take_back(server_key, ended);
     }
 
     /// A server that is clean goes back to its pool.

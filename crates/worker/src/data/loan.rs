@@ -2,15 +2,16 @@
 //!
 //! Always true: a server is given back only when it owes nothing, stands outside a transaction, no half message is on its
 //! way to it and no cancel request is; otherwise it is mended first or closed.
-//! Not here: whether a loan is over (`ending`), who gets which server (crate `pool`), how a server is made clean (`upstream::mend`).
+//! Not here: whether a loan is over (`ending`), what becomes of its server then (`protocol::loan`), who gets which server (crate `pool`).
 
-use measure::Closed;
 use pool::{ClientKey, ServerKey};
+use protocol::loan::Ended;
 use reactor::Io;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::server::Stage;
 use crate::tasks::Task;
-use crate::upstream::cleaning::unfit;
+use crate::upstream::mend::reset_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -26,22 +27,16 @@ impl<I: Io> Worker<I> {
             *answered = (*answered).max(server.answered);
             is_traced = *tracers != 0;
         }
-        if !server.session.exchange.may_be_lent() || server.session.is_in_message() {
-            let why = unfit(&server.session.exchange);
-            self.unlink_flow(client_key, server_key);
-            self.lose_server(server_key, Closed::Dirty, why);
-        } else if server.session.cancels_sent > 0 {
-            let is_reset = self.pools.limits(server.pool).is_some_and(|limits| limits.reset);
-            if is_reset {
-                self.mend(server_key, false);
-            } else {
-                self.hold_for_cancels(server_key);
+        match server.session.ends(|| reset_of(&self.pools, &self.force, server.pool)) {
+            Ended::Clean => {
+                server.stage = Stage::Idle;
+                self.unlink_flow(client_key, server_key);
+                self.give_back(server_key);
             }
-            self.unlink_flow(client_key, server_key);
-        } else {
-            server.comes_to_rest();
-            self.unlink_flow(client_key, server_key);
-            self.give_back(server_key);
+            ended => {
+                self.take_back(server_key, ended);
+                self.unlink_flow(client_key, server_key);
+            }
         }
         if is_traced {
             self.trace_return(client_key, server_key);

@@ -7,13 +7,12 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::OWN_ANSWER_BYTES_MAX;
+use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
 use crate::data::client::Stage as ClientStage;
 use crate::data::server::{Server, Stage};
-use crate::upstream::cleaning::UNPROVEN;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -57,7 +56,7 @@ impl<I: Io> Worker<I> {
     /// It cannot be told any more which answer is whose.
     pub(crate) fn statements_lost(&mut self, key: ServerKey) {
         let client = self.servers.get(key).and_then(Server::client);
-        self.lose_server(key, Closed::Dirty, UNPROVEN);
+        self.lose_server(key, Closed::Dirty, Unfit::Unproven.words());
         if let Some(client) = client {
             self.fail_client(client, &Fault::StatementsLost);
         }

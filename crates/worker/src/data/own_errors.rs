@@ -3,21 +3,17 @@
 //! Always true: a server that does not take what its client has set is never lent as if it had; its client is told why.
 //! Not here: errors that a server says to its client (`protocol::loan`).
 
-use std::rc::Rc;
-
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::Phase;
+use protocol::loan::{Failed, Unfit};
 use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
 use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::Stage;
-use crate::planted::is_not_taken;
 use crate::tasks::Task;
-use crate::upstream::cleaning::{DISCARD_ALL, NOT_TAKEN_OVER, TOLD_CANCELLED};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -55,93 +51,59 @@ impl<I: Io> Worker<I> {
 
     /// A query of our own failed.
     fn ours_failed(&mut self, key: ServerKey, notice: &Notice) {
-        let Some(server) = self.servers.get(key) else { return };
-        let is_cancelled = notice.sqlstate == QUERY_CANCELED;
-        let waits_since = server.session.life.waits_since();
-        match (&server.stage, server.session.life.phase()) {
-            (&Stage::Lent { client }, Phase::ApplyingAlong) if is_cancelled => {
-                self.cancelled_along(key, client, &notice.message);
-            }
-            // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
-            (Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_), Phase::Probing) => {
-                if let Some(probe) = self.servers.get_mut(key).and_then(|server| server.session.life.probe_mut()) {
-                    match is_cancelled {
-                        true => probe.cancel(),
-                        false => probe.break_off(),
-                    }
-                }
-            }
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let since = server.session.life.waits_since().unwrap_or(self.now);
+        let failed = server.session.ours_failed(notice.sqlstate == QUERY_CANCELED);
+        match (&server.stage, failed) {
+            (&Stage::Lent { client }, Failed::CancelledAlong) => self.cancelled_along(key, client, &notice.message),
             // By the limit of the session before, of which nobody hears.
-            (&Stage::Lent { client }, Phase::ApplyingBefore | Phase::Replanning)
-                if server.session.was_hasty && is_cancelled =>
-            {
+            (&Stage::Lent { client }, Failed::BeforeUse) => {
                 self.uncount(key);
-                let since = waits_since.unwrap_or(self.now);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            (&Stage::Lent { client }, phase) if is_not_taken(phase.is_applying()) => {
+            (&Stage::Lent { client }, Failed::NotTaken(ended)) => {
                 self.uncount(key);
-                if waits_since.is_some() {
-                    self.unlink_from_client(key);
-                    self.mend_with(key, false, Some(DISCARD_ALL));
-                } else {
-                    // It skips what stands behind, up to a Sync that nobody sends.
-                    self.lose_server(key, Closed::Dirty, NOT_TAKEN_OVER);
-                }
+                self.unlink_from_client(key);
+                self.take_back(key, ended);
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
-            // What would have told what its client has kept, if that had not left.
-            (Stage::Cleaning(_), Phase::Foreseeing) => {}
-            // It discards what it was told anyway.
-            (Stage::Cleaning(cleaning), _) if cleaning.will_discard_all() => {}
-            (Stage::Cleaning(cleaning), _) => {
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Debug, format_args!("cannot be made clean"));
-                let why = cleaning.failure(is_cancelled);
-                self.lose_server(key, Closed::Dirty, why);
+            (Stage::Cleaning(cleaning), failed) => {
+                let why = match failed {
+                    Failed::NotClean(why) => Some(why.words()),
+                    _ => cleaning.failure(),
+                };
+                why.into_iter().for_each(|why| self.cannot_be_made_clean(key, why));
             }
             // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
             _ => {}
         }
     }
 
-    /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed: then its client
-    /// does not have it here, but all else.
+    fn cannot_be_made_clean(&mut self, key: ServerKey, why: &str) {
+        let line = self.server_prefix(key);
+        self.log.about(&line, Level::Debug, format_args!("cannot be made clean"));
+        self.lose_server(key, Closed::Dirty, why);
+    }
+
+    /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed.
     fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
-        let Some(server) = self.servers.get_mut(key) else { return false };
-        let phase = match &server.stage {
-            Stage::Lent { .. } => Some(server.session.life.phase()),
-            // Its client has left meanwhile; for others the server is as good as before.
-            Stage::Cleaning(cleaning) => cleaning.was_applying(),
-            _ => None,
-        };
-        if phase != Some(Phase::ApplyingBefore) || notice.is_fatal() {
-            return false;
-        }
-        let place = server.session.preparing.len().checked_sub(server.session.exchange.ours());
-        match place.and_then(|place| server.session.preparing.get(place)) {
-            Some(Preparation::Prepare(name)) => {
-                let name = name.clone();
-                if let Some(overrides) = &mut server.session.overrides {
-                    Rc::make_mut(overrides).statements_mut().remove(&name);
-                }
-                let database = server.database as usize;
-                let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
-                if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
-                    let line = self.server_prefix(key);
-                    self.log.about(&line, Level::Log, format_args!("{text}"));
-                }
-                true
+        let Some(server) = self.servers.get_mut(key).filter(|_| !notice.is_fatal()) else { return false };
+        let Some(preparation) = server.session.cannot_prepare() else { return false };
+        if let Preparation::Prepare(name) = preparation {
+            let database = server.database as usize;
+            let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
+            if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
+                let line = self.server_prefix(key);
+                self.log.about(&line, Level::Log, format_args!("{text}"));
             }
-            Some(Preparation::Drop) => true,
-            Some(Preparation::Path) | None => false,
         }
+        true
     }
 
     /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
     fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
-        self.lose_server(server, Closed::Dirty, TOLD_CANCELLED);
+        self.lose_server(server, Closed::Dirty, Unfit::ToldCancelled.words());
         let Some(client) = self.clients.get(client_key) else { return };
         let mut out = Vec::new();
         write_cancelled(&mut out, message, "The server was being told the settings of the session.");

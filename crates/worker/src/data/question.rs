@@ -7,7 +7,7 @@ use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Life, Terms};
+use protocol::loan::{Life, Terms, Unfit};
 use protocol::state::Probe;
 use reactor::{Io, Level};
 use route::{Knowledge, Unread};
@@ -16,7 +16,6 @@ use wire::{frontend, write};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::letters::Force;
 use crate::places::PoolPlace;
-use crate::upstream::cleaning::UNPROVEN;
 use crate::worker::Worker;
 
 /// By what rules the state of sessions follows the clients of a pool.
@@ -89,7 +88,7 @@ impl<I: Io> Worker<I> {
         }
         if !server.session.exchange.is_proven() {
             // It cannot be told any more what answers what, and so not what the session has.
-            self.lose_server(server_key, Closed::Dirty, UNPROVEN);
+            self.lose_server(server_key, Closed::Dirty, Unfit::Unproven.words());
             self.fail_client(client_key, &Fault::StateLost);
             return;
         }

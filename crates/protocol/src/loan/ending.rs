@@ -1,0 +1,381 @@
+//! How a loan ends, and what becomes of its server until somebody else may have it.
+//!
+//! Always true: a server is free again only when it owes nothing, stands outside a transaction and between two messages, and no cancel
+//! request is on its way to it; whatever cannot be brought there by the protocol's own means is closed.
+//! Not here: whether the loan is over by the rules of its pool, cancel requests and time limits (`worker`), what a server is told to be made
+//! clean ([`crate::server::mend`]).
+
+use route::Knowledge;
+
+use super::client_session::ClientSession;
+use super::life::{Life, Mending};
+use super::server_session::ServerSession;
+use super::session_state::{Terms, conclude_alone};
+use super::unfit::Unfit;
+use crate::exchange::Exchange;
+use crate::planted::{has_left_something, is_not_taken};
+use crate::server::mend::{DISCARD_ALL, Mend, Progress};
+use crate::state::{Kind, Preparation};
+
+/// What is to be done with a server that its client has no more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Ended {
+    /// It is clean, and free.
+    Clean,
+    /// It is not clean yet, and nobody's.
+    Unclean {
+        /// What it is sent.
+        out: Vec<u8>,
+        /// What it works on is cancelled.
+        is_cancelled: bool,
+    },
+    /// What it works on is cancelled, and it is closed as soon as it does nothing; at once if it cannot be sent a cancel request.
+    Doomed(Unfit),
+    /// It is closed at once.
+    Closed(Unfit),
+}
+
+/// What follows when a query of our own has failed.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Failed {
+    /// The rest of the answer is waited for.
+    Nothing,
+    /// The client's request was cancelled with what the server was told along: the client is told so, and the server is closed.
+    CancelledAlong,
+    /// A limit of the session before has ended what the server was told: the client's request has not been sent, and goes to another one.
+    BeforeUse,
+    /// The server does not take what its client has set: the client is told why.
+    NotTaken(Ended),
+    /// The server cannot be made clean.
+    NotClean(Unfit),
+}
+
+impl ServerSession {
+    /// The loan is over by the rules of its pool. `reset` is the query that ends every loan of the pool, if any.
+    #[inline]
+    pub fn ends<'a>(&mut self, reset: impl FnOnce() -> Option<&'a str>) -> Ended {
+        if !self.exchange.may_be_lent() || self.is_in_message() {
+            return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::TornAnswer));
+        }
+        if self.cancels_sent == 0 {
+            self.life.becomes(Life::Free);
+            return Ended::Clean;
+        }
+        match reset() {
+            // The pool would have it told that now, when the cancel request would hit it.
+            Some(reset) => self.mends(Some(reset)),
+            None => self.progressed(Progress::Clean, Vec::new()),
+        }
+    }
+
+    /// The client leaves, in whatever state. `reset` is the query that ends every loan of the pool, if any.
+    pub fn is_left(&mut self, client: &mut ClientSession, reset: Option<&str>) -> Ended {
+        let is_torn = client.is_torn();
+        if is_torn {
+            self.exchange.torn(client.scanner.header()[0]);
+        }
+        if let Some(traces) = client.traces.as_mut().filter(|traces| has_left_something(traces.is_marked())) {
+            let tells_all = traces.is_all_told();
+            let can_be_discarded = traces.leave().kinds().all(Kind::is_discarded);
+            return match () {
+                () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
+                () if !can_be_discarded => self.doomed(Unfit::Undiscardable),
+                () if is_torn => self.doomed(Unfit::hopeless(&self.exchange, Unfit::TornRequest)),
+                () => self.mends(Some(DISCARD_ALL)),
+            };
+        }
+        if is_torn {
+            return self.doomed(Unfit::hopeless(&self.exchange, Unfit::TornRequest));
+        }
+        let is_clean = self.exchange.may_end() && self.exchange.may_be_lent();
+        if is_clean && self.is_in_message() {
+            return self.doomed(Unfit::TornAnswer);
+        }
+        if is_clean && self.cancels_sent == 0 {
+            self.life.becomes(Life::Free);
+            return Ended::Clean;
+        }
+        self.mends(reset)
+    }
+
+    /// A query of our own has failed.
+    pub fn ours_failed(&mut self, is_cancelled: bool) -> Failed {
+        let is_applying = is_not_taken(self.life.phase().is_applying());
+        match &mut self.life {
+            Life::ApplyingAlong if is_cancelled => Failed::CancelledAlong,
+            // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
+            Life::Probing(probe) | Life::ProbingAlone(probe) => {
+                match is_cancelled {
+                    true => probe.cancel(),
+                    false => probe.break_off(),
+                }
+                Failed::Nothing
+            }
+            Life::ApplyingBefore(_) | Life::Replanning(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
+            Life::ApplyingBefore(_) | Life::Replanning(_) if is_applying => {
+                Failed::NotTaken(self.mends(Some(DISCARD_ALL)))
+            }
+            // It skips what stands behind, up to a Sync that nobody sends.
+            _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
+            Life::Mending(mending) if mending.may_fail() => Failed::Nothing,
+            Life::Mending(mending) => Failed::NotClean(match (mending.was_applying(), is_cancelled) {
+                (false, _) => Unfit::NotClean,
+                (true, true) => Unfit::ToldCancelled,
+                (true, false) => Unfit::NotTakenOver,
+            }),
+            _ => Failed::Nothing,
+        }
+    }
+
+    /// What a query of our own that has failed was to prepare, if the server was told just now to have a statement of its client's, or no
+    /// more to have one: then its client does not have it here, but all else.
+    pub fn cannot_prepare(&mut self) -> Option<Preparation> {
+        // If its client has left meanwhile, the server is for others as good as before.
+        if !self.life.is_told_first() {
+            return None;
+        }
+        let place = self.preparing.len().checked_sub(self.exchange.ours())?;
+        let preparation = self.preparing.get(place)?.clone();
+        match &preparation {
+            Preparation::Prepare(name) => {
+                if let Some(overrides) = &mut self.overrides {
+                    std::rc::Rc::make_mut(overrides).statements_mut().remove(name);
+                }
+            }
+            Preparation::Drop => {}
+            Preparation::Path => return None,
+        }
+        Some(preparation)
+    }
+
+    /// The server of a client that has left has told what its session has: settings that any client can be given, nothing, or something that
+    /// has to be discarded, as has everything where nothing is known by these terms any more. What is known of functions now.
+    pub fn probed_alone(&mut self, terms: Option<Terms<'_>>) -> (Ended, Option<Knowledge>) {
+        if self.exchange.is_ours() {
+            // Not it has answered, but the last cancel request at it has come to its end.
+            return (Ended::Unclean { out: Vec::new(), is_cancelled: false }, None);
+        }
+        // Until it is known to be clean, it discards everything.
+        let discards = self.mending(Some(DISCARD_ALL));
+        let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };
+        let Some(terms) = terms else { return (self.goes_on(), None) };
+        let (is_clean, knowledge) = conclude_alone(self, *probe, terms);
+        let ended = match is_clean {
+            true => self.progressed(proven(&self.exchange), Vec::new()),
+            false => self.goes_on(),
+        };
+        (ended, knowledge)
+    }
+
+    /// A server that is nobody's has answered, or the last cancel request at it has come to its end. Not for one that is asked what its session
+    /// has ([`ServerSession::probed_alone`]), nor while a cancel request would hit what it is asked next.
+    pub fn goes_on(&mut self) -> Ended {
+        let mut out = Vec::new();
+        match &mut self.life {
+            Life::Mending(mending) => {
+                let progress = mending.mend.go_on(&mut self.exchange, &mut out);
+                self.progressed(progress, out)
+            }
+            Life::Doomed(_) if is_at_work(&self.exchange) => Ended::Unclean { out, is_cancelled: false },
+            Life::Doomed(why) => Ended::Closed(*why),
+            _ => self.progressed(proven(&self.exchange), out),
+        }
+    }
+
+    /// Whether a cancel request is on its way that would hit what the server is asked next.
+    #[must_use]
+    pub fn would_be_cancelled(&self) -> bool {
+        self.cancels_sent > 0 && self.exchange.owes_nothing()
+    }
+
+    /// Whether the server could be given back as it is: what it was sent is proven to be answered, and no cancel request is on its way to it.
+    #[must_use]
+    pub fn may_be_given_back(&self) -> bool {
+        self.exchange.may_be_lent() && self.cancels_sent == 0
+    }
+
+    /// Whether it works on something that a cancel request ends, see [`is_at_work`].
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        is_at_work(&self.exchange)
+    }
+
+    /// Begins to make the server clean. `reset` is the query that ends that, if any.
+    fn mends(&mut self, reset: Option<&str>) -> Ended {
+        if self.would_be_cancelled() {
+            let mending = self.mending(reset);
+            self.life.becomes(mending);
+            return Ended::Unclean { out: Vec::new(), is_cancelled: false };
+        }
+        let mut out = Vec::new();
+        let (mend, progress) = Mend::begin(&mut self.exchange, reset, &mut out);
+        if progress == Progress::Hopeless {
+            return self.doomed(Unfit::of(&self.exchange));
+        }
+        let left = self.life.phase();
+        self.life.becomes(Life::Mending(Box::new(Mending { mend, left })));
+        self.progressed(progress, out)
+    }
+
+    fn mending(&self, reset: Option<&str>) -> Life {
+        Life::Mending(Box::new(Mending { mend: Mend::new(reset), left: self.life.phase() }))
+    }
+
+    /// Nobody can have the server. PostgreSQL does not notice that a connection is closed before it has something to say: without a cancel
+    /// request it would go on with what it does, and no limit would count it.
+    fn doomed(&mut self, why: Unfit) -> Ended {
+        if !is_at_work(&self.exchange) {
+            return Ended::Closed(why);
+        }
+        self.life.becomes(Life::Doomed(why));
+        Ended::Doomed(why)
+    }
+
+    fn progressed(&mut self, progress: Progress, out: Vec<u8>) -> Ended {
+        match progress {
+            Progress::Hopeless => return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::NotClean)),
+            Progress::Clean if self.cancels_sent == 0 => {
+                self.life.becomes(Life::Free);
+                return Ended::Clean;
+            }
+            Progress::Clean => drop(self.life.becomes(Life::AwaitingCancels)),
+            Progress::Wait | Progress::WantsCancel => {}
+        }
+        Ended::Unclean { out, is_cancelled: progress == Progress::WantsCancel }
+    }
+}
+
+/// Whether a loan stands between two transactions: the server owes nothing, and nothing of the client's is half said.
+#[must_use]
+pub fn is_between(server: &ServerSession, client: &ClientSession) -> bool {
+    server.exchange.may_end() && !client.is_torn() && !client.is_collecting()
+}
+
+/// Whether a server does something that a cancel request ends. A COPY that waits for its data ends with the connection.
+fn is_at_work(exchange: &Exchange) -> bool {
+    exchange.is_running() && !exchange.is_copying_in()
+}
+
+/// A server that answered our one question is clean if it stands outside a transaction.
+fn proven(exchange: &Exchange) -> Progress {
+    match (exchange.owes_nothing(), exchange.may_end()) {
+        (_, true) => Progress::Clean,
+        (true, false) => Progress::Hopeless,
+        (false, false) => Progress::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::loan::Phase;
+    use crate::vars::{Tracked, Vars};
+
+    fn session() -> ServerSession {
+        ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
+    }
+
+    /// A server that has been asked and has answered these.
+    fn session_after(asked: &[u8], answered: &[&[u8]]) -> ServerSession {
+        let mut session = session();
+        for &kind in asked {
+            session.exchange.asked(kind);
+        }
+        for message in answered {
+            session.exchange.answered(message[0], &message[1..]).expect("owed");
+        }
+        session
+    }
+
+    #[test]
+    fn a_cancel_request_ends_what_a_server_works_on_but_no_copy_that_waits_for_data() {
+        for (asked, answered, is_at_work) in [
+            (&b"Q"[..], &[][..], true),
+            (b"Q", &[&b"C"[..], b"ZI"], false),
+            (b"Q", &[b"G"], false),
+            (b"QQ", &[b"C", b"ZI"], true),
+        ] {
+            assert_eq!(session_after(asked, answered).is_at_work(), is_at_work, "{asked:?} {answered:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_could_be_given_back_if_it_is_proven_and_nobody_cancels_it() {
+        assert!(session().may_be_given_back());
+        let mixed = session_after(b"PBEQ", &[b"1", b"2", b"C", b"C", b"ZI"]);
+        assert!(!mixed.may_be_given_back() && mixed.exchange.may_end());
+        let mut aimed_at = session();
+        aimed_at.cancels_sent = 1;
+        assert!(!aimed_at.may_be_given_back() && aimed_at.would_be_cancelled());
+        assert!(!session().would_be_cancelled());
+        let mut at_work = session_after(b"Q", &[]);
+        at_work.cancels_sent = 1;
+        assert!(!at_work.would_be_cancelled(), "it is what is to be cancelled");
+    }
+
+    #[test]
+    fn a_loan_stands_between_two_transactions_when_neither_side_has_begun_something() {
+        let client = || ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        assert!(is_between(&session(), &client()));
+        assert!(!is_between(&session_after(b"Q", &[]), &client()));
+        assert!(!is_between(&session_after(b"Q", &[b"C", b"ZT"]), &client()));
+        let mut torn = client();
+        torn.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
+        assert!(!is_between(&session(), &torn));
+        let mut collecting = client();
+        let charge = crate::prepared::Library::new(1, 1).charge(&collecting.account, 1).expect("room");
+        collecting.collected = Some(Box::new(crate::loan::Collected { bytes: Vec::new(), body_bytes: 1, charge }));
+        assert!(!is_between(&session(), &collecting));
+    }
+
+    /// The reset query or the check query runs, of which the loan knows nothing.
+    #[test]
+    fn a_server_that_answers_the_query_of_its_pool_is_free_when_it_stands_outside_a_transaction() {
+        let mut session = session();
+        session.exchange.asks_ours();
+        assert_eq!(session.goes_on(), Ended::Unclean { out: Vec::new(), is_cancelled: false });
+        session.exchange.answered(b'Z', b"I").expect("owed");
+        assert_eq!(session.goes_on(), Ended::Clean);
+        session.exchange.asks_ours();
+        session.exchange.answered(b'Z', b"T").expect("owed");
+        assert_eq!(session.goes_on(), Ended::Closed(Unfit::NotClean));
+        assert_eq!(session.ours_failed(false), Failed::Nothing, "the worker knows which query that was");
+    }
+
+    /// Nobody can say what the COPY has read of what was sent into it: what runs is ended, and then the server.
+    #[test]
+    fn a_server_beyond_proof_is_cancelled_before_it_is_closed() {
+        let mut session = session_after(b"QdEQ", &[b"G", b"E", b"ZI"]);
+        session.life = Life::Running;
+        let mut client = ClientSession::new(0, Rc::new(Vars::new(&Tracked::new([]))));
+        assert_eq!(session.is_left(&mut client, None), Ended::Doomed(Unfit::Unproven));
+        assert_eq!(session.life.phase(), Phase::Doomed);
+    }
+
+    #[test]
+    fn a_query_of_ours_may_fail_while_its_client_goes_on() {
+        let mut session = session();
+        session.life = Life::Running;
+        assert_eq!(session.ours_failed(false), Failed::Nothing);
+        assert_eq!(session.ours_failed(true), Failed::Nothing);
+    }
+
+    #[test]
+    fn the_log_has_a_reason_of_its_own_for_each_server_that_nobody_can_have() {
+        let all = [
+            Unfit::Unproven,
+            Unfit::Mixed,
+            Unfit::TornRequest,
+            Unfit::TornAnswer,
+            Unfit::Undiscardable,
+            Unfit::NotTakenOver,
+            Unfit::ToldCancelled,
+            Unfit::NotClean,
+        ];
+        let words: std::collections::BTreeSet<_> = all.into_iter().map(Unfit::words).collect();
+        assert_eq!(words.len(), all.len());
+    }
+}

@@ -38,7 +38,7 @@ impl Settings {
         Limits {
             mode,
             servers_max: size,
-            private_max: above_zero(database.replication_pool_size.unwrap_or(self.replication_pool_size)),
+            dedicated_max: above_zero(database.replication_pool_size.unwrap_or(self.replication_pool_size)),
             servers_min: if size > 0 { min.min(size) } else { min },
             reserve_max: reserve.unwrap_or(self.reserve_pool_size),
             reserve_after: self.reserve_pool_timeout,

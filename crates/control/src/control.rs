@@ -14,7 +14,7 @@ use pool::ClientKey;
 use reactor::Level;
 use wire::Request;
 use worker::letters::{
-    Commander, Force, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown,
+    ActiveConfig, Commander, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown,
     Snapshot, ToControl, ToWorker,
 };
 
@@ -42,7 +42,7 @@ use crate::system_users::{self, SystemUsers};
 use crate::tracers::Tracers;
 use crate::waits::{Asker, Waits};
 use crate::zones::Zones;
-use crate::{judges, secrets};
+use crate::{external_auth, secrets};
 
 /// The control thread without its clocks and queues. `S` is a connection between workers.
 pub struct Control<S> {
@@ -53,7 +53,7 @@ pub struct Control<S> {
     /// What `resolv_conf` says, as read last.
     pub(crate) name_servers: Option<Arc<NameServers>>,
     secrets: secrets::Questions,
-    judged: judges::Questions,
+    judged: external_auth::Questions,
     hashings: Hashings,
     system_users: SystemUsers,
     links: Links,
@@ -123,29 +123,29 @@ impl<S> Control<S> {
     #[must_use]
     pub fn new(
         source: Source,
-        force: Arc<Force>,
+        active: Arc<ActiveConfig>,
         speaker: Speaker,
         told: Vec<Warning>,
         workers: Vec<Post<ToWorker<S>>>,
         now: Moment,
     ) -> Self {
         let mut zones = Zones::default();
-        zones.ask_every(now.time, force.settings.dns_zone_check_period);
+        zones.ask_every(now.time, active.settings.dns_zone_check_period);
         let mut events = Events::default();
         let version = concat!("trunkline ", env!("CARGO_PKG_VERSION"));
         let detail = format!("{version}, process {}", std::process::id());
         events.add(events::Event::new(now.wall, Kind::Start, &detail));
         let mut sweeper = Sweeper::default();
-        sweeper.sweep_every(now.time, force.settings.lock_sweep_interval);
+        sweeper.sweep_every(now.time, active.settings.lock_sweep_interval);
         Self {
-            period_ends: now.time + force.settings.stats_period,
-            present: Present::new(now, force, workers),
+            period_ends: now.time + active.settings.stats_period,
+            present: Present::new(now, active, workers),
             configuration: Configuration::new(source, speaker, told),
             names: Names::default(),
             zones,
             name_servers: None,
             secrets: secrets::Questions::default(),
-            judged: judges::Questions::default(),
+            judged: external_auth::Questions::default(),
             hashings: Hashings::default(),
             system_users: SystemUsers::default(),
             links: Links::default(),
@@ -199,14 +199,14 @@ impl<S> Control<S> {
             }
             Event::Letter(ToControl::AskSecret(question)) => self.secrets.ask(question),
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.secrets.forget(from, client),
-            Event::Letter(ToControl::AskJudge(question)) => {
-                if let Err(PasswordQuestion { from, client, judge, .. }) = self.judged.ask(question) {
-                    self.present.post(from, ToWorker::Judged { client, verdict: judges::full(&judge) });
+            Event::Letter(ToControl::AskExternalAuth(question)) => {
+                if let Err(PasswordQuestion { from, client, authenticator, .. }) = self.judged.ask(question) {
+                    self.present.post(from, ToWorker::Judged { client, verdict: external_auth::full(&authenticator) });
                 }
             }
-            Event::Letter(ToControl::JudgeUnneeded { from, client }) => self.judged.forget(from, client),
-            Event::Judged { from, client, judge, verdict } => {
-                self.judged.answered(&judge, from, client);
+            Event::Letter(ToControl::ExternalAuthUnneeded { from, client }) => self.judged.forget(from, client),
+            Event::Judged { from, client, authenticator, verdict } => {
+                self.judged.answered(&authenticator, from, client);
                 self.present.post(from, ToWorker::Judged { client, verdict });
             }
             Event::Letter(ToControl::Hash(question)) => self.hashings.hash(question, &self.present),
@@ -264,7 +264,7 @@ impl<S> Control<S> {
     }
 
     /// The next password to be judged; [`Event::Judged`] must follow.
-    pub fn next_password(&mut self) -> Option<judges::Put> {
+    pub fn next_password(&mut self) -> Option<external_auth::Put> {
         self.judged.start()
     }
 
@@ -312,7 +312,7 @@ impl<S> Control<S> {
     /// How long a question to somebody else may take: longer than the login that needs it.
     #[must_use]
     pub fn question_limit(&self) -> Duration {
-        links::question_limit(&self.present.force.settings)
+        links::question_limit(&self.present.active.settings)
     }
 
     /// When [`Event::Tick`] is due.
@@ -320,7 +320,7 @@ impl<S> Control<S> {
     pub fn next_deadline(&self) -> Time {
         let others = [
             self.surveys.next_deadline(),
-            self.ending.next_deadline(self.present.force.settings.shutdown_timeout),
+            self.ending.next_deadline(self.present.active.settings.shutdown_timeout),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
             self.links.next_deadline(),
@@ -351,11 +351,11 @@ impl<S> Control<S> {
 
     fn expire(&mut self) {
         if self.period_ends <= self.present.now.time {
-            self.period_ends = self.present.now.time + self.present.force.settings.stats_period;
+            self.period_ends = self.present.now.time + self.present.active.settings.stats_period;
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_ending();
-        let settings = &self.present.force.settings;
+        let settings = &self.present.active.settings;
         self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
         let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
         if is_due && self.ending.way().is_none() && !self.is_suspended {
@@ -406,9 +406,9 @@ impl<S> Control<S> {
     /// What tables are made of.
     pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
         View {
-            settings: &self.present.force.settings,
-            users: &self.present.force.users,
-            standing: &self.present.force.standing,
+            settings: &self.present.active.settings,
+            users: &self.present.active.users,
+            standing: &self.present.active.standing,
             is_suspended: self.is_suspended,
             shutdown: self.ending.waits(self.present.now.time),
             snapshots,
@@ -418,8 +418,8 @@ impl<S> Control<S> {
             hashings: &self.hashings,
             events: &self.events,
             busy_before: self.loads.before(),
-            log_lines_lost: self.present.force.log.lost(),
-            rates: self.present.force.rates.snapshot(self.present.now.time, self.present.now.wall),
+            log_lines_lost: self.present.active.log.lost(),
+            rates: self.present.active.rates.snapshot(self.present.now.time, self.present.now.wall),
             now: self.present.now.time,
             wall: self.present.now.wall,
         }
@@ -431,13 +431,13 @@ impl<S> Control<S> {
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
-            Purpose::Sweep => self.sweeper.ask(snapshots, &self.present.force.standing),
+            Purpose::Sweep => self.sweeper.ask(snapshots, &self.present.active.standing),
             Purpose::Swept(swept) => self.sweeper.conclude(&swept.0, &swept.1, snapshots, &self.present),
             Purpose::Http(round) => self.answer_http(round, snapshots),
             Purpose::Period => {
                 let averages = self.history.close_period(self.present.now.time, history::gather(snapshots));
                 self.service.status(&averages.to_string());
-                if self.present.force.settings.log_stats {
+                if self.present.active.settings.log_stats {
                     self.present.log(Level::Log, format_args!("{averages}"));
                 }
             }
@@ -458,7 +458,7 @@ impl<S> Control<S> {
 
     pub(crate) fn refuse(&mut self, asker: Asker, refusal: Refusal) {
         self.present.log(Level::Error, format_args!("{}", refusal.text));
-        if self.present.force.settings.log_pooler_errors {
+        if self.present.active.settings.log_pooler_errors {
             self.present.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
         }
         self.answer(asker, Answer::Refused(refusal));
@@ -505,7 +505,7 @@ impl<S> Control<S> {
 
     /// Does what a shutdown does when its time has come.
     fn expire_ending(&mut self) {
-        let limit = self.present.force.settings.shutdown_timeout;
+        let limit = self.present.active.settings.shutdown_timeout;
         match self.ending.expire(self.present.now.time, limit) {
             None => {}
             Some(Expired::All) => {
@@ -526,9 +526,9 @@ impl<S> Control<S> {
 
     /// Puts settings and secrets in force, and has each part heed them.
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
-        let old = Arc::clone(&self.present.force);
+        let old = Arc::clone(&self.present.active);
         self.configuration.put_in_force(fresh, &mut self.present);
-        let (now, old, new) = (self.present.now.time, &old.settings, &self.present.force.settings);
+        let (now, old, new) = (self.present.now.time, &old.settings, &self.present.active.settings);
         if new.stats_period != old.stats_period {
             self.period_ends = now + new.stats_period;
         }
@@ -536,7 +536,7 @@ impl<S> Control<S> {
             self.sweeper.sweep_every(now, new.lock_sweep_interval);
         }
         self.zones.heed_settings(now, old, new);
-        self.present.post_force();
+        self.present.post_config();
     }
 
     /// The sessions that listen for all, and what they stand on.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use base::{Key, Wall};
 use config::Overrides;
-use reactor::Hatch;
+use reactor::Ipc;
 use worker::letters::{Order as Task, Standing, Totals};
 
 use crate::courier::{LastWord, News, PATIENCE as STEP_MAX};
 use crate::event::Signal;
-use crate::source::{FileReader, Files, first_force};
+use crate::source::{FileReader, Files, first_config};
 
 type Letters = Arc<Mutex<Vec<ToWorker<()>>>>;
 
@@ -47,8 +47,8 @@ impl Desk {
         let (users, _) = crate::source::read_users(&loaded.settings, source.files()).expect("a file of secrets");
         let log = Arc::new(crate::source::open_log(&loaded.settings).expect("a log"));
         let speaker = Arc::new(RwLock::new(Arc::clone(&log)));
-        let force =
-            Arc::new(first_force(loaded.settings, Files { users, ..Files::default() }, log, workers, [0; 32], 1));
+        let active =
+            Arc::new(first_config(loaded.settings, Files { users, ..Files::default() }, log, workers, [0; 32], 1));
         let boxes: Vec<Letters> = (0..workers).map(|_| Letters::default()).collect();
         let posts = boxes.iter().map(|letters| {
             let letters = Arc::clone(letters);
@@ -56,15 +56,15 @@ impl Desk {
             post
         });
         let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
-        let control = Control::new(source, force, speaker, loaded.warnings, posts.collect(), now);
+        let control = Control::new(source, active, speaker, loaded.warnings, posts.collect(), now);
         Self { control, boxes, dir, now }
     }
 
     pub(crate) fn happens(&mut self, event: Event) {
-        let log = Arc::clone(&self.control.present.force.log);
+        let log = Arc::clone(&self.control.present.active.log);
         self.control.handle(self.now, event);
         // A log that was reopened writes its last lines in its own time, and nobody waits for that but a test.
-        if !Arc::ptr_eq(&log, &self.control.present.force.log) {
+        if !Arc::ptr_eq(&log, &self.control.present.active.log) {
             log.finish();
         }
     }
@@ -117,7 +117,7 @@ impl Desk {
     /// What stands, as the last of all that a worker was told says.
     fn standing(&self, worker: usize) -> Standing {
         match self.letters(worker).pop() {
-            Some(ToWorker::Force(force)) => force.standing.clone(),
+            Some(ToWorker::ActiveConfig(active)) => active.standing.clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -282,7 +282,7 @@ fn a_reload_with_broken_name_servers_changes_nothing() {
         desk.control.name_servers().map(|servers| servers.servers.len())
     };
     assert_eq!(reload(&mut desk, "nameserver nonsense\n"), None);
-    assert!(desk.control.present.force.settings.resolv_conf.is_none());
+    assert!(desk.control.present.active.settings.resolv_conf.is_none());
     assert!(desk.log().contains("resolv.conf:1: nameserver nonsense: no address"), "{}", desk.log());
     assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\n"), Some(1));
     assert_eq!(reload(&mut desk, "nameserver 10.0.0.1\nnameserver 10.0.0.2:x\n"), Some(1));
@@ -298,10 +298,10 @@ fn a_reload_puts_everything_new_in_force() {
     desk.says("RELOAD");
     for worker in [1, 0] {
         let letters = desk.letters(worker);
-        let Some(ToWorker::Force(force)) = letters.first() else { panic!("{letters:?}") };
-        assert_eq!(force.settings.default_pool_size, 12);
-        assert_eq!(force.settings.pidfile.as_deref(), Some("a"), "it is too late for another one");
-        assert!(force.users.secret("newcomer").is_some() && force.users.secret("u").is_none());
+        let Some(ToWorker::ActiveConfig(active)) = letters.first() else { panic!("{letters:?}") };
+        assert_eq!(active.settings.default_pool_size, 12);
+        assert_eq!(active.settings.pidfile.as_deref(), Some("a"), "it is too late for another one");
+        assert!(active.users.secret("newcomer").is_some() && active.users.secret("u").is_none());
         assert_eq!(letters.len(), 2 - worker, "the answer comes after the settings");
     }
     desk.log();
@@ -321,7 +321,7 @@ fn lines_that_were_lost_stay_counted_when_the_log_is_opened_anew() {
         desk.says(command);
     }
     // Each of the three is a line.
-    assert_eq!(desk.control.present.force.log.lost(), 3);
+    assert_eq!(desk.control.present.active.log.lost(), 3);
     assert_eq!(desk.log().matches("takes no lines, they are lost").count(), 1, "{}", desk.log());
 }
 
@@ -338,7 +338,7 @@ fn a_reload_with_a_mistake_changes_nothing() {
     for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
         assert!(desk.log().contains(word), "{word} is not in {}", desk.log());
     }
-    assert!(desk.control.present.force.users.secret("u").is_some());
+    assert!(desk.control.present.active.users.secret("u").is_some());
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn secrets_outlive_a_file_that_cannot_be_read() {
     let mut desk = Desk::new("secrets", 1, "");
     std::fs::remove_file(desk.dir.join("users")).expect("removable");
     desk.says("RELOAD");
-    assert!(matches!(&desk.letters(0)[..], [ToWorker::Force(force), _] if force.users.secret("u").is_some()));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::ActiveConfig(active), _] if active.users.secret("u").is_some()));
     assert!(desk.log().contains("ERROR could not open auth_file"), "{}", desk.log());
 }
 
@@ -448,11 +448,12 @@ fn a_pause_is_answered_when_every_worker_has_nobody_left() {
     let mut desk = Desk::new("pause", 2, "");
     desk.says("PAUSE d");
     let letters = desk.letters(1);
-    let [ToWorker::Force(force), ToWorker::Order { question, order: Task::AwaitUnused(Some(name)) }] = &letters[..]
+    let [ToWorker::ActiveConfig(active), ToWorker::Order { question, order: Task::AwaitUnused(Some(name)) }] =
+        &letters[..]
     else {
         panic!("{letters:?}")
     };
-    assert!(force.standing.pauses("d") && !force.standing.pauses("other") && **name == *"d");
+    assert!(active.standing.pauses("d") && !active.standing.pauses("other") && **name == *"d");
     drop(desk.letters(0));
     desk.obeyed(1, *question, true);
     assert!(desk.letters(0).is_empty());
@@ -461,7 +462,7 @@ fn a_pause_is_answered_when_every_worker_has_nobody_left() {
     assert!(desk.log().contains("PAUSE 'd' command issued"), "{}", desk.log());
     desk.says("RESUME d");
     assert!(!desk.standing(1).pauses("d"));
-    assert!(matches!(&desk.letters(0)[..], [ToWorker::Force(_), ToWorker::ConsoleAnswer { .. }]));
+    assert!(matches!(&desk.letters(0)[..], [ToWorker::ActiveConfig(_), ToWorker::ConsoleAnswer { .. }]));
 }
 
 #[test]
@@ -504,13 +505,14 @@ fn who_takes_a_pause_back_is_told_and_nothing_stays_paused() {
     drop(desk.letters(0));
     desk.happens(Event::Letter(ToControl::ConsoleCancel { from: WorkerId(0), client: CLIENT }));
     let letters = desk.letters(0);
-    let [ToWorker::ForgetOrder { .. }, ToWorker::ConsoleAnswer { bytes, .. }, ToWorker::Force(force)] = &letters[..]
+    let [ToWorker::ForgetOrder { .. }, ToWorker::ConsoleAnswer { bytes, .. }, ToWorker::ActiveConfig(active)] =
+        &letters[..]
     else {
         panic!("{letters:?}")
     };
     let answer = String::from_utf8_lossy(bytes);
     assert!(answer.contains("C57014\0Mcanceling statement due to user request\0"), "{answer:?}");
-    assert!(!force.standing.is_paused);
+    assert!(!active.standing.is_paused);
 }
 
 #[test]
@@ -632,7 +634,7 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
 fn last_word() -> (News, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair");
     far.set_nonblocking(true).expect("it need not be waited for");
-    (News::Done(LastWord::over(Hatch::new(near, STEP_MAX).expect("a hatch"))), far)
+    (News::Done(LastWord::over(Ipc::new(near, STEP_MAX).expect("a hatch"))), far)
 }
 
 /// What the new process has heard.
@@ -835,10 +837,10 @@ fn a_kill_of_all_is_one_of_the_databases_in_use() {
     let pools = ["d", "pgbouncer"].map(|name| crate::console::show::tests::pool_row(name, "u")).into();
     desk.shown(0, question, Snapshot { pools, ..Snapshot::default() });
     let letters = desk.letters(0);
-    let [ToWorker::Force(force), ToWorker::Order { question, order: Task::Kill(None) }] = &letters[..] else {
+    let [ToWorker::ActiveConfig(active), ToWorker::Order { question, order: Task::Kill(None) }] = &letters[..] else {
         panic!("{letters:?}")
     };
-    assert_eq!(force.standing.paused.iter().map(|name| &**name).collect::<Vec<_>>(), ["d"]);
+    assert_eq!(active.standing.paused.iter().map(|name| &**name).collect::<Vec<_>>(), ["d"]);
     desk.obeyed(0, *question, true);
     assert!(desk.answer().starts_with("C\0\0\0\tKILL\0"));
 }
@@ -860,18 +862,22 @@ fn a_setting_is_changed_until_the_next_reload() {
     let mut desk = Desk::new("set", 1, "");
     desk.says("SET default_pool_size = 7");
     let letters = desk.letters(0);
-    let [ToWorker::Force(force), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else { panic!("{letters:?}") };
-    assert_eq!(force.settings.default_pool_size, 7);
+    let [ToWorker::ActiveConfig(active), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert_eq!(active.settings.default_pool_size, 7);
     assert!(String::from_utf8_lossy(bytes).contains("SET default_pool_size=7\0"));
     desk.says("SET listen_port = 7");
     let letters = desk.letters(0);
-    let [ToWorker::Force(force), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else { panic!("{letters:?}") };
-    assert_eq!(force.settings.listen_port, 6432);
+    let [ToWorker::ActiveConfig(active), ToWorker::ConsoleAnswer { bytes, .. }] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert_eq!(active.settings.listen_port, 6432);
     assert!(String::from_utf8_lossy(bytes).contains("listen_port is changed by a restart only"));
     desk.says("PAUSE");
     desk.says("RELOAD");
     let forces = desk.letters(0).into_iter().filter_map(|letter| match letter {
-        ToWorker::Force(force) => Some((force.settings.default_pool_size, force.standing.is_paused)),
+        ToWorker::ActiveConfig(active) => Some((active.settings.default_pool_size, active.standing.is_paused)),
         _ => None,
     });
     assert_eq!(forces.collect::<Vec<_>>(), [(7, true), (20, true)]);

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use base::WorkerId;
 use config::Homes;
-use reactor::{Bound, DESCRIPTORS_MAX, Hatch, Listener};
+use reactor::{Bound, DESCRIPTORS_MAX, Ipc, Listener};
 use serde::{Deserialize, Serialize};
-use worker::letters::{Cursor, Force, Ids, Luggage, Parcel, Post, ToWorker};
+use worker::letters::{ActiveConfig, Cursor, Export, Ids, Parcel, Post, ToWorker};
 
 /// The version of all this. Another one is refused, and the process that is there goes on.
 pub const VERSION: u64 = 2;
@@ -31,7 +31,7 @@ pub(crate) enum FromOld {
     /// First, with the listeners.
     Hello(Hello),
     /// A part of what it has, with the sockets.
-    Part(Box<Luggage>),
+    Part(Box<Export>),
     /// There is no more.
     End {
         /// The last number of a client or a server.
@@ -119,12 +119,12 @@ impl LastWord {
     }
 
     /// It is said over this connection: one small letter, and nothing is on its way there, so that nobody waits.
-    pub(crate) fn over(hatch: Hatch) -> Self {
+    pub(crate) fn over(ipc: Ipc) -> Self {
         Self::new(move || {
-            let pid = hatch.peer_pid();
-            say(&hatch, &FromOld::Bye, &[] as &[Listener])?;
+            let pid = ipc.peer_pid();
+            say(&ipc, &FromOld::Bye, &[] as &[Listener])?;
             // The new process sees its other end close when this process has come to its end.
-            std::mem::forget(hatch);
+            std::mem::forget(ipc);
             Ok(pid)
         })
     }
@@ -196,8 +196,8 @@ impl<S: AsFd> Courier<S> {
             move |error: io::Error| format!("{what}: {}", crate::words_of(&error))
         };
         let stream = connect(&self.path).map_err(failed("cannot reach the new process"))?;
-        let hatch = Hatch::new(stream, PATIENCE).map_err(failed("cannot speak to the new process"))?;
-        let uid = hatch.peer_uid().map_err(failed("cannot tell who the new process is"))?;
+        let ipc = Ipc::new(stream, PATIENCE).map_err(failed("cannot speak to the new process"))?;
+        let uid = ipc.peer_uid().map_err(failed("cannot tell who the new process is"))?;
         if uid != self.own_uid {
             return Err(format!("the new process is one of system user {uid}, not of {}", self.own_uid));
         }
@@ -207,30 +207,30 @@ impl<S: AsFd> Courier<S> {
         }
         let doors = listeners.iter().map(|listener| Door::from(&listener.bound)).collect();
         let hello = FromOld::Hello(Hello { doors, ..self.hello });
-        say(&hatch, &hello, &listeners).map_err(failed("cannot greet the new process"))?;
+        say(&ipc, &hello, &listeners).map_err(failed("cannot greet the new process"))?;
         drop(listeners);
         let this = Courier { hello: Hello::nothing(), ..self };
-        match hear(&hatch).map_err(failed("the new process did not come up"))? {
+        match hear(&ipc).map_err(failed("the new process did not come up"))? {
             Some(FromNew::Go) => {}
             other => return Err(format!("the new process did not come up ({other:?})")),
         }
         report(News::Ready);
-        this.await_stillness(&hatch)?;
-        this.carry_all(&hatch).map_err(failed("the new process was lost on the way"))?;
-        match hear(&hatch).map_err(failed("the new process did not take over"))? {
-            Some(FromNew::Done) => Ok(LastWord::over(hatch)),
+        this.await_stillness(&ipc)?;
+        this.carry_all(&ipc).map_err(failed("the new process was lost on the way"))?;
+        match hear(&ipc).map_err(failed("the new process did not take over"))? {
+            Some(FromNew::Done) => Ok(LastWord::over(ipc)),
             other => Err(format!("the new process did not take over ({other:?})")),
         }
     }
 
     /// Waits until everything stands still, as long as the new process waits with us, and not for ever: nobody is served meanwhile.
-    fn await_stillness(&self, hatch: &Hatch) -> Result<(), String> {
+    fn await_stillness(&self, ipc: &Ipc) -> Result<(), String> {
         let mut left = self.stillness_max;
         while !left.is_zero() {
             match self.still.recv_timeout(GLANCE) {
                 Ok(()) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => return Err(CALLED_OFF.to_owned()),
-                Err(RecvTimeoutError::Timeout) if hatch.is_silent() => left = left.saturating_sub(GLANCE),
+                Err(RecvTimeoutError::Timeout) if ipc.is_silent() => left = left.saturating_sub(GLANCE),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err("the new process was lost before everything stood still".to_owned());
                 }
@@ -239,7 +239,7 @@ impl<S: AsFd> Courier<S> {
         Err(format!("not everything stood still within {} seconds", self.stillness_max.as_secs()))
     }
 
-    fn carry_all(&self, hatch: &Hatch) -> io::Result<()> {
+    fn carry_all(&self, ipc: &Ipc) -> io::Result<()> {
         for worker in 0..self.workers.len() {
             let mut next = Some(Cursor::Start);
             while let Some(from) = next {
@@ -249,14 +249,14 @@ impl<S: AsFd> Courier<S> {
                 let parcel = self.parcel(WorkerId(worker as u8), from).map_err(io::Error::other)?;
                 let Some(parcel) = parcel else { break };
                 if let Some(fault) = parcel.fault {
-                    let _ = say(hatch, &FromOld::Refused(fault.clone()), &[] as &[Listener]);
+                    let _ = say(ipc, &FromOld::Refused(fault.clone()), &[] as &[Listener]);
                     return Err(io::Error::other(fault));
                 }
                 next = parcel.next;
-                say(hatch, &FromOld::Part(Box::new(parcel.luggage)), &parcel.sockets)?;
+                say(ipc, &FromOld::Part(Box::new(parcel.export)), &parcel.sockets)?;
             }
         }
-        say(hatch, &FromOld::End { last_id: self.ids.last() }, &[] as &[Listener])
+        say(ipc, &FromOld::End { last_id: self.ids.last() }, &[] as &[Listener])
     }
 
     fn parcel(&self, worker: WorkerId, from: Cursor) -> Result<Option<Parcel<S>>, String> {
@@ -268,24 +268,24 @@ impl<S: AsFd> Courier<S> {
 
 impl Hello {
     /// What is known before anybody is asked.
-    pub(crate) fn new(force: &Force, stillness_max: Duration) -> Self {
+    pub(crate) fn new(active: &ActiveConfig, stillness_max: Duration) -> Self {
         Self {
             pid: std::process::id(),
-            workers: force.homes.workers(),
-            homes: force.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
-            disabled: force.standing.disabled.iter().map(|name| name.to_string()).collect(),
+            workers: active.homes.workers(),
+            homes: active.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
+            disabled: active.standing.disabled.iter().map(|name| name.to_string()).collect(),
             stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
             doors: Vec::new(),
         }
     }
 
     /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
-    pub fn shape(&self, force: &mut Force) {
+    pub fn shape(&self, active: &mut ActiveConfig) {
         let homes = self.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
         let previous = Homes::inherited(self.workers, homes);
-        force.homes = Homes::assign(&force.settings, force.homes.workers(), Some(&previous));
-        let disabled = self.disabled.iter().filter(|name| force.settings.database(name).is_some());
-        force.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
+        active.homes = Homes::assign(&active.settings, active.homes.workers(), Some(&previous));
+        let disabled = self.disabled.iter().filter(|name| active.settings.database(name).is_some());
+        active.standing.disabled = disabled.map(|name| Arc::from(&**name)).collect();
     }
 
     fn nothing() -> Self {
@@ -295,18 +295,18 @@ impl Hello {
 }
 
 /// Says something, with descriptors.
-pub(crate) fn say(hatch: &Hatch, what: &impl Serialize, enclosed: &[impl AsFd]) -> io::Result<()> {
+pub(crate) fn say(ipc: &Ipc, what: &impl Serialize, enclosed: &[impl AsFd]) -> io::Result<()> {
     let letter = serde_json::to_vec(what)?;
     let descriptors: Vec<_> = enclosed.iter().map(AsFd::as_fd).collect();
     if descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::Error::other("more sockets than a letter carries"));
     }
-    hatch.send(&letter, &descriptors)
+    ipc.send(&letter, &descriptors)
 }
 
 /// Hears something without descriptors; `None` at the end.
-fn hear(hatch: &Hatch) -> io::Result<Option<FromNew>> {
-    match hatch.receive()? {
+fn hear(ipc: &Ipc) -> io::Result<Option<FromNew>> {
+    match ipc.receive()? {
         Some((letter, _)) => Ok(Some(serde_json::from_slice(&letter)?)),
         None => Ok(None),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::WorkerId;
 use pool::ClientKey;
-use worker::letters::{Found, HashAsker, Hashed, Judge, SystemUser, ToControl, Verdict};
+use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToControl, Verdict};
 
 use crate::courier::News;
 use crate::http::HttpQuestion;
@@ -84,7 +84,7 @@ pub enum Event {
         /// For which client.
         client: ClientKey,
         /// Who has judged.
-        judge: Judge,
+        authenticator: ExternalAuth,
         /// The answer.
         verdict: Verdict,
     },

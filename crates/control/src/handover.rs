@@ -61,7 +61,7 @@ impl<S> Handovers<S> {
     /// # Errors
     /// There is no place to meet the new process.
     pub(crate) fn begin(&mut self, ids: &Ids, present: &Present<S>) -> Result<(), Refusal> {
-        let settings = &present.force.settings;
+        let settings = &present.active.settings;
         let Some(socket) =
             settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
         else {
@@ -76,8 +76,8 @@ impl<S> Handovers<S> {
             number,
             stillness_max,
             path: meeting_place(&socket),
-            own_uid: present.force.own_uid,
-            hello: Hello::new(&present.force, stillness_max),
+            own_uid: present.active.own_uid,
+            hello: Hello::new(&present.active, stillness_max),
             ids: ids.clone(),
             workers: present.posts().to_vec(),
             still: told,

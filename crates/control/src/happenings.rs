@@ -67,7 +67,7 @@ impl<S> Control<S> {
             }
         };
         self.name_servers = name_servers;
-        let changed = config::changes(&self.present.force.settings, &fresh.settings);
+        let changed = config::changes(&self.present.active.settings, &fresh.settings);
         let detail = if changed.is_empty() { "no setting has changed".to_owned() } else { changed.join(", ") };
         self.happened(Kind::Reload, &detail);
         self.enforce(fresh);

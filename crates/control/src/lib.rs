@@ -13,13 +13,13 @@ mod diagnosis;
 mod ending;
 mod event;
 mod events;
+mod external_auth;
 mod handover;
 mod happenings;
 mod hashings;
 mod history;
 mod http;
 mod http_answers;
-mod judges;
 mod links;
 mod listeners;
 mod loads;
@@ -49,8 +49,8 @@ pub use console::{errors_reference, reference};
 pub use control::Control;
 pub use courier::{Courier, Hello, LastWord, News, VERSION as HANDOVER_VERSION};
 pub use event::{Event, Signal};
+pub use external_auth::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use http::{HASHINGS_MAX as HTTP_HASHINGS_MAX, HttpAnswer, HttpQuestion};
-pub use judges::{AT_DIRECTORY_MAX, AT_PAM_MAX, Put as PutPassword};
 pub use links::{LinkNews, LinkOrder};
 pub use metrics::{alert_rules, alert_tests, alerts_reference, board, metrics_reference};
 pub use names::LOOKUPS_MAX;
@@ -59,7 +59,7 @@ pub use reload::Speaker;
 pub use run::{Clock, Ending, Signals, run, wall_now};
 pub use service::Service;
 pub use source::{
-    FileReader, Files, Rules, Source, first_force, open_log, read_name_servers, read_rules, read_users, tuning,
+    FileReader, Files, Rules, Source, first_config, open_log, read_name_servers, read_rules, read_users, tuning,
     words_of,
 };
 pub use successor::Predecessor;

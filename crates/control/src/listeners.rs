@@ -95,7 +95,7 @@ impl<S> Around<'_, S> {
 
     /// When what is said now must have been answered.
     fn answered_by(&self) -> Time {
-        self.now() + links::question_limit(&self.present.force.settings)
+        self.now() + links::question_limit(&self.present.active.settings)
     }
 }
 

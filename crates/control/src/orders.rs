@@ -14,7 +14,7 @@ use config::Settings;
 use pool::ClientKey;
 use reactor::Level;
 use worker::letters::{
-    Commander, Force, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Traced, Whose,
+    ActiveConfig, Commander, Order as Task, Parts, Shutdown, Snapshot, Standing, TlsTerms, ToWorker, Traced, Whose,
 };
 
 use crate::CONSOLE;
@@ -41,7 +41,7 @@ impl<S> Control<S> {
             return Err(Refusal::new("an online restart is in progress"));
         }
         let is_mode_checked = matches!(order, Order::Pause(_) | Order::Kill(_) | Order::Suspend);
-        if is_mode_checked && (self.present.force.standing.is_paused || self.is_suspended) {
+        if is_mode_checked && (self.present.active.standing.is_paused || self.is_suspended) {
             return Err(Refusal::new("already suspended/paused"));
         }
         self.present.log_about(&by.about, Level::Log, format_args!("{order} command issued"));
@@ -126,14 +126,14 @@ impl<S> Control<S> {
         match whose.as_deref() {
             None => Ok(()),
             Some(CONSOLE) => Err(Refusal::new(format!("cannot {verb} admin db: {CONSOLE}"))),
-            Some(name) if self.present.force.settings.database(name).is_some() => Ok(()),
+            Some(name) if self.present.active.settings.database(name).is_some() => Ok(()),
             Some(name) => Err(Refusal::new(format!("no such database: {name}"))),
         }
     }
 
     /// Ends a pause: of one database, or of all that has been paused as a whole.
     fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
-        let standing = &self.present.force.standing;
+        let standing = &self.present.active.standing;
         match whose {
             None if self.ending.way().is_some() => return Err(Refusal::new("pooler is shutting down")),
             None if self.handovers.is_open() => {
@@ -155,7 +155,7 @@ impl<S> Control<S> {
             }
             None => {}
             Some(name) if standing.paused.contains(name) => {}
-            Some(name) if **name == *CONSOLE || self.present.force.settings.databases.contains_key(name) => {
+            Some(name) if **name == *CONSOLE || self.present.active.settings.databases.contains_key(name) => {
                 return Err(Refusal::new(format!("database {name} is not paused")));
             }
             Some(name) => return Err(Refusal::new(format!("no such database: {name}"))),
@@ -176,8 +176,8 @@ impl<S> Control<S> {
         if self.ending.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        if !self.present.force.standing.paused.is_empty() {
-            return Err(suspend_refused(&self.present.force.standing));
+        if !self.present.active.standing.paused.is_empty() {
+            return Err(suspend_refused(&self.present.active.standing));
         }
         self.is_suspended = true;
         Ok(())
@@ -218,7 +218,7 @@ impl<S> Control<S> {
             let why = "logfile can be set in the configuration only, since it names a file that is written to";
             return Err(Refusal::set_failed(why.to_owned()));
         }
-        let (settings, is_kept) = config::set(&self.present.force.settings, key, value).map_err(|why| {
+        let (settings, is_kept) = config::set(&self.present.active.settings, key, value).map_err(|why| {
             self.present.log(Level::Error, format_args!("{why}"));
             Refusal::set_failed(why)
         })?;
@@ -228,8 +228,8 @@ impl<S> Control<S> {
             let users = self.configuration.read_users(&settings, &self.present).map_err(unread)?;
             (users, self.configuration.read_rules(&settings, &self.present).map_err(unread)?)
         } else {
-            let force = &self.present.force;
-            (force.users.clone(), (Hba::clone(&force.hba), IdentMaps::clone(&force.idents)))
+            let active = &self.present.active;
+            (active.users.clone(), (Hba::clone(&active.hba), IdentMaps::clone(&active.idents)))
         };
         if key == "resolv_conf" {
             let unread = |lines: Vec<String>| Refusal::set_failed_by("the file of name servers cannot be used", &lines);
@@ -251,19 +251,19 @@ impl<S> Control<S> {
     /// after the other, so that a half of them is no error yet.
     fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
         if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
-            return (self.present.force.tls.clone(), true);
+            return (self.present.active.tls.clone(), true);
         }
         match self.configuration.read_tls(settings, &self.present) {
             Ok(tls) => (tls, true),
-            Err(_) => (self.present.force.tls.clone(), false),
+            Err(_) => (self.present.active.tls.clone(), false),
         }
     }
 
     fn change_standing(&mut self, change: impl FnOnce(&mut Standing)) {
-        let mut force = Force::clone(&self.present.force);
-        change(&mut force.standing);
-        self.present.force = Arc::new(force);
-        self.present.post_force();
+        let mut active = ActiveConfig::clone(&self.present.active);
+        change(&mut active.standing);
+        self.present.active = Arc::new(active);
+        self.present.post_config();
     }
 
     /// Has all workers do something; the client is answered when they have.
@@ -284,7 +284,7 @@ impl<S> Control<S> {
                 self.refuse(asker, Refusal::new("client not found"));
             }
             Some(Obeyed { purpose: Waiter::Asker(asker, Order::Trace(_)), done }) => {
-                let shows_values = self.present.force.settings.trace_values;
+                let shows_values = self.present.active.settings.trace_values;
                 let steps = self.tracers.begins(asker, done, shows_values);
                 self.go_on_with_traces(steps);
             }
@@ -343,7 +343,7 @@ impl<S> Control<S> {
         let Trace { traced, seconds } = trace.clone();
         if let Traced::Database(name) = &traced {
             self.find(&Some(name.clone()), "trace").map_err(|refusal| {
-                let databases = self.present.force.settings.databases.keys().map(|name| &**name);
+                let databases = self.present.active.settings.databases.keys().map(|name| &**name);
                 match config::nearest(name, databases) {
                     Some(near) => refusal.hinted(format!("Did you mean {near}?")),
                     None => refusal.hinted("SHOW DATABASES has all of them."),

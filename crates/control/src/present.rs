@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Time, Wall, WorkerId};
 use reactor::{Level, Lines, Subject};
-use worker::letters::{Force, Post, ToWorker};
+use worker::letters::{ActiveConfig, Post, ToWorker};
 
 /// The present, on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,13 +22,13 @@ pub struct Moment {
 /// What every part may know, and whom it may tell. `S` is a connection between workers.
 pub(crate) struct Present<S> {
     pub(crate) now: Moment,
-    pub(crate) force: Arc<Force>,
+    pub(crate) active: Arc<ActiveConfig>,
     workers: Vec<Post<ToWorker<S>>>,
 }
 
 impl<S> Present<S> {
-    pub(crate) fn new(now: Moment, force: Arc<Force>, workers: Vec<Post<ToWorker<S>>>) -> Self {
-        Self { now, force, workers }
+    pub(crate) fn new(now: Moment, active: Arc<ActiveConfig>, workers: Vec<Post<ToWorker<S>>>) -> Self {
+        Self { now, active, workers }
     }
 
     /// How many workers there are.
@@ -49,7 +49,7 @@ impl<S> Present<S> {
 
     /// Tells the worker on which a database lives.
     pub(crate) fn post_home(&self, database: &str, letter: ToWorker<S>) {
-        self.post(self.force.homes.home_of(database), letter);
+        self.post(self.active.homes.home_of(database), letter);
     }
 
     pub(crate) fn post_all(&self, letter: impl Fn() -> ToWorker<S>) {
@@ -57,18 +57,18 @@ impl<S> Present<S> {
     }
 
     /// Tells all workers what is in force.
-    pub(crate) fn post_force(&self) {
-        self.post_all(|| ToWorker::Force(Arc::clone(&self.force)));
+    pub(crate) fn post_config(&self) {
+        self.post_all(|| ToWorker::ActiveConfig(Arc::clone(&self.active)));
     }
 
     pub(crate) fn log(&self, level: Level, line: fmt::Arguments<'_>) {
-        self.force.log.write_one(self.now.wall, level, line);
+        self.active.log.write_one(self.now.wall, level, line);
     }
 
     /// The same about somebody.
     pub(crate) fn log_about(&self, about: &Subject, level: Level, line: fmt::Arguments<'_>) {
         let mut lines = Lines::default();
         lines.about(about, level, line);
-        self.force.log.write(self.now.wall, &lines);
+        self.active.log.write(self.now.wall, &lines);
     }
 }

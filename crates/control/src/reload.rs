@@ -50,7 +50,7 @@ impl Configuration {
     /// # Errors
     /// All mistakes of all files, which have been logged.
     pub(crate) fn read_again<S>(&mut self, present: &Present<S>) -> Result<ReadAgain, Vec<String>> {
-        let loaded = self.source.read_again(&present.force.settings).map_err(|mistakes| {
+        let loaded = self.source.read_again(&present.active.settings).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             say(present, lines, "config file loading failed")
         })?;
@@ -66,7 +66,7 @@ impl Configuration {
             }
         };
         self.tell_new(loaded.warnings, present);
-        for peer in present.force.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
+        for peer in present.active.settings.peers.keys().filter(|peer| !loaded.settings.peers.contains_key(peer)) {
             present.log(Level::Warning, format_args!("dropping peer {peer} as it does not exist anymore"));
         }
         Ok((Fresh { settings: loaded.settings, users, rules, tls }, name_servers, loaded.restart_needed))
@@ -77,7 +77,7 @@ impl Configuration {
     pub(crate) fn put_in_force<S>(&self, fresh: Fresh, present: &mut Present<S>) {
         let log = self.reopen_log(&fresh.settings, present);
         let Fresh { settings, users, rules, tls } = fresh;
-        present.force = Arc::new(source::next_force(settings, users, rules, tls, log, &present.force));
+        present.active = Arc::new(source::next_config(settings, users, rules, tls, log, &present.active));
     }
 
     /// Logs the warnings that have not been logged before: whoever reloads every minute wants no line a minute.
@@ -101,7 +101,7 @@ impl Configuration {
             // As in PgBouncer: a file that cannot be read takes no secret away from anybody.
             Err(text) => {
                 present.log(Level::Error, format_args!("{text}"));
-                Ok(present.force.users.clone())
+                Ok(present.active.users.clone())
             }
         }
     }
@@ -141,10 +141,10 @@ impl Configuration {
 
     fn reopen_log<S>(&self, settings: &Settings, present: &Present<S>) -> Arc<LogTarget> {
         let log = match source::open_log(settings) {
-            Ok(log) => Arc::new(log.in_place_of(&present.force.log)),
+            Ok(log) => Arc::new(log.in_place_of(&present.active.log)),
             Err(text) => {
                 present.log(Level::Error, format_args!("{text}"));
-                return Arc::clone(&present.force.log);
+                return Arc::clone(&present.active.log);
             }
         };
         // The lock is poisoned only after a panic, and a panic ends the process.

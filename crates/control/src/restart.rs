@@ -25,7 +25,7 @@ impl<S> Control<S> {
         if self.ending.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
-        let standing = &self.present.force.standing;
+        let standing = &self.present.active.standing;
         if self.is_suspended || standing.is_paused {
             let what = if self.is_suspended { "suspended" } else { "paused" };
             let hint = format!("Everything is {what}: RESUME on the console of the old process lets it go on.");

@@ -28,7 +28,7 @@ use crate::present::Moment;
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
-use crate::{hashings, judges, names, source};
+use crate::{external_auth, hashings, names, source};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -127,11 +127,11 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     // What comes is read as fast as it is understood.
     let (teller, mut told) = mpsc::channel(1);
     let mut links = Links { teller, carried: JoinSet::new(), open: BTreeMap::new() };
-    let pam = judges::Library::default();
+    let pam = external_auth::Library::default();
     let mut desk = Desk::default();
     let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
-    let (in_force, force) = watch::channel(Arc::clone(&control.present.force));
-    http::serve(http, asks, force);
+    let (in_force, active) = watch::channel(Arc::clone(&control.present.active));
+    http::serve(http, asks, active);
     let mut askers = Askers::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
@@ -149,8 +149,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
-        if !Arc::ptr_eq(&control.present.force, &in_force.borrow()) {
-            in_force.send_replace(Arc::clone(&control.present.force));
+        if !Arc::ptr_eq(&control.present.active, &in_force.borrow()) {
+            in_force.send_replace(Arc::clone(&control.present.active));
         }
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);
@@ -165,9 +165,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             });
         }
         while let Some(put) = control.next_password() {
-            let (from, client, judge) = (put.question.from, put.question.client, put.question.judge.clone());
-            let asked = judges::put(put, pam.clone(), control.question_limit());
-            questions.spawn(async move { Event::Judged { from, client, judge, verdict: asked.await } });
+            let (from, client, authenticator) =
+                (put.question.from, put.question.client, put.question.authenticator.clone());
+            let asked = external_auth::put(put, pam.clone(), control.question_limit());
+            questions.spawn(async move { Event::Judged { from, client, authenticator, verdict: asked.await } });
         }
         while let Some(HashQuestion { from, asker, derivation, .. }) = control.next_hashing() {
             let hashes = hashes.clone();

@@ -55,7 +55,7 @@ impl<S> Control<S> {
                 self.present.log(Level::Log, format_args!("got SIGQUIT, fast exit"));
                 self.go_down(Shutdown::Now);
             }
-            Signal::User1 if self.present.force.standing.is_paused || self.is_suspended => {
+            Signal::User1 if self.present.active.standing.is_paused || self.is_suspended => {
                 self.present.log(Level::Log, format_args!("got SIGUSR1, but already paused/suspended"));
             }
             Signal::User1 => {
@@ -69,7 +69,7 @@ impl<S> Control<S> {
                 self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from SUSPEND"));
                 self.wake_up("SIGUSR2");
             }
-            Signal::User2 if self.present.force.standing.is_paused => {
+            Signal::User2 if self.present.active.standing.is_paused => {
                 self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
                 self.unpause(&None);
             }

@@ -15,7 +15,7 @@ use auth::{Hba, IdentMaps, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, NameServers, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, SystemLog, TcpTuning};
-use worker::letters::{Force, RateLimits, Standing, TlsTerms};
+use worker::letters::{ActiveConfig, RateLimits, Standing, TlsTerms};
 
 /// The configuration file and what the command line says on top of it.
 #[derive(Clone, Debug)]
@@ -245,39 +245,39 @@ pub struct Files {
 
 /// What a process starts with. `workers` is at least 1.
 #[must_use]
-pub fn first_force(
+pub fn first_config(
     settings: Settings,
     files: Files,
     log: Arc<LogTarget>,
     workers: u8,
     mock_key: [u8; 32],
     own_uid: u32,
-) -> Force {
+) -> ActiveConfig {
     let homes = Homes::assign(&settings, workers, None);
     let tracked = Tracked::new(settings.track_extra_parameters.iter().map(|name| &**name));
     let tuning = tuning(&settings);
     let Files { users, rules: (hba, idents), tls } = files;
     let (hba, idents, standing) = (Arc::new(hba), Arc::new(idents), Standing::default());
     let rates = Arc::new(RateLimits::new(&settings, mock_key));
-    Force { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing, rates }
+    ActiveConfig { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing, rates }
 }
 
 /// What replaces `old` after a reload.
-pub(crate) fn next_force(
+pub(crate) fn next_config(
     settings: Settings,
     users: UserFile,
     (hba, idents): (Hba, IdentMaps),
     tls: TlsTerms,
     log: Arc<LogTarget>,
-    old: &Force,
-) -> Force {
+    old: &ActiveConfig,
+) -> ActiveConfig {
     let homes = Homes::assign(&settings, old.homes.workers(), Some(&old.homes));
     let tuning = tuning(&settings);
     let mut standing = old.standing.clone();
     standing.keep(|name| settings.database(name).is_some());
     let (hba, idents) = (Arc::new(hba), Arc::new(idents));
     old.rates.put_in_force(&settings);
-    Force { settings, homes, users, hba, idents, tls, tuning, log, standing, ..old.clone() }
+    ActiveConfig { settings, homes, users, hba, idents, tls, tuning, log, standing, ..old.clone() }
 }
 
 /// The settings of TCP sockets.

@@ -14,8 +14,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::sys::stat::{Mode, umask};
-use reactor::{Hatch, Listener, Socket};
-use worker::letters::{Estate, Force, Luggage, Pair};
+use reactor::{Ipc, Listener, Socket};
+use worker::letters::{ActiveConfig, Export, Import, Pair};
 
 use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::words_of;
@@ -23,7 +23,7 @@ use crate::words_of;
 /// The process that is there, and has greeted us.
 #[derive(Debug)]
 pub struct Predecessor {
-    hatch: Hatch,
+    ipc: Ipc,
     hello: Hello,
     listeners: Vec<Listener>,
     /// It ends its order when this closes.
@@ -45,14 +45,14 @@ impl Predecessor {
         if !place.starts_with('@') {
             let _ = fs::remove_file(&place);
         }
-        let (console, hatch) = met?;
-        match hear(&hatch, PATIENCE).map_err(failed("the old process does not greet"))? {
+        let (console, ipc) = met?;
+        match hear(&ipc, PATIENCE).map_err(failed("the old process does not greet"))? {
             (FromOld::Hello(hello), descriptors) if descriptors.len() == hello.doors.len() => {
                 let mut hello = hello;
                 let doors = std::mem::take(&mut hello.doors);
                 let listeners = doors.into_iter().zip(descriptors);
                 let listeners = listeners.map(|(door, fd)| Listener::inherited(fd, door.into())).collect();
-                Ok(Some(Self { hatch, hello, listeners, _console: console }))
+                Ok(Some(Self { ipc, hello, listeners, _console: console }))
             }
             (FromOld::Refused(why), _) => Err(why),
             _ => Err("the old process greets in an unknown way".to_owned()),
@@ -71,8 +71,8 @@ impl Predecessor {
     }
 
     /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
-    pub fn shape(&self, force: &mut Force) {
-        self.hello.shape(force);
+    pub fn shape(&self, active: &mut ActiveConfig) {
+        self.hello.shape(active);
     }
 
     /// Has it stand still, which may take as long as its own settings say, and takes everything, and the last number that a
@@ -80,18 +80,18 @@ impl Predecessor {
     ///
     /// # Errors
     /// It could not give it; it goes on.
-    pub fn take_all(&self) -> Result<(Estate<Socket>, u64), String> {
+    pub fn take_all(&self) -> Result<(Import<Socket>, u64), String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
         // It gives up by itself, and a little earlier.
         let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
         self.say(&FromNew::Go)?;
-        let mut estate = Estate::default();
+        let mut import = Import::default();
         loop {
-            let heard = hear(&self.hatch, limit).map_err(failed("the old process does not hand over"))?;
+            let heard = hear(&self.ipc, limit).map_err(failed("the old process does not hand over"))?;
             limit = PATIENCE;
             match heard {
-                (FromOld::Part(part), descriptors) => add(&mut estate, *part, descriptors)?,
-                (FromOld::End { last_id }, _) => return Ok((estate, last_id)),
+                (FromOld::Part(part), descriptors) => add(&mut import, *part, descriptors)?,
+                (FromOld::End { last_id }, _) => return Ok((import, last_id)),
                 (FromOld::Refused(why), _) => return Err(format!("the old process cannot hand over: {why}")),
                 _ => return Err("the old process says what nobody has asked".to_owned()),
             }
@@ -104,7 +104,7 @@ impl Predecessor {
     /// It has not, so that nothing of it may be touched.
     pub fn relieve(&self) -> Result<(), String> {
         self.say(&FromNew::Done)?;
-        match hear(&self.hatch, PATIENCE) {
+        match hear(&self.ipc, PATIENCE) {
             Ok((FromOld::Bye, _)) => Ok(()),
             Ok(_) => Err("the old process does not let go".to_owned()),
             Err(error) => Err(format!("the old process does not let go: {}", words_of(&error))),
@@ -114,29 +114,29 @@ impl Predecessor {
     /// Waits until it is gone, with its pidfile. Whether it is.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self.hatch.receive(), Ok(None))
+        matches!(self.ipc.receive(), Ok(None))
     }
 
     fn say(&self, what: &FromNew) -> Result<(), String> {
-        let said = courier::say(&self.hatch, what, &[] as &[Listener]);
+        let said = courier::say(&self.ipc, what, &[] as &[Listener]);
         said.map_err(|error| format!("the old process is gone: {}", words_of(&error)))
     }
 }
 
 /// Adds a part of what the old process had.
-fn add(estate: &mut Estate<Socket>, part: Luggage, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+fn add(import: &mut Import<Socket>, part: Export, descriptors: Vec<OwnedFd>) -> Result<(), String> {
     let expected: usize = part.pairs.iter().map(Pair::sockets).sum();
     if descriptors.len() != expected {
         return Err(format!("the old process has sent {} sockets, not {expected}", descriptors.len()));
     }
     let mut descriptors = descriptors.into_iter();
-    estate.add(part, |is_unix| descriptors.next().map(|fd| Socket::inherited(fd, is_unix)));
+    import.add(part, |is_unix| descriptors.next().map(|fd| Socket::inherited(fd, is_unix)));
     Ok(())
 }
 
 /// Hears what the old process says, and what is enclosed.
-fn hear(hatch: &Hatch, limit: Duration) -> io::Result<(FromOld, Vec<OwnedFd>)> {
-    let (letter, descriptors) = hatch.receive_within(limit)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+fn hear(ipc: &Ipc, limit: Duration) -> io::Result<(FromOld, Vec<OwnedFd>)> {
+    let (letter, descriptors) = ipc.receive_within(limit)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     Ok((serde_json::from_slice(&letter)?, descriptors))
 }
 
@@ -155,7 +155,7 @@ fn listen(place: &str) -> io::Result<UnixListener> {
 
 /// Waits until a process of our own user comes. Others may be quicker: in the world of abstract names there are no
 /// permissions.
-fn accept(listener: UnixListener, own_uid: u32) -> Result<Hatch, String> {
+fn accept(listener: UnixListener, own_uid: u32) -> Result<Ipc, String> {
     let failed = |error: io::Error| format!("the old process does not come: {}", words_of(&error));
     let (sender, met) = mpsc::channel();
     let (stranger, strangers) = mpsc::sync_channel(1);
@@ -168,7 +168,7 @@ fn accept(listener: UnixListener, own_uid: u32) -> Result<Hatch, String> {
     // The thread ends with the process at the latest.
     std::thread::Builder::new().spawn(greet).map_err(failed)?;
     match (met.recv_timeout(PATIENCE), strangers.try_recv()) {
-        (Ok(stream), _) => stream.and_then(|stream| Hatch::new(stream, PATIENCE)).map_err(failed),
+        (Ok(stream), _) => stream.and_then(|stream| Ipc::new(stream, PATIENCE)).map_err(failed),
         (Err(_), Ok(uid)) => {
             Err(format!("the old process does not come, but one of system user {uid}, not of {own_uid}"))
         }

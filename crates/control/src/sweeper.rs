@@ -159,7 +159,7 @@ impl Sweeper {
         present: &Present<S>,
     ) {
         let findings = self.compare(present.now, question, answer, snapshots);
-        for (home, found) in by_home(&findings, |database| present.force.homes.home_of(database)) {
+        for (home, found) in by_home(&findings, |database| present.active.homes.home_of(database)) {
             present.post(home, ToWorker::LocksDiffer(found));
         }
     }

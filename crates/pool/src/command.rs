@@ -16,7 +16,7 @@ pub enum Command {
         pool: PoolKey,
         /// The slot it fills.
         server: ServerKey,
-        /// The client whose private server it is to be.
+        /// The client whose dedicated server it is to be.
         owner: Option<ClientKey>,
         /// What for.
         why: OpenReason,
@@ -30,7 +30,7 @@ pub enum Command {
         /// How long the client has waited.
         waited: Duration,
     },
-    /// The private server that was dialed for the client is ready: it has it from now on.
+    /// The dedicated server that was dialed for the client is ready: it has it from now on.
     Bind {
         /// Whose it is.
         client: ClientKey,
@@ -209,6 +209,6 @@ pub enum Refusal {
     LoginFailing(Failure),
     /// The database is gone from the configuration.
     DatabaseRemoved,
-    /// The server did not let the client's private login in, which says nothing about logins of others.
-    PrivateRefused(Failure),
+    /// The server did not let the client's dedicated login in, which says nothing about logins of others.
+    DedicatedRefused(Failure),
 }

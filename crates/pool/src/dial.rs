@@ -2,7 +2,7 @@
 //!
 //! Always true: until a login has succeeded, and again after one has failed, a single attempt is on its way at a time;
 //! after a failure the next begins `retry_after` and up to a tenth of it after the failed one began, and never in the same turn.
-//! Not here: how many logins are wished for (`pool`), whether there is room for one (`limits`, `bank`).
+//! Not here: how many logins are wished for (`pool`), whether there is room for one (`limits`, `quotas`).
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Logins {
     }
 
     /// An attempt for one client alone has succeeded: its parameters are that client's, and greet nobody else.
-    pub(crate) fn private_succeeded(&mut self) {
+    pub(crate) fn dedicated_succeeded(&mut self) {
         self.health = Health::Well;
     }
 

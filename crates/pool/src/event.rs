@@ -87,7 +87,7 @@ pub enum Event {
     },
     /// The client needs a server that is nobody else's, as replication does: it is dialed for this client and closed with
     /// it, never lent. While it is being dialed the client waits nowhere: if it leaves, its server is [`Event::Lost`].
-    WantsPrivate {
+    WantsDedicated {
         /// Where.
         pool: PoolKey,
         /// Who.
@@ -116,7 +116,7 @@ pub enum Event {
     },
     /// What is lent here is lent for all clients: until it comes back it does not count against the size of its pool, but it does
     /// against the limits of its database and its user.
-    SetAside {
+    TakeOutsideSize {
         /// Which is lent. One in a pool at most.
         server: ServerKey,
     },

@@ -2,9 +2,9 @@
 //!
 //! Always true: what the ledger has given out, spare slots and answers under way included, is within the limit of a key,
 //! unless the limit was lowered or set below what is already there; then nothing is given until enough came home. Nobody
-//! is denied while a slot is free or may lie spare in a purse. Letters and answers between the ledger and one purse
+//! is denied while a slot is free or may lie spare in a worker's quota. Letters and answers between the ledger and one worker's quota
 //! arrive in the order in which they were written.
-//! Not here: the other side (`purse`), who carries the letters (the workers).
+//! Not here: the other side (`worker_quota`), who carries the letters (the workers).
 //!
 //! Two kinds of asks. A login has to know soon: it is answered yes or no, after spare slots of other workers have been
 //! called back if that may help. A server can wait: it stands in line until a slot comes home, and everybody is told
@@ -85,7 +85,7 @@ pub enum Patience {
     Wait,
 }
 
-/// From a purse to the ledger.
+/// From a worker's quota to the ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Letter {
     /// One slot for somebody, and up to so many in advance if there are plenty.
@@ -139,7 +139,7 @@ impl Letter {
     }
 }
 
-/// From the ledger to a purse.
+/// From the ledger to a worker's quota.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// One slot for the first who asked like this, the others to spare.
@@ -230,7 +230,7 @@ impl Ledger {
         keys.iter().for_each(|key| self.settle(key, answers));
     }
 
-    /// A letter of a purse has come.
+    /// A letter of a worker's quota has come.
     pub fn handle(&mut self, from: WorkerId, letter: Letter, answers: &mut Vec<(WorkerId, Answer)>) {
         let key = letter.key().clone();
         let workers = usize::from(self.workers);
@@ -250,7 +250,7 @@ impl Ledger {
         self.settle(&key, answers);
     }
 
-    /// Slots of a key that are out, those included that lie spare in a purse.
+    /// Slots of a key that are out, those included that lie spare in a worker's quota.
     #[must_use]
     pub fn granted(&self, key: &LedgerKey) -> u32 {
         self.accounts.get(key).map_or(0, Account::granted)
@@ -345,7 +345,7 @@ impl Account {
         }
     }
 
-    /// Takes the last ask of a worker out of the line. If there is none, its grant is on the way and the purse will
+    /// Takes the last ask of a worker out of the line. If there is none, its grant is on the way and the worker's quota will
     /// give it back.
     fn withdraw(&mut self, from: WorkerId) {
         if let Some(place) = self.waits.iter().rposition(|worker| *worker == from) {

@@ -7,50 +7,49 @@
 //!
 //! To read it, begin with `pools` (which event goes where), then `pool` (what one pool does about it).
 
+mod affinity_hold;
 mod agenda;
-mod arrival;
-mod aside;
-mod bank;
 mod bucket;
 mod command;
+mod dedicated;
 mod delayed;
 mod dial;
 mod event;
 mod failure;
+mod imported;
 mod ledger;
 mod limits;
-mod linger;
 mod list;
 mod obsolete;
+mod outside_size;
 mod pick;
 mod planted;
 mod pool;
+mod pool_servers;
 mod pools;
-mod private;
-mod purse;
 mod queue;
+mod quotas;
 mod rates;
 mod reason;
 mod share;
-mod shelf;
 mod slot;
 mod snapshot;
 mod spell;
 mod vacate;
 mod wanted;
 mod why;
+mod worker_quota;
 
-pub use arrival::Arrival;
+pub use affinity_hold::{AffinityHold, HoldHistory};
 pub use bucket::{Period, Rate, millis};
 pub use command::{CloseReason, Command, Need, Note, OpenReason, Refusal};
 pub use delayed::{Delayed, Ticket};
 pub use event::{Event, Fingerprint, Return};
 pub use failure::{Failure, FailureKind};
+pub use imported::Imported;
 pub use ledger::{Answer, Ledger, LedgerKey, LedgerKind, Letter, Patience};
 pub use limits::{Limits, Mode, Reuse};
-pub use linger::{Haste, Linger};
 pub use pools::Pools;
-pub use purse::{Claimant, Outcome, Purse, Taken};
 pub use rates::{
     Admission, BucketKey, Counted, Excess, Moment, RateFilter, RateKeys, RateRow, RateRule, RateTally, Rates, Relief,
     Shortage, Subject,
@@ -59,6 +58,7 @@ pub use reason::{WaitReason, Waited};
 pub use slot::{State, Work};
 pub use snapshot::Snapshot;
 pub use spell::{Look, Spell, Word};
+pub use worker_quota::{Claimant, Outcome, Taken, WorkerQuota};
 
 /// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
 pub type ClientKey = base::Key;

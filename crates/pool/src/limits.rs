@@ -2,7 +2,7 @@
 //!
 //! Always true: limits are read where a decision is taken and never copied into the state of a pool, so that a changed
 //! one counts from the next event on.
-//! Not here: limits of a database or a user over several pools (`bank`), limits that span workers (`ledger`).
+//! Not here: limits of a database or a user over several pools (`quotas`), limits that span workers (`ledger`).
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ pub struct Limits {
     pub mode: Mode,
     /// Servers of the pool in any state, those being dialed or closed included; 0 is unlimited (`default_pool_size`).
     pub servers_max: u32,
-    /// Private servers of the pool in any state; `None` counts them in `servers_max` (`replication_pool_size`).
-    pub private_max: Option<u32>,
+    /// Dedicated servers of the pool in any state; `None` counts them in `servers_max` (`replication_pool_size`).
+    pub dedicated_max: Option<u32>,
     /// Servers that are opened before anybody asks, and that idleness never closes (`min_pool_size`).
     pub servers_min: u32,
     /// Servers above `servers_max` for clients that wait too long (`reserve_pool_size`).
@@ -80,7 +80,7 @@ impl Default for Limits {
         Self {
             mode: Mode::Session,
             servers_max: 20,
-            private_max: None,
+            dedicated_max: None,
             servers_min: 0,
             reserve_max: 0,
             reserve_after: Some(Duration::from_secs(5)),

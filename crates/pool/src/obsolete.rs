@@ -15,7 +15,7 @@ impl Pool {
     pub(crate) fn retire(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.era += 1;
         self.logins = Logins::default();
-        for server in self.shelf.keys_staying(&tables.slots) {
+        for server in self.servers.keys_staying(&tables.slots) {
             self.retire_server(now, tables, server, out);
         }
     }
@@ -26,9 +26,9 @@ impl Pool {
         slot.era = slot.era.min(self.era - 1);
         match slot.state {
             State::Dialing => self.expire(now, tables, server, CloseReason::ConnectStringChanged, out),
-            State::Pledged => self.renounce(now, tables, server, CloseReason::ConnectStringChanged, out),
+            State::Dedicating => self.renounce(now, tables, server, CloseReason::ConnectStringChanged, out),
             // The loan of a bound one may last for ever, so its end is not waited for.
-            State::Idle | State::Bound => {
+            State::Idle | State::Dedicated => {
                 self.expire(now, tables, server, CloseReason::ConfigurationChanged, out);
             }
             _ => {}

@@ -12,12 +12,12 @@ use base::{Key, Slab, Time};
 
 use crate::ServerKey;
 use crate::list::List;
-use crate::shelf::Shelf;
+use crate::pool_servers::PoolServers;
 use crate::slot::{Slot, State};
 
 /// Whether a server in this state is there for anybody once its login is complete.
 pub(crate) fn is_for_anybody(state: State) -> bool {
-    state == State::Dialing || planted::is(Planted::PrivateServerLent) && state == State::Pledged
+    state == State::Dialing || planted::is(Planted::PrivateServerLent) && state == State::Dedicating
 }
 
 /// Whether a server in this state gives its slot back when its connection ends.
@@ -41,17 +41,17 @@ pub(crate) fn size(counted: u32, dialing: u32) -> u32 {
 }
 
 /// How many servers of a pool count against the limit of its database.
-pub(crate) fn size_for_database(shelf: &Shelf) -> u32 {
-    if planted::is(Planted::DatabaseLimitIgnoresDials) { shelf.usable() } else { shelf.total() }
+pub(crate) fn size_for_database(servers: &PoolServers) -> u32 {
+    if planted::is(Planted::DatabaseLimitIgnoresDials) { servers.usable() } else { servers.total() }
 }
 
 /// The servers that may be closed for their age: those that are idle.
 pub(crate) fn closed_for_age<'a>(
-    shelf: &'a Shelf,
+    servers: &'a PoolServers,
     slots: &'a Slab<Slot>,
 ) -> impl Iterator<Item = (ServerKey, &'a Slot)> {
-    let lent = planted::is(Planted::LentServerExpired).then(|| shelf.list(State::Lent).iter(slots));
-    shelf.list(State::Idle).iter(slots).chain(lent.into_iter().flatten())
+    let lent = planted::is(Planted::LentServerExpired).then(|| servers.list(State::Lent).iter(slots));
+    servers.list(State::Idle).iter(slots).chain(lent.into_iter().flatten())
 }
 
 /// What is on an account stays there when its limit changes.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use base::{Random, Slab, Time};
 
-use crate::bank::Hunger;
 use crate::dial::Logins;
 use crate::pick::{Pick, pick};
 use crate::planted::{all_of, closed_for_age, keeps_from_dialing, size};
+use crate::pool_servers::PoolServers;
 use crate::queue::{Queue, Seat, Seats, Wish};
-use crate::shelf::Shelf;
+use crate::quotas::Demand;
 use crate::slot::{Move, Slot, State, Work};
 use crate::wanted::{Source, Wanted};
 use crate::why::WaitMeter;
@@ -37,12 +37,12 @@ pub(crate) struct Pool {
     pub(crate) database: u32,
     pub(crate) user: u32,
     pub(crate) limits: Limits,
-    pub(crate) shelf: Shelf,
+    pub(crate) servers: PoolServers,
     pub(crate) waiting: Queue,
     pub(crate) greeting: Queue,
-    /// Those who want a private server.
-    pub(crate) private: Queue,
-    pub(crate) hunger: Hunger,
+    /// Those who want a dedicated server.
+    pub(crate) dedicated: Queue,
+    pub(crate) demand: Demand,
     /// When the agenda wakes it.
     pub(crate) alarm: Option<Time>,
     pub(crate) life: Life,
@@ -60,7 +60,7 @@ pub(crate) struct Pool {
     /// The next server that comes back is given up for a pool of the same database that starves.
     pub(crate) has_to_yield: bool,
     /// A lent server that does not count against the size of the pool.
-    pub(crate) aside: Option<ServerKey>,
+    pub(crate) outside_size: Option<ServerKey>,
     /// How long its clients wait for what.
     pub(crate) waits: WaitMeter,
     /// The most servers that have been lent at once.
@@ -81,21 +81,21 @@ impl Pool {
             database,
             user,
             limits,
-            shelf: Shelf::default(),
+            servers: PoolServers::default(),
             waiting: Queue::default(),
             greeting: Queue::default(),
-            private: Queue::default(),
-            hunger: Hunger::default(),
+            dedicated: Queue::default(),
+            demand: Demand::default(),
             alarm: None,
             life: Life::Open,
             logins: Logins::default(),
-            era: crate::arrival::FIRST_ERA,
+            era: crate::imported::FIRST_ERA,
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
             is_paused: false,
             has_to_yield: false,
-            aside: None,
+            outside_size: None,
             waits: WaitMeter::default(),
             peak_lent: 0,
         }
@@ -124,7 +124,7 @@ impl Pool {
         match wish {
             Wish::Server => self.waiting.leave(&mut tables.seats, client),
             Wish::Welcome => self.greeting.leave(&mut tables.seats, client),
-            Wish::Private => self.private.leave(&mut tables.seats, client),
+            Wish::Dedicated => self.dedicated.leave(&mut tables.seats, client),
         }
     }
 
@@ -140,23 +140,23 @@ impl Pool {
         let mut slot = Slot::new(self.key, now, self.era, is_granted);
         match wanted {
             Wanted::Client(_) => {}
-            Wanted::Private(_) => slot.owner = self.next_owner(tables),
+            Wanted::Dedicated(_) => slot.owner = self.next_owner(tables),
             Wanted::Minimum => self.minimum_from = now + MINIMUM_PACE,
         }
-        if let Wanted::Client(Source::Reserve) | Wanted::Private(Source::Reserve) = wanted {
+        if let Wanted::Client(Source::Reserve) | Wanted::Dedicated(Source::Reserve) = wanted {
             out.push(Command::Note(Note::ReserveTaken { pool: self.key }));
         }
         let owner = slot.owner.map(|owner| owner.client);
-        let has_own_place = owner.is_some() && self.limits.private_max.is_some();
-        let server = self.shelf.dial(&mut tables.slots, slot);
+        let has_own_place = owner.is_some() && self.limits.dedicated_max.is_some();
+        let server = self.servers.dial(&mut tables.slots, slot);
         debug_assert!(has_own_place || self.limits.ceiling().is_none_or(|ceiling| self.counted(tables) <= ceiling));
         out.push(Command::Dial { pool: self.key, server, owner, why: wanted.reason() });
     }
 
     /// A login is complete.
     pub(crate) fn ready(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
-        if !self.shelf.shift(&mut tables.slots, server, Move::Ready, now) {
-            self.private_ready(now, tables, server, out);
+        if !self.servers.shift(&mut tables.slots, server, Move::Ready, now) {
+            self.dedicated_ready(now, tables, server, out);
             return;
         }
         tables.slots.get_mut(server).expect("it has just moved").born = now;
@@ -191,17 +191,17 @@ impl Pool {
             slot.fingerprint = fingerprint;
         }
         if as_ == Return::Mending {
-            self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Mend), now);
+            self.servers.shift(&mut tables.slots, server, Move::Work(Work::Cleanup), now);
             return;
         }
         let Some(slot) = tables.slots.get(server).filter(|slot| slot.state == State::Lent) else { return };
         if let Some(why) = self.fault_of(slot, now) {
             self.expire(now, tables, server, why, out);
         } else if self.limits.reset {
-            self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Reset), now);
+            self.servers.shift(&mut tables.slots, server, Move::Work(Work::Reset), now);
             out.push(Command::Reset { server });
         } else {
-            self.shelf.shift(&mut tables.slots, server, Move::Return, now);
+            self.servers.shift(&mut tables.slots, server, Move::Return, now);
             self.rest(tables, server);
         }
     }
@@ -217,8 +217,8 @@ impl Pool {
             None => {
                 // Where every loan begins with a check, what was mended gets one, too.
                 let is_always_checked = self.limits.check_after.is_some_and(|after| after.is_zero());
-                let is_unchecked = slot.state == State::Cleaning(Work::Mend) && is_always_checked;
-                self.shelf.shift(&mut tables.slots, server, Move::Clean, now);
+                let is_unchecked = slot.state == State::Cleaning(Work::Cleanup) && is_always_checked;
+                self.servers.shift(&mut tables.slots, server, Move::Clean, now);
                 if is_unchecked {
                     self.rest(tables, server);
                 } else {
@@ -232,11 +232,11 @@ impl Pool {
     pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.is_paused = true;
         for state in [State::Dialing, State::Idle] {
-            while let Some(server) = self.shelf.list(state).oldest() {
+            while let Some(server) = self.servers.list(state).oldest() {
                 self.expire(now, tables, server, CloseReason::PauseMode, out);
             }
         }
-        while let Some(server) = self.shelf.list(State::Pledged).oldest() {
+        while let Some(server) = self.servers.list(State::Dedicating).oldest() {
             self.renounce(now, tables, server, CloseReason::PauseMode, out);
         }
     }
@@ -250,8 +250,8 @@ impl Pool {
     pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.life = Life::Closed;
         self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
-        for server in self.shelf.keys_staying(&tables.slots) {
-            if let Some(Slot { state: State::Pledged, owner: Some(owner), .. }) = tables.slots.get(server) {
+        for server in self.servers.keys_staying(&tables.slots) {
+            if let Some(Slot { state: State::Dedicating, owner: Some(owner), .. }) = tables.slots.get(server) {
                 out.push(Command::Refuse { client: owner.client, why: Refusal::DatabaseRemoved });
             }
             self.expire(now, tables, server, CloseReason::DatabaseRemoved, out);
@@ -268,14 +268,14 @@ impl Pool {
     /// Closes what is idle and too much.
     pub(crate) fn trim(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while self.is_over_ceiling() {
-            let Some(server) = self.shelf.list(State::Idle).oldest() else { break };
+            let Some(server) = self.servers.list(State::Idle).oldest() else { break };
             self.expire(now, tables, server, CloseReason::TooManyServers, out);
         }
     }
 
     /// Gives up the server that has been idle longest.
     pub(crate) fn evict(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
-        if let Some(server) = self.shelf.list(State::Idle).oldest() {
+        if let Some(server) = self.servers.list(State::Idle).oldest() {
             self.expire(now, tables, server, CloseReason::Evicted, out);
         }
     }
@@ -292,7 +292,7 @@ impl Pool {
             self.expire_the_old(now, tables, out);
         }
         while self.idle_deadline(tables).is_some_and(|due| due <= now) {
-            let Some(server) = self.shelf.list(State::Idle).oldest() else { break };
+            let Some(server) = self.servers.list(State::Idle).oldest() else { break };
             self.expire(now, tables, server, CloseReason::IdleTooLong, out);
         }
     }
@@ -302,10 +302,10 @@ impl Pool {
         self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
             let wanted = self.waiting.first(&tables.seats).map(|seat| seat.fingerprint).unwrap_or_default();
-            match pick(self.shelf.list(State::Idle), &tables.slots, &self.limits, wanted, now) {
+            match pick(self.servers.list(State::Idle), &tables.slots, &self.limits, wanted, now) {
                 Some(Pick::Fresh(server)) => self.attach(now, tables, server, out),
-                Some(Pick::Aged(server)) if self.waiting.len() > self.shelf.coming() => {
-                    self.shelf.shift(&mut tables.slots, server, Move::Work(Work::Check), now);
+                Some(Pick::Aged(server)) if self.waiting.len() > self.servers.coming() => {
+                    self.servers.shift(&mut tables.slots, server, Move::Work(Work::Check), now);
                     out.push(Command::Check { server });
                 }
                 _ => return,
@@ -315,8 +315,8 @@ impl Pool {
 
     /// The login it would begin now, as far as it alone is concerned.
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
-        let (dialing, total) = (self.shelf.count(State::Dialing), self.counted(tables));
-        let in_flight = dialing + self.shelf.count(State::Pledged);
+        let (dialing, total) = (self.servers.count(State::Dialing), self.counted(tables));
+        let in_flight = dialing + self.servers.count(State::Dedicating);
         let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused);
         if !is_open || !self.logins.may_begin(in_flight, &self.limits, now) {
             return None;
@@ -326,15 +326,15 @@ impl Pool {
             true => Some(Source::Size),
             false => self.may_take_reserve(now, tables).then_some(Source::Reserve),
         };
-        let private = self.private_place(tables, place).map(Wanted::Private);
-        if self.is_private_first(tables) && private.is_some() {
-            return private;
+        let dedicated = self.dedicated_place(tables, place).map(Wanted::Dedicated);
+        if self.is_dedicated_first(tables) && dedicated.is_some() {
+            return dedicated;
         }
         if dialing < self.logins_missed() {
-            return place.map(Wanted::Client).or(private);
+            return place.map(Wanted::Client).or(dedicated);
         }
-        if private.is_some() {
-            return private;
+        if dedicated.is_some() {
+            return dedicated;
         }
         let is_minimum_due = dialing == 0 && self.is_below_minimum() && now >= self.minimum_from;
         (has_place && is_minimum_due).then_some(Wanted::Minimum)
@@ -349,7 +349,7 @@ impl Pool {
     /// deadline: the limit gives way to an event.
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
-        let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.private.is_empty();
+        let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty();
         let retry = if needs_login { ahead(self.logins.retry_at(&self.limits)) } else { None };
         let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
         let deadlines = [
@@ -366,13 +366,13 @@ impl Pool {
 
     /// Whether it can be forgotten.
     pub(crate) fn is_over(&self) -> bool {
-        self.life == Life::Closed && self.shelf.total() == 0
+        self.life == Life::Closed && self.servers.total() == 0
     }
 
     /// Whether one of its servers may be taken for another pool. One that has waiting clients itself would only want it
     /// back.
     pub(crate) fn may_be_evicted(&self) -> bool {
-        self.waiting.is_empty() && self.shelf.count(State::Idle) > 0
+        self.waiting.is_empty() && self.servers.count(State::Idle) > 0
     }
 
     /// Whether it has nothing (what is set aside serves no client in line), and its first client has waited for so long that another pool of its database has to give way.
@@ -381,14 +381,15 @@ impl Pool {
     }
 
     fn starves_from(&self, tables: &Tables) -> Option<Time> {
-        let is_in_line = matches!(self.hunger, Hunger::Room { .. }) && self.shelf.staying() == self.aside();
-        let since = first_since([&self.waiting, &self.greeting, &self.private], tables).filter(|_| is_in_line)?;
+        let is_in_line =
+            matches!(self.demand, Demand::Room { .. }) && self.servers.staying() == self.outside_size_count();
+        let since = first_since([&self.waiting, &self.greeting, &self.dedicated], tables).filter(|_| is_in_line)?;
         Some(since + STARVING)
     }
 
     /// Since when its longest idle server has been idle.
     pub(crate) fn idle_since(&self, tables: &Tables) -> Option<Time> {
-        let oldest = self.shelf.list(State::Idle).oldest()?;
+        let oldest = self.servers.list(State::Idle).oldest()?;
         tables.slots.get(oldest).map(|slot| slot.since)
     }
 
@@ -398,24 +399,24 @@ impl Pool {
     }
 
     pub(crate) fn snapshot(&self, now: Time, tables: &Tables) -> Snapshot {
-        let count = |state| self.shelf.count(state);
+        let count = |state| self.servers.count(state);
         Snapshot {
             database: self.database,
             user: self.user,
             limits: self.limits,
             waiting: self.waiting.len(),
             greeting: self.greeting.len(),
-            private_waiting: self.private.len(),
-            waiting_since: first_since([&self.waiting, &self.private], tables),
+            dedicated_waiting: self.dedicated.len(),
+            waiting_since: first_since([&self.waiting, &self.dedicated], tables),
             dialing: count(State::Dialing),
             idle: count(State::Idle),
             lent: count(State::Lent),
-            cleaning: count(State::Cleaning(Work::Reset)) + count(State::Cleaning(Work::Mend)),
+            cleaning: count(State::Cleaning(Work::Reset)) + count(State::Cleaning(Work::Cleanup)),
             checking: count(State::Cleaning(Work::Check)),
-            pledged: count(State::Pledged),
-            bound: count(State::Bound),
+            dedicating: count(State::Dedicating),
+            bound: count(State::Dedicated),
             closing: count(State::Closing),
-            private: self.shelf.private(&tables.slots),
+            dedicated: self.servers.dedicated(&tables.slots),
             is_welcomed: self.logins.is_welcomed(),
             failure: self.logins.failure().cloned(),
             waits_for: self.waits_for(tables),
@@ -428,7 +429,7 @@ impl Pool {
     fn lend_or_rest(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         if self.is_over_ceiling() {
             self.expire(now, tables, server, CloseReason::TooManyServers, out);
-        } else if self.waiting.is_empty() || self.is_private_stuck(now, tables) {
+        } else if self.waiting.is_empty() || self.is_dedicated_stuck(now, tables) {
             self.rest(tables, server);
         } else {
             self.attach(now, tables, server, out);
@@ -438,9 +439,9 @@ impl Pool {
     fn attach(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let fingerprint = tables.slots.get(server).map(|slot| slot.fingerprint).unwrap_or_default();
         let Some(seat) = self.waiting.pop_alike(&mut tables.seats, fingerprint) else { return };
-        let is_lent = self.shelf.shift(&mut tables.slots, server, Move::Attach, now);
+        let is_lent = self.servers.shift(&mut tables.slots, server, Move::Attach, now);
         assert!(is_lent, "only an idle server is lent");
-        self.peak_lent = self.peak_lent.max(self.shelf.count(State::Lent));
+        self.peak_lent = self.peak_lent.max(self.servers.count(State::Lent));
         out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
     }
 
@@ -463,7 +464,7 @@ impl Pool {
         if why == CloseReason::LifetimeOver && !self.limits.is_single_use() {
             self.expiry_from = now + self.expiry_gap();
         }
-        if self.shelf.shift(&mut tables.slots, server, Move::Expire, now) {
+        if self.servers.shift(&mut tables.slots, server, Move::Expire, now) {
             out.push(Command::Close { server, why });
         }
     }
@@ -477,18 +478,18 @@ impl Pool {
     }
 
     fn oldest_expired(&self, now: Time, tables: &Tables) -> Option<ServerKey> {
-        let all = closed_for_age(&self.shelf, &tables.slots);
+        let all = closed_for_age(&self.servers, &tables.slots);
         let expired = all.filter(|(_, slot)| self.expiry_of(slot).is_some_and(|due| due <= now));
         expired.min_by_key(|(key, slot)| (slot.born, *key)).map(|(key, _)| key)
     }
 
     fn look_for_expiry(&mut self, tables: &Tables) {
-        let idle = self.shelf.list(State::Idle).iter(&tables.slots);
+        let idle = self.servers.list(State::Idle).iter(&tables.slots);
         self.expiry_look = idle.filter_map(|(_, slot)| self.expiry_of(slot)).min();
     }
 
     fn refuse_all(&mut self, tables: &mut Tables, why: &Refusal, out: &mut Vec<Command>) {
-        for queue in [&mut self.waiting, &mut self.greeting, &mut self.private] {
+        for queue in [&mut self.waiting, &mut self.greeting, &mut self.dedicated] {
             let seats = std::iter::from_fn(|| queue.pop(&mut tables.seats));
             out.extend(all_of(seats).map(|seat| Command::Refuse { client: seat.client, why: why.clone() }));
         }
@@ -499,17 +500,18 @@ impl Pool {
             return Some(Refusal::DatabaseRemoved);
         }
         let failure = self.logins.refusal(&self.limits, now)?;
-        let has_hope = self.is_paused || self.shelf.count(State::Dialing) > 0 || self.has_future(tables);
+        let has_hope = self.is_paused || self.servers.count(State::Dialing) > 0 || self.has_future(tables);
         (!has_hope).then(|| Refusal::LoginFailing(failure.clone()))
     }
 
     /// Whether a server is there that will serve another client: one that is obsolete closes when it comes back.
     fn has_future(&self, tables: &Tables) -> bool {
-        let is_usable = |state| !matches!(state, State::Dialing | State::Closing | State::Pledged | State::Bound);
+        let is_usable =
+            |state| !matches!(state, State::Dialing | State::Closing | State::Dedicating | State::Dedicated);
         let is_coming = |slot: &Slot| is_usable(slot.state) && !self.is_obsolete(slot);
         // One that is set aside serves nobody else.
-        let mut others = self.shelf.iter(&tables.slots).filter(|(key, _)| self.aside != Some(*key));
-        self.shelf.usable() > 0 && others.any(|(_, slot)| is_coming(slot))
+        let mut others = self.servers.iter(&tables.slots).filter(|(key, _)| self.outside_size != Some(*key));
+        self.servers.usable() > 0 && others.any(|(_, slot)| is_coming(slot))
     }
 
     /// Why a server that comes back cannot stay.
@@ -542,36 +544,36 @@ impl Pool {
 
     /// The time between two closings for age: all servers of a full pool in one lifetime.
     fn expiry_gap(&self) -> Duration {
-        let servers = self.limits.servers_max.max(self.shelf.staying()).max(1);
+        let servers = self.limits.servers_max.max(self.servers.staying()).max(1);
         self.limits.lifetime_max.unwrap_or_default() / servers
     }
 
     fn is_over_ceiling(&self) -> bool {
-        let staying = if self.limits.private_max.is_some() { self.shelf.shared() } else { self.shelf.staying() };
-        self.limits.ceiling().is_some_and(|ceiling| staying - self.aside() > ceiling)
+        let staying = if self.limits.dedicated_max.is_some() { self.servers.shared() } else { self.servers.staying() };
+        self.limits.ceiling().is_some_and(|ceiling| staying - self.outside_size_count() > ceiling)
     }
 
     fn is_below_minimum(&self) -> bool {
-        self.life == Life::Open && self.shelf.shared() - self.aside() < self.limits.servers_min
+        self.life == Life::Open && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
     }
 
     /// Logins that would each help somebody: one for each waiting client without a server that is about to be clean,
     /// and one for all who wait to be greeted.
     fn logins_missed(&self) -> u32 {
-        self.waiting.len().saturating_sub(self.shelf.coming()) + u32::from(!self.greeting.is_empty())
+        self.waiting.len().saturating_sub(self.servers.coming()) + u32::from(!self.greeting.is_empty())
     }
 
     /// One login at a time is for the reserve, for the client that has waited long enough.
     fn may_take_reserve(&self, now: Time, tables: &Tables) -> bool {
         let has_place = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) < ceiling);
-        let is_alone = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged) == 0;
+        let is_alone = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating) == 0;
         has_place && is_alone && self.reserve_from(tables).is_some_and(|from| from <= now)
     }
 
     /// When the first client will have waited long enough for the reserve.
     fn reserve_from(&self, tables: &Tables) -> Option<Time> {
         let after = self.limits.reserve_after.filter(|_| self.limits.reserve_max > 0 && self.limits.servers_max > 0)?;
-        Some(first_since([&self.waiting, &self.greeting, &self.private], tables)? + after)
+        Some(first_since([&self.waiting, &self.greeting, &self.dedicated], tables)? + after)
     }
 
     fn wait_deadline(&self, tables: &Tables) -> Option<Time> {
@@ -579,7 +581,7 @@ impl Pool {
     }
 
     fn idle_deadline(&self, tables: &Tables) -> Option<Time> {
-        let idle_max = self.limits.idle_max.filter(|_| self.shelf.shared() > self.limits.servers_min)?;
+        let idle_max = self.limits.idle_max.filter(|_| self.servers.shared() > self.limits.servers_min)?;
         Some(self.idle_since(tables)? + idle_max)
     }
 }

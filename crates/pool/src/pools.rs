@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use base::{Key, Random, Slab, Time};
 
 use crate::agenda::Agenda;
-use crate::arrival::Arrival;
-use crate::bank::Bank;
+use crate::imported::Imported;
 use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
 use crate::queue::{Seat, Seats, Wish};
+use crate::quotas::Quotas;
 use crate::slot::Move;
 use crate::{
     ClientKey, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State, WaitReason,
@@ -24,7 +24,7 @@ use crate::{
 pub struct Pools {
     pub(crate) pools: Slab<Pool>,
     pub(crate) tables: Tables,
-    pub(crate) bank: Bank,
+    pub(crate) quotas: Quotas,
     /// Pools that have to be settled before the event is over.
     pub(crate) unsettled: VecDeque<PoolKey>,
     /// Servers of another process are coming: what their number allows is not known before the last.
@@ -39,7 +39,7 @@ impl Pools {
         Self {
             pools: Slab::with_capacity(u32::MAX),
             tables: Tables { slots: Slab::with_capacity(u32::MAX), seats: Seats::new(), random: Random::new(seed) },
-            bank: Bank::default(),
+            quotas: Quotas::default(),
             unsettled: VecDeque::new(),
             is_arriving: false,
             agenda: Agenda::default(),
@@ -55,7 +55,7 @@ impl Pools {
         let key = inserted.expect("the table of pools is as large as keys can count");
         let pool = self.pools.get_mut(key).expect("it has just been opened");
         pool.key = key;
-        self.bank.open(key, database, user);
+        self.quotas.open(key, database, user);
         if limits.servers_min > 0 {
             self.agenda.ring_by(now, key, &mut pool.alarm);
         }
@@ -72,7 +72,7 @@ impl Pools {
     /// How many servers all pools of a database may have together; 0 is unlimited. A lowered limit closes nothing, but
     /// nothing is opened above it.
     pub fn set_database_limit(&mut self, database: u32, servers_max: u32) {
-        let database = self.bank.database(database);
+        let database = self.quotas.database(database);
         database.servers_max = servers_max;
         if let Some((first, _)) = database.line.first() {
             self.wake(first);
@@ -88,7 +88,7 @@ impl Pools {
     /// Forgets a user whose number is to be given to another. Whether nothing refers to it: no pool that is there still, and no
     /// question to the ledger.
     pub fn forget_user(&mut self, user: u32) -> bool {
-        self.bank.forget_user(user)
+        self.quotas.forget_user(user)
     }
 
     /// The database is gone: every server is closed, everybody who waits is refused. The pool is forgotten with its last
@@ -101,10 +101,10 @@ impl Pools {
     /// A server comes from another process; its key. It is counted against all limits, and opens none above them: what is
     /// too many closes as soon as nobody has it. Nothing follows from it before [`Self::have_arrived`]: others may be about to
     /// come. `None` if there is no such pool.
-    pub fn arrive(&mut self, now: Time, key: PoolKey, arrival: Arrival, out: &mut Vec<Command>) -> Option<ServerKey> {
+    pub fn arrive(&mut self, now: Time, key: PoolKey, imported: Imported, out: &mut Vec<Command>) -> Option<ServerKey> {
         let pool = self.pools.get_mut(key)?;
-        let server = pool.arrive(now, &mut self.tables, arrival, out);
-        let user = self.bank.user(pool.user);
+        let server = pool.arrive(now, &mut self.tables, imported, out);
+        let user = self.quotas.user(pool.user);
         user.is_in_arrears |= user.is_limited;
         self.unsettled.push_back(key);
         self.is_arriving = true;
@@ -139,8 +139,8 @@ impl Pools {
             Event::WantsAgain { pool, client, since, fingerprint } => {
                 self.wishes(now, Seat::new(client, pool, Wish::Server, since, fingerprint), out);
             }
-            Event::WantsPrivate { pool, client, since } => {
-                self.wishes(now, Seat::new(client, pool, Wish::Private, since, Fingerprint::default()), out);
+            Event::WantsDedicated { pool, client, since } => {
+                self.wishes(now, Seat::new(client, pool, Wish::Dedicated, since, Fingerprint::default()), out);
             }
             Event::Greets { pool, client } => {
                 self.wishes(now, Seat::new(client, pool, Wish::Welcome, now, Fingerprint::default()), out);
@@ -148,7 +148,9 @@ impl Pools {
             Event::Left { client, pool } => self.left(pool, client),
             Event::Ready { server } => self.with_pool_of(server, |pool, tables| pool.ready(now, tables, server, out)),
             Event::DialFailed { server, failure } => self.dial_failed(now, server, failure, out),
-            Event::SetAside { server } => self.with_pool_of(server, |pool, tables| pool.set_aside(tables, server)),
+            Event::TakeOutsideSize { server } => {
+                self.with_pool_of(server, |pool, tables| pool.take_outside_size(tables, server))
+            }
             Event::Returned { server, as_, fingerprint } => {
                 self.with_pool_of(server, |pool, tables| pool.returned(now, tables, server, (as_, fingerprint), out));
             }
@@ -211,7 +213,7 @@ impl Pools {
             .pools
             .get(pool)
             .into_iter()
-            .flat_map(|pool| [State::Lent, State::Bound].map(|state| pool.shelf.list(state)));
+            .flat_map(|pool| [State::Lent, State::Dedicated].map(|state| pool.servers.list(state)));
         lists.flat_map(|list| list.iter(&self.tables.slots)).map(|(server, _)| server)
     }
 
@@ -242,7 +244,7 @@ impl Pools {
     #[must_use]
     pub fn aged(&self, now: Time, pool: PoolKey) -> u32 {
         let Some(pool) = self.pools.get(pool) else { return 0 };
-        let idle = pool.shelf.list(State::Idle).iter(&self.tables.slots);
+        let idle = pool.servers.list(State::Idle).iter(&self.tables.slots);
         idle.filter(|(_, slot)| is_aged(slot, &pool.limits, now)).count() as u32
     }
 
@@ -281,7 +283,7 @@ impl Pools {
         self.with(key, |pool, tables| match wish {
             Wish::Server => pool.wants(now, tables, wished, out),
             Wish::Welcome => pool.greets(tables, wished, out),
-            Wish::Private => pool.wants_private(tables, wished, out),
+            Wish::Dedicated => pool.wants_dedicated(tables, wished, out),
         });
     }
 
@@ -297,8 +299,8 @@ impl Pools {
         // One that was given up while it was being dialed says nothing about the next.
         match (state, owner) {
             (State::Dialing, _) => self.with(key, |pool, tables| pool.dial_failed(tables, began, failure, out)),
-            (State::Pledged, Some(owner)) => {
-                self.with(key, |pool, tables| pool.private_failed(tables, owner, began, failure, out));
+            (State::Dedicating, Some(owner)) => {
+                self.with(key, |pool, tables| pool.dedicated_failed(tables, owner, began, failure, out));
             }
             _ => {}
         }
@@ -309,7 +311,7 @@ impl Pools {
         let Some(slot) = self.tables.slots.get(server) else { return };
         let (key, is_granted) = (slot.pool, slot.is_granted);
         let Some(pool) = self.pools.get_mut(key) else { return };
-        if !pool.shelf.shift(&mut self.tables.slots, server, by, now) {
+        if !pool.servers.shift(&mut self.tables.slots, server, by, now) {
             return;
         }
         pool.count_again(server);
@@ -354,7 +356,7 @@ impl Pools {
             return;
         }
         self.agenda.cancel(key, &mut pool.alarm);
-        self.bank.forget(key, pool.database, pool.user);
+        self.quotas.forget(key, pool.database, pool.user);
         self.pools.remove(key);
     }
 

@@ -18,7 +18,7 @@ pub(crate) enum Wish {
     /// The parameters of a first login.
     Welcome,
     /// A server for itself alone.
-    Private,
+    Dedicated,
 }
 
 /// One client that waits.

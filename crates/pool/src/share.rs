@@ -7,10 +7,10 @@
 
 use base::Time;
 
-use crate::bank::{Hunger, Place};
 use crate::planted::size_for_database;
 use crate::pool::{Pool, Tables};
 use crate::pools::Pools;
+use crate::quotas::{Demand, Place};
 use crate::wanted::Wanted;
 use crate::{Command, Need, PoolKey};
 
@@ -19,7 +19,7 @@ impl Pools {
     pub(crate) fn share(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
         self.seek(now, key, out);
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return };
-        let place = self.bank.database(database);
+        let place = self.quotas.database(database);
         let (is_hungry, is_pressed) = (!place.line.is_empty(), place.is_pressed);
         if is_hungry {
             self.fill_database(now, database, out);
@@ -28,7 +28,7 @@ impl Pools {
         if is_hungry || is_pressed {
             self.press(now, database);
         }
-        if self.bank.user(user).owes_one {
+        if self.quotas.user(user).owes_one {
             self.evict_for_ledger(now, user, out);
         }
         self.ask(user, out);
@@ -36,7 +36,7 @@ impl Pools {
 
     /// A grant has come from the ledger.
     pub(crate) fn granted(&mut self, now: Time, number: u32, need: Need, out: &mut Vec<Command>) {
-        let user = self.bank.user(number);
+        let user = self.quotas.user(number);
         match need {
             Need::Client => user.asked = user.asked.saturating_sub(1),
             Need::Minimum => user.is_minimum_asked = false,
@@ -44,7 +44,7 @@ impl Pools {
         if self.pay_arrears(number) {
             return;
         }
-        match self.bank.user(number).line.first() {
+        match self.quotas.user(number).line.first() {
             Some((key, _)) => self.use_grant(now, key, number, out),
             None => self.give_back(number, out),
         }
@@ -53,8 +53,8 @@ impl Pools {
 
     /// The ledger has nothing for a minimum.
     pub(crate) fn denied(&mut self, now: Time, number: u32) {
-        self.bank.user(number).is_minimum_asked = false;
-        while let Some(key) = self.bank.user(number).line.first_minimum() {
+        self.quotas.user(number).is_minimum_asked = false;
+        while let Some(key) = self.quotas.user(number).line.first_minimum() {
             self.step_out(key);
             self.with(key, |pool, _| pool.put_off_minimum(now));
         }
@@ -62,7 +62,7 @@ impl Pools {
 
     /// Somebody at the ledger waits for a server of this user, or no longer does.
     pub(crate) fn sought(&mut self, now: Time, number: u32, is_wanted: bool, out: &mut Vec<Command>) {
-        self.bank.user(number).owes_one = is_wanted;
+        self.quotas.user(number).owes_one = is_wanted;
         if is_wanted {
             self.evict_for_ledger(now, number, out);
         }
@@ -70,14 +70,14 @@ impl Pools {
 
     /// A granted server is gone or was not needed, which may be just what somebody at the ledger waits for.
     pub(crate) fn give_back(&mut self, number: u32, out: &mut Vec<Command>) {
-        self.bank.user(number).owes_one = false;
+        self.quotas.user(number).owes_one = false;
         out.push(Command::GiveBack { user: number });
     }
 
     /// Whether servers of this user need a grant from now on. Who stands in line without need steps out; who has servers
     /// without a grant asks for them. Both happen with the next tick, which is due at once.
     pub(crate) fn change_user_limit(&mut self, number: u32, is_limited: bool) {
-        let user = self.bank.user(number);
+        let user = self.quotas.user(number);
         user.is_limited = is_limited;
         user.is_in_arrears = is_limited;
         let first = user.pools.first().copied();
@@ -93,7 +93,7 @@ impl Pools {
     /// Begins logins or joins a line until the pool has what it wishes for, as far as that is possible now.
     fn seek(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
         while let Some(pool) = self.pools.get(key) {
-            match (pool.wanted(now, &self.tables), pool.hunger.place()) {
+            match (pool.wanted(now, &self.tables), pool.demand.place()) {
                 (None, None) => return,
                 (Some(wanted), None) => {
                     if !self.obtain(now, key, wanted, out) {
@@ -114,17 +114,17 @@ impl Pools {
     /// Begins a login, or has the pool stand in line for it. Whether it has begun.
     fn obtain(&mut self, now: Time, key: PoolKey, wanted: Wanted, out: &mut Vec<Command>) -> bool {
         let Some(pool) = self.pools.get_mut(key) else { return false };
-        if !self.bank.user(pool.user).is_limited {
+        if !self.quotas.user(pool.user).is_limited {
             return self.take_room(now, key, wanted, false, out);
         }
-        pool.hunger = Hunger::Grant(self.bank.queue_for_grant(key, pool.user, wanted.need()));
+        pool.demand = Demand::Grant(self.quotas.queue_for_grant(key, pool.user, wanted.need()));
         false
     }
 
     /// The same for a pool that has its grant in hand, or needs none.
     fn take_room(&mut self, now: Time, key: PoolKey, wanted: Wanted, is_granted: bool, out: &mut Vec<Command>) -> bool {
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return false };
-        if self.has_room(database) && self.bank.database(database).line.is_empty() {
+        if self.has_room(database) && self.quotas.database(database).line.is_empty() {
             self.begin(now, key, wanted, is_granted, out);
             return true;
         }
@@ -133,8 +133,8 @@ impl Pools {
         if is_granted && !keeps_grant {
             self.give_back(user, out);
         }
-        let place = self.bank.queue_for_room(key, database, wanted.need());
-        self.set_hunger(key, Hunger::Room { place, is_granted: keeps_grant });
+        let place = self.quotas.queue_for_room(key, database, wanted.need());
+        self.set_demand(key, Demand::Room { place, is_granted: keeps_grant });
         false
     }
 
@@ -154,14 +154,14 @@ impl Pools {
     fn fill_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         while self.has_room(number) {
             let Some(key) = self.next_in_line(now, number) else { return };
-            let hunger = self.step_out(key);
+            let demand = self.step_out(key);
             self.unsettled.push_back(key);
             let Some(user) = self.pools.get(key).map(|pool| pool.user) else { return };
             // Who has no grant where one is needed stands in the other line first.
-            let may_begin = hunger.has_grant() || !self.bank.user(user).is_limited;
-            match self.still_wanted(now, key, hunger.place()) {
-                Some(wanted) if may_begin => self.begin(now, key, wanted, hunger.has_grant(), out),
-                _ if hunger.has_grant() => self.give_back(user, out),
+            let may_begin = demand.has_grant() || !self.quotas.user(user).is_limited;
+            match self.still_wanted(now, key, demand.place()) {
+                Some(wanted) if may_begin => self.begin(now, key, wanted, demand.has_grant(), out),
+                _ if demand.has_grant() => self.give_back(user, out),
                 _ => {}
             }
         }
@@ -170,9 +170,10 @@ impl Pools {
     /// Evicts until everybody in line for this database will have room, as soon as what is being closed is closed.
     fn evict_for_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         loop {
-            let database = self.bank.database(number);
+            let database = self.quotas.database(number);
             let hungry = database.line.clients();
-            let staying = database.pools.iter().filter_map(|key| self.pools.get(*key)).map(|pool| pool.shelf.staying());
+            let staying =
+                database.pools.iter().filter_map(|key| self.pools.get(*key)).map(|pool| pool.servers.staying());
             if database.servers_max.saturating_sub(staying.sum()) >= hungry {
                 return;
             }
@@ -188,11 +189,11 @@ impl Pools {
     /// on its way.
     fn press(&mut self, now: Time, number: u32) {
         let is_hungry = self.next_in_line(now, number).is_some_and(|key| self.starves(now, key));
-        let database = self.bank.database(number);
+        let database = self.quotas.database(number);
         let pools = || database.pools.iter().filter_map(|key| self.pools.get(*key));
-        let is_full = pools().map(|pool| pool.shelf.staying()).sum::<u32>() >= database.servers_max;
+        let is_full = pools().map(|pool| pool.servers.staying()).sum::<u32>() >= database.servers_max;
         let is_needed = is_full && is_hungry;
-        let largest = pools().max_by_key(|pool| (pool.shelf.shared() - pool.aside(), pool.key));
+        let largest = pools().max_by_key(|pool| (pool.servers.shared() - pool.outside_size_count(), pool.key));
         let victim = largest.map(|pool| pool.key).filter(|_| is_needed);
         database.is_pressed = victim.is_some();
         let mut is_new = false;
@@ -210,16 +211,16 @@ impl Pools {
 
     /// Whoever has to give up what it has stands behind the others if it wants it back.
     fn step_back(&mut self, key: PoolKey, database: u32) {
-        let Some(&Hunger::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.hunger) else { return };
-        self.bank.database(database).line.leave(place);
-        let place = self.bank.queue_for_room(key, database, place.need);
-        self.set_hunger(key, Hunger::Room { place, is_granted });
+        let Some(&Demand::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.demand) else { return };
+        self.quotas.database(database).line.leave(place);
+        let place = self.quotas.queue_for_room(key, database, place.need);
+        self.set_demand(key, Demand::Room { place, is_granted });
     }
 
     /// Who is next to have a server of a database: the first that has nothing and starves, or the first. A pool with waiting clients
     /// that is always served from what it has would otherwise stand in front of the others for ever.
     fn next_in_line(&mut self, now: Time, number: u32) -> Option<PoolKey> {
-        let line = &self.bank.database(number).line;
+        let line = &self.quotas.database(number).line;
         let (first, all) = (line.first().map(|(key, _)| key), line.pools());
         all.into_iter().find(|key| self.starves(now, *key)).or(first)
     }
@@ -230,7 +231,7 @@ impl Pools {
 
     /// Evicts one server for whoever stands in line at the ledger, or leaves it owed.
     fn evict_for_ledger(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
-        let user = self.bank.user(number);
+        let user = self.quotas.user(number);
         let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
         if let Some(victim) = longest_idle(pools, &self.tables) {
             user.owes_one = false;
@@ -240,14 +241,14 @@ impl Pools {
 
     /// Has as many asks on their way as there are pools in line and servers in arrears.
     fn ask(&mut self, number: u32, out: &mut Vec<Command>) {
-        let user = self.bank.user(number);
+        let user = self.quotas.user(number);
         if user.is_calm() {
             return;
         }
         let mut needed = user.line.clients();
         if user.is_in_arrears {
             let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
-            let arrears = pools.flat_map(|pool| pool.shelf.ungranted(&self.tables.slots)).count() as u32;
+            let arrears = pools.flat_map(|pool| pool.servers.ungranted(&self.tables.slots)).count() as u32;
             user.is_in_arrears = arrears > 0;
             needed += arrears;
         }
@@ -267,12 +268,12 @@ impl Pools {
 
     /// Uses a grant for a server that was opened before there was a limit. Whether there is one.
     fn pay_arrears(&mut self, number: u32) -> bool {
-        let user = self.bank.user(number);
+        let user = self.quotas.user(number);
         if !user.is_in_arrears {
             return false;
         }
         let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
-        let mut ungranted = pools.flat_map(|pool| pool.shelf.ungranted(&self.tables.slots));
+        let mut ungranted = pools.flat_map(|pool| pool.servers.ungranted(&self.tables.slots));
         let Some(server) = ungranted.next() else { return false };
         drop(ungranted);
         self.tables.slots.get_mut(server).expect("it was found above").is_granted = true;
@@ -293,27 +294,27 @@ impl Pools {
 
     /// Whether a database may have one more server.
     fn has_room(&mut self, number: u32) -> bool {
-        let database = self.bank.database(number);
+        let database = self.quotas.database(number);
         let pools = database.pools.iter().filter_map(|key| self.pools.get(*key));
         database.servers_max == 0
-            || pools.map(|pool| size_for_database(&pool.shelf)).sum::<u32>() < database.servers_max
+            || pools.map(|pool| size_for_database(&pool.servers)).sum::<u32>() < database.servers_max
     }
 
     /// Takes a pool out of its line. Where it stood.
-    fn step_out(&mut self, key: PoolKey) -> Hunger {
-        let Some(pool) = self.pools.get_mut(key) else { return Hunger::Sated };
-        let hunger = std::mem::take(&mut pool.hunger);
-        match hunger {
-            Hunger::Sated => {}
-            Hunger::Grant(place) => self.bank.user(pool.user).line.leave(place),
-            Hunger::Room { place, .. } => self.bank.database(pool.database).line.leave(place),
+    fn step_out(&mut self, key: PoolKey) -> Demand {
+        let Some(pool) = self.pools.get_mut(key) else { return Demand::Sated };
+        let demand = std::mem::take(&mut pool.demand);
+        match demand {
+            Demand::Sated => {}
+            Demand::Grant(place) => self.quotas.user(pool.user).line.leave(place),
+            Demand::Room { place, .. } => self.quotas.database(pool.database).line.leave(place),
         }
-        hunger
+        demand
     }
 
-    fn set_hunger(&mut self, key: PoolKey, hunger: Hunger) {
+    fn set_demand(&mut self, key: PoolKey, demand: Demand) {
         if let Some(pool) = self.pools.get_mut(key) {
-            pool.hunger = hunger;
+            pool.demand = demand;
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Always true: [`State::after`] is the only way from one state to another, and a pair of state and move that is not in
 //! its table does not happen.
-//! Not here: who decides on a move (`pool`), the lists that follow from the state (`shelf`).
+//! Not here: who decides on a move (`pool`), the lists that follow from the state (`servers`).
 
 use base::Time;
 
@@ -24,9 +24,9 @@ pub enum State {
     /// It is made or proven fit for the next client.
     Cleaning(Work),
     /// The login is on its way for one client alone.
-    Pledged,
+    Dedicating,
     /// It is that client's, and nobody else's, as long as it lasts.
-    Bound,
+    Dedicated,
     /// The connection is being closed.
     Closing,
 }
@@ -39,7 +39,7 @@ pub enum Work {
     /// The check query runs, because a client waits and the server has been idle for long.
     Check,
     /// The worker cancels, rolls back and resets what an abandoned loan left behind.
-    Mend,
+    Cleanup,
 }
 
 /// What may happen to a server.
@@ -60,7 +60,7 @@ pub(crate) enum Move {
     /// What had to be done is done.
     Clean,
     /// A login begins for one client alone.
-    Pledge,
+    Dedicate,
     /// That login is complete.
     Bind,
     /// It is to be closed.
@@ -74,7 +74,7 @@ pub(crate) enum Move {
 impl State {
     /// Where the move leads, or nothing if it is forbidden.
     pub(crate) fn after(self, by: Move) -> Option<Self> {
-        use State::{Bound, Cleaning, Closing, Dialing, Free, Idle, Lent, Pledged};
+        use State::{Cleaning, Closing, Dedicated, Dedicating, Dialing, Free, Idle, Lent};
         Some(match (self, by) {
             (Free, Move::Dial) => Dialing,
             (Free, Move::Arrive) => Idle,
@@ -82,11 +82,11 @@ impl State {
             (Idle, Move::Attach) => Lent,
             (Idle, Move::Work(Work::Check)) => Cleaning(Work::Check),
             (Lent, Move::Return) => Idle,
-            (Lent, Move::Work(work @ (Work::Reset | Work::Mend))) => Cleaning(work),
+            (Lent, Move::Work(work @ (Work::Reset | Work::Cleanup))) => Cleaning(work),
             (Cleaning(_), Move::Clean) => Idle,
-            (Free, Move::Pledge) => Pledged,
-            (Pledged, Move::Bind) => Bound,
-            (Dialing | Idle | Lent | Cleaning(_) | Pledged | Bound, Move::Expire) => Closing,
+            (Free, Move::Dedicate) => Dedicating,
+            (Dedicating, Move::Bind) => Dedicated,
+            (Dialing | Idle | Lent | Cleaning(_) | Dedicating | Dedicated, Move::Expire) => Closing,
             (Closing, Move::Close) => Free,
             (from, Move::Lose) if frees_its_slot(from) => Free,
             _ => return None,
@@ -132,7 +132,7 @@ impl Slot {
     }
 }
 
-/// The client that a private server is for.
+/// The client that a dedicated server is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner {
     pub(crate) client: ClientKey,
@@ -161,9 +161,9 @@ mod tests {
         State::Lent,
         State::Cleaning(Work::Reset),
         State::Cleaning(Work::Check),
-        State::Cleaning(Work::Mend),
-        State::Pledged,
-        State::Bound,
+        State::Cleaning(Work::Cleanup),
+        State::Dedicating,
+        State::Dedicated,
         State::Closing,
     ];
 
@@ -175,9 +175,9 @@ mod tests {
         Move::Return,
         Move::Work(Work::Reset),
         Move::Work(Work::Check),
-        Move::Work(Work::Mend),
+        Move::Work(Work::Cleanup),
         Move::Clean,
-        Move::Pledge,
+        Move::Dedicate,
         Move::Bind,
         Move::Expire,
         Move::Close,
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_table_of_moves_is_the_committed_one() {
         let row = |name: &str, cells: [String; 10]| {
-            format!("{name:<8}{}", cells.map(|cell| format!("{cell:>9}")).concat().trim_end()) + "\n"
+            format!("{name:<10}{}", cells.map(|cell| format!("{cell:>11}")).concat().trim_end()) + "\n"
         };
         let mut table = row("", STATES.map(short));
         for by in MOVES {

@@ -17,8 +17,8 @@ pub struct Snapshot {
     pub waiting: u32,
     /// Clients that wait for the first login.
     pub greeting: u32,
-    /// Clients that wait for a private server which is not being dialed yet.
-    pub private_waiting: u32,
+    /// Clients that wait for a dedicated server which is not being dialed yet.
+    pub dedicated_waiting: u32,
     /// Since when the first client that waits for a server has waited.
     pub waiting_since: Option<Time>,
     /// Servers whose login is on its way.
@@ -31,14 +31,14 @@ pub struct Snapshot {
     pub cleaning: u32,
     /// Servers that are being checked.
     pub checking: u32,
-    /// Private servers whose login is on its way.
-    pub pledged: u32,
-    /// Private servers that their clients have.
+    /// Dedicated servers whose login is on its way.
+    pub dedicating: u32,
+    /// Dedicated servers that their clients have.
     pub bound: u32,
     /// Servers that are being closed.
     pub closing: u32,
-    /// Private servers in any state.
-    pub private: u32,
+    /// Dedicated servers in any state.
+    pub dedicated: u32,
     /// Whether the parameters of a login are known.
     pub is_welcomed: bool,
     /// Why the last login did not come about, unless one has succeeded since.
@@ -55,6 +55,13 @@ impl Snapshot {
     /// Servers in any state: what the limits count.
     #[must_use]
     pub fn servers(&self) -> u32 {
-        self.dialing + self.idle + self.lent + self.cleaning + self.checking + self.pledged + self.bound + self.closing
+        self.dialing
+            + self.idle
+            + self.lent
+            + self.cleaning
+            + self.checking
+            + self.dedicating
+            + self.bound
+            + self.closing
     }
 }

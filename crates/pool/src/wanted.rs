@@ -7,7 +7,7 @@ use crate::{Need, OpenReason};
 pub(crate) enum Wanted {
     Client(Source),
     /// For one client alone.
-    Private(Source),
+    Dedicated(Source),
     Minimum,
 }
 
@@ -23,14 +23,14 @@ impl Wanted {
         match self {
             Self::Client(Source::Size) => OpenReason::Client,
             Self::Client(Source::Reserve) => OpenReason::Reserve,
-            Self::Private(_) => OpenReason::Replication,
+            Self::Dedicated(_) => OpenReason::Replication,
             Self::Minimum => OpenReason::MinPoolSize,
         }
     }
 
     pub(crate) fn need(self) -> Need {
         match self {
-            Self::Client(_) | Self::Private(_) => Need::Client,
+            Self::Client(_) | Self::Dedicated(_) => Need::Client,
             Self::Minimum => Need::Minimum,
         }
     }

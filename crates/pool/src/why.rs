@@ -5,8 +5,8 @@
 
 use base::Time;
 
-use crate::bank::Hunger;
 use crate::pool::{Pool, Tables, first_since};
+use crate::quotas::Demand;
 use crate::reason::{WaitReason, Waited};
 use crate::slot::State;
 use crate::spell::Look;
@@ -50,28 +50,28 @@ impl WaitMeter {
 impl Pool {
     /// What those who wait here wait for; nothing if nobody does.
     pub(crate) fn waits_for(&self, tables: &Tables) -> Option<WaitReason> {
-        if self.waiting.is_empty() && self.private.is_empty() && self.greeting.is_empty() {
+        if self.waiting.is_empty() && self.dedicated.is_empty() && self.greeting.is_empty() {
             return None;
         }
-        let is_dialing = self.shelf.count(State::Dialing) + self.shelf.count(State::Pledged) > 0;
+        let is_dialing = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating) > 0;
         let is_full = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) >= ceiling);
-        Some(match self.hunger {
+        Some(match self.demand {
             _ if self.is_paused => WaitReason::Paused,
             _ if self.logins.failure().is_some() => WaitReason::Unreachable,
-            Hunger::Room { .. } => WaitReason::DatabaseLimit,
-            Hunger::Grant(_) => WaitReason::UserLimit,
-            Hunger::Sated if is_full && !is_dialing => WaitReason::NoneFree,
-            Hunger::Sated if is_dialing || self.shelf.coming() > 0 => WaitReason::Dialing,
-            Hunger::Sated => WaitReason::NoneFree,
+            Demand::Room { .. } => WaitReason::DatabaseLimit,
+            Demand::Grant(_) => WaitReason::UserLimit,
+            Demand::Sated if is_full && !is_dialing => WaitReason::NoneFree,
+            Demand::Sated if is_dialing || self.servers.coming() > 0 => WaitReason::Dialing,
+            Demand::Sated => WaitReason::NoneFree,
         })
     }
 
     /// Who waits, and the most who have since the last time that somebody looked.
     pub(crate) fn look_at_waits(&mut self, now: Time, tables: &Tables) -> Look {
-        let waiting = self.waiting.len() + self.private.len() + self.greeting.len();
+        let waiting = self.waiting.len() + self.dedicated.len() + self.greeting.len();
         Look {
             most: std::mem::take(&mut self.waits.most).max(waiting),
-            since: first_since([&self.waiting, &self.greeting, &self.private], tables),
+            since: first_since([&self.waiting, &self.greeting, &self.dedicated], tables),
             why: self.waits_for(tables),
             waited: self.waits.so_far(now),
         }
@@ -79,7 +79,7 @@ impl Pool {
 
     /// Notes who waits for what from now on.
     pub(crate) fn measure_waits(&mut self, now: Time, tables: &Tables) {
-        let waiting = self.waiting.len() + self.private.len();
+        let waiting = self.waiting.len() + self.dedicated.len();
         if waiting > 0 || !self.waits.is_idle() {
             let why = self.waits_for(tables);
             self.waits.note(now, waiting, why);

@@ -1,11 +1,11 @@
-//! Limits that span workers: three purses and a ledger whose letters take their time.
+//! Limits that span workers: the quotas of three workers and a ledger whose letters take their time.
 //!
-//! Always true: letters between the ledger and one purse keep their order; everything else is random.
+//! Always true: letters between the ledger and one worker's quota keep their order; everything else is random.
 
 use std::collections::VecDeque;
 
 use base::WorkerId;
-use pool::{Answer, Claimant, Ledger, LedgerKey, LedgerKind, Letter, Outcome, Patience, Purse, Taken};
+use pool::{Answer, Claimant, Ledger, LedgerKey, LedgerKind, Letter, Outcome, Patience, Taken, WorkerQuota};
 use proptest::prelude::*;
 
 const WORKERS: usize = 3;
@@ -17,7 +17,7 @@ struct House {
     /// Whether what is out can be told to be within the limit: nothing is from a time of a higher one.
     is_exact: bool,
     ledger: Ledger,
-    purses: [Purse; WORKERS],
+    worker_quotas: [WorkerQuota; WORKERS],
     up: [VecDeque<Letter>; WORKERS],
     down: [VecDeque<Answer>; WORKERS],
     /// Who has a slot, and who waits for an answer, in the order of the claims.
@@ -35,7 +35,7 @@ impl House {
             slots_max: 0,
             is_exact: true,
             ledger: Ledger::new(WORKERS as u8),
-            purses: Default::default(),
+            worker_quotas: Default::default(),
             up: Default::default(),
             down: Default::default(),
             holders: Default::default(),
@@ -51,7 +51,7 @@ impl House {
     fn set_limit(&mut self, slots_max: u32) {
         self.slots_max = slots_max;
         self.is_exact = slots_max > 0 && self.out() <= slots_max;
-        self.purses.iter_mut().for_each(|purse| purse.set_limit(self.key.clone(), slots_max));
+        self.worker_quotas.iter_mut().for_each(|worker_quota| worker_quota.set_limit(self.key.clone(), slots_max));
         let mut answers = Vec::new();
         self.ledger.set_limit(self.key.clone(), slots_max, &mut answers);
         self.send(answers);
@@ -60,7 +60,7 @@ impl House {
     fn take(&mut self, worker: usize, patience: Patience) -> Option<Taken> {
         self.claims_made += 1;
         let (claimant, mut letters) = (self.claims_made, Vec::new());
-        let taken = self.purses[worker].take(&self.key, claimant, patience, &mut letters);
+        let taken = self.worker_quotas[worker].take(&self.key, claimant, patience, &mut letters);
         match taken {
             Taken::Took => self.holders[worker].push(claimant),
             Taken::Asked => self.claims[worker].push((claimant, patience)),
@@ -72,7 +72,7 @@ impl House {
     fn give(&mut self, worker: usize) {
         if self.holders[worker].pop().is_some() {
             let mut letters = Vec::new();
-            self.purses[worker].give(&self.key, &mut letters);
+            self.worker_quotas[worker].give(&self.key, &mut letters);
             self.up[worker].extend(letters);
         }
     }
@@ -83,7 +83,7 @@ impl House {
         }
         let (claimant, _) = self.claims[worker].remove(pick % self.claims[worker].len());
         let mut letters = Vec::new();
-        assert!(self.purses[worker].withdraw(&self.key, claimant, &mut letters), "a claim can be withdrawn");
+        assert!(self.worker_quotas[worker].withdraw(&self.key, claimant, &mut letters), "a claim can be withdrawn");
         self.up[worker].extend(letters);
     }
 
@@ -109,7 +109,7 @@ impl House {
     fn deliver_down(&mut self, worker: usize) -> bool {
         let Some(answer) = self.down[worker].pop_front() else { return false };
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.purses[worker].handle(answer, &mut outcomes, &mut letters);
+        self.worker_quotas[worker].handle(answer, &mut outcomes, &mut letters);
         self.up[worker].extend(letters);
         for outcome in outcomes {
             match outcome {
@@ -136,7 +136,11 @@ impl House {
 
     /// Slots at the workers and on the way to them.
     fn out(&self) -> u32 {
-        let held: u32 = self.purses.iter().map(|purse| purse.held(&self.key) + purse.spare(&self.key)).sum();
+        let held: u32 = self
+            .worker_quotas
+            .iter()
+            .map(|worker_quota| worker_quota.held(&self.key) + worker_quota.spare(&self.key))
+            .sum();
         held + self.down.iter().flatten().map(granted_slots).sum::<u32>()
     }
 
@@ -144,7 +148,7 @@ impl House {
         assert!(!self.is_exact || self.out() <= self.slots_max, "{} of {}", self.out(), self.slots_max);
         assert!(!self.is_exact || self.ledger.granted(&self.key) <= self.slots_max);
         for worker in 0..WORKERS {
-            assert_eq!(self.purses[worker].held(&self.key) as usize, self.holders[worker].len());
+            assert_eq!(self.worker_quotas[worker].held(&self.key) as usize, self.holders[worker].len());
         }
     }
 
@@ -152,7 +156,7 @@ impl House {
     fn check_denial(&self) {
         assert!(self.ledger.granted(&self.key) >= self.slots_max, "somebody is denied while slots are free");
         assert!(
-            self.purses.iter().all(|purse| purse.spare(&self.key) == 0),
+            self.worker_quotas.iter().all(|worker_quota| worker_quota.spare(&self.key) == 0),
             "somebody is denied while slots lie spare"
         );
         assert!(self.down.iter().flatten().all(|answer| granted_slots(answer) <= 1));
@@ -215,7 +219,7 @@ proptest! {
             house.deliver_all();
         }
         prop_assert!(house.claims.iter().all(Vec::is_empty), "{:?} wait forever", house.claims);
-        let spare: u32 = house.purses.iter().map(|purse| purse.spare(&house.key)).sum();
+        let spare: u32 = house.worker_quotas.iter().map(|worker_quota| worker_quota.spare(&house.key)).sum();
         prop_assert_eq!(house.ledger.granted(&house.key), spare);
         // What lies spare is no loss: one worker can have it all.
         house.denied = 0;
@@ -249,7 +253,7 @@ proptest! {
             (0..WORKERS).for_each(|worker| house.give(worker));
             house.deliver_all();
         }
-        let spare: u32 = house.purses.iter().map(|purse| purse.spare(&house.key)).sum();
+        let spare: u32 = house.worker_quotas.iter().map(|worker_quota| worker_quota.spare(&house.key)).sum();
         prop_assert_eq!(house.ledger.granted(&house.key), spare);
     }
 }
@@ -271,7 +275,7 @@ fn nobody_overtakes_an_earlier_claim_by_taking_a_spare_slot() {
     house.take(0, Patience::Now);
     house.deliver_up(0);
     house.deliver_down(0);
-    assert!(house.purses[0].spare(&LedgerKey::Clients) > 0 && house.claims[0].len() == 1);
+    assert!(house.worker_quotas[0].spare(&LedgerKey::Clients) > 0 && house.claims[0].len() == 1);
     assert_eq!(house.take(0, Patience::Now), Some(Taken::Asked));
 }
 
@@ -381,14 +385,18 @@ fn a_minimum_is_denied_rather_than_put_in_line() {
 
 #[test]
 fn a_key_without_a_limit_of_its_own_has_that_of_its_kind() {
-    let (mut ledger, mut purse, mut answers, mut letters) = (Ledger::new(1), Purse::new(), Vec::new(), Vec::new());
+    let (mut ledger, mut worker_quota, mut answers, mut letters) =
+        (Ledger::new(1), WorkerQuota::new(), Vec::new(), Vec::new());
     ledger.set_default(LedgerKind::UserServers, 1, &mut answers);
-    purse.set_default(LedgerKind::UserServers, 1);
-    purse.set_limit(LedgerKey::UserServers("free".into()), 0);
-    assert_eq!(purse.take(&user_servers(), 1, Patience::Wait, &mut letters), Taken::Asked);
-    assert_eq!(purse.take(&LedgerKey::UserServers("free".into()), 2, Patience::Wait, &mut letters), Taken::Took);
-    purse.inherit_limit(&LedgerKey::UserServers("free".into()));
-    assert_eq!(purse.take(&LedgerKey::UserServers("free".into()), 3, Patience::Wait, &mut letters), Taken::Asked);
+    worker_quota.set_default(LedgerKind::UserServers, 1);
+    worker_quota.set_limit(LedgerKey::UserServers("free".into()), 0);
+    assert_eq!(worker_quota.take(&user_servers(), 1, Patience::Wait, &mut letters), Taken::Asked);
+    assert_eq!(worker_quota.take(&LedgerKey::UserServers("free".into()), 2, Patience::Wait, &mut letters), Taken::Took);
+    worker_quota.inherit_limit(&LedgerKey::UserServers("free".into()));
+    assert_eq!(
+        worker_quota.take(&LedgerKey::UserServers("free".into()), 3, Patience::Wait, &mut letters),
+        Taken::Asked
+    );
 }
 
 #[test]
@@ -409,16 +417,16 @@ fn who_waits_under_a_limit_of_its_own_is_served_when_that_is_given_up() {
 #[test]
 fn a_claim_is_open_until_it_is_answered_or_withdrawn() {
     let key = LedgerKey::UserClients("ann".into());
-    let mut purse = Purse::new();
-    purse.set_limit(key.clone(), 2);
+    let mut worker_quota = WorkerQuota::new();
+    worker_quota.set_limit(key.clone(), 2);
     let (mut letters, mut outcomes) = (Vec::new(), Vec::new());
-    assert!(!purse.is_asking(&key, 1));
+    assert!(!worker_quota.is_asking(&key, 1));
     for claimant in [1, 2] {
-        assert_eq!(purse.take(&key, claimant, Patience::Now, &mut letters), Taken::Asked);
+        assert_eq!(worker_quota.take(&key, claimant, Patience::Now, &mut letters), Taken::Asked);
     }
-    assert!(purse.is_asking(&key, 1) && purse.is_asking(&key, 2) && !purse.is_asking(&key, 3));
+    assert!(worker_quota.is_asking(&key, 1) && worker_quota.is_asking(&key, 2) && !worker_quota.is_asking(&key, 3));
     let granted = Answer::Granted { key: key.clone(), patience: Patience::Now, slots: 1 };
-    purse.handle(granted, &mut outcomes, &mut letters);
-    assert!(!purse.is_asking(&key, 1) && purse.is_asking(&key, 2));
-    assert!(purse.withdraw(&key, 2, &mut letters) && !purse.is_asking(&key, 2));
+    worker_quota.handle(granted, &mut outcomes, &mut letters);
+    assert!(!worker_quota.is_asking(&key, 1) && worker_quota.is_asking(&key, 2));
+    assert!(worker_quota.withdraw(&key, 2, &mut letters) && !worker_quota.is_asking(&key, 2));
 }

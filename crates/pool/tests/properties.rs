@@ -18,9 +18,9 @@ enum Place {
     Idle,
     Lent(Key),
     /// It is being dialed for this client alone.
-    Pledged(Key),
+    Dedicating(Key),
     /// It is this client's alone.
-    Bound(Key),
+    Dedicated(Key),
     Cleaning,
     Closing,
 }
@@ -55,7 +55,7 @@ struct World {
     random: Random,
     servers: BTreeMap<ServerKey, (usize, Place)>,
     /// Servers that were dialed for one client alone.
-    private: BTreeSet<ServerKey>,
+    dedicated: BTreeSet<ServerKey>,
     clients: Vec<Client>,
     arrivals: u64,
     /// Grants the ledger still has; asks that stand in its line.
@@ -86,7 +86,7 @@ impl World {
             now: Time(0),
             random: Random::new(seed),
             servers: BTreeMap::new(),
-            private: BTreeSet::new(),
+            dedicated: BTreeSet::new(),
             clients: vec![Client::Away; CLIENTS as usize],
             arrivals: 0,
             grants_free: grants_max,
@@ -109,9 +109,9 @@ impl World {
         match command {
             Command::Dial { pool, server, owner, .. } => {
                 let pool = self.keys.iter().position(|key| *key == pool).expect("a pool that was opened");
-                let before = self.servers.insert(server, (pool, owner.map_or(Place::Dialing, Place::Pledged)));
+                let before = self.servers.insert(server, (pool, owner.map_or(Place::Dialing, Place::Dedicating)));
                 if let Some(owner) = owner {
-                    self.private.insert(server);
+                    self.dedicated.insert(server);
                     let was = std::mem::replace(self.client(owner), Client::Promised(server));
                     assert_eq!(
                         was,
@@ -126,11 +126,11 @@ impl World {
             Command::Attach { client, server, .. } => self.attach(client, server),
             Command::Bind { client, server, .. } => {
                 let (pool, place) = self.servers[&server];
-                assert_eq!(place, Place::Pledged(client), "a server is bound to another client");
+                assert_eq!(place, Place::Dedicating(client), "a server is bound to another client");
                 assert!(!self.is_paused[pool], "a server is bound in a pause");
                 let was = std::mem::replace(self.client(client), Client::Attached);
                 assert_eq!(was, Client::Promised(server), "a client gets a server that it was not promised");
-                self.servers.insert(server, (pool, Place::Bound(client)));
+                self.servers.insert(server, (pool, Place::Dedicated(client)));
             }
             Command::Welcome { client } => {
                 let was = std::mem::replace(self.client(client), Client::Away);
@@ -140,13 +140,13 @@ impl World {
             Command::Check { server } => self.shift(server, |place| place == Place::Idle, Place::Cleaning),
             Command::Close { server, .. } => {
                 match self.servers[&server].1 {
-                    Place::Pledged(client) => {
+                    Place::Dedicating(client) => {
                         let pool = self.servers[&server].0;
                         if *self.client(client) == Client::Promised(server) {
                             *self.client(client) = Client::WaitingAlone(pool);
                         }
                     }
-                    Place::Bound(client) => *self.client(client) = Client::Away,
+                    Place::Dedicated(client) => *self.client(client) = Client::Away,
                     _ => {}
                 }
                 self.shift(server, |place| place != Place::Closing, Place::Closing);
@@ -176,17 +176,17 @@ impl World {
         let (pool, place) = self.servers[&server];
         assert!(!self.is_paused[pool], "a server is lent in a pause");
         let was = std::mem::replace(self.client(client), Client::Attached);
-        let Client::Waiting(waited_in, arrival) = was else { panic!("{was:?} gets a server") };
+        let Client::Waiting(waited_in, imported) = was else { panic!("{was:?} gets a server") };
         assert_eq!(waited_in, pool, "a client gets a server of another pool");
         for other in &self.clients {
             assert!(
-                !matches!(other, Client::Waiting(there, earlier) if *there == pool && *earlier < arrival),
+                !matches!(other, Client::Waiting(there, earlier) if *there == pool && *earlier < imported),
                 "somebody is passed over"
             );
         }
         // One that has just been returned or cleaned is lent before the world hears of its rest.
         assert!(matches!(place, Place::Idle | Place::Cleaning), "a server is lent while it is {place:?}");
-        assert!(!self.private.contains(&server), "a server is lent that is one client's alone");
+        assert!(!self.dedicated.contains(&server), "a server is lent that is one client's alone");
         self.servers.insert(server, (pool, Place::Lent(client)));
     }
 
@@ -207,10 +207,10 @@ impl World {
     fn check_limits(&self, pool: usize) {
         let limits = &self.limits[pool];
         let ceiling = limits.servers_max + if limits.reserve_after.is_some() { limits.reserve_max } else { 0 };
-        let private = self.servers.iter().filter(|(key, (other, _))| *other == pool && self.private.contains(*key));
-        let private = private.count() as u32;
-        assert!(limits.private_max.is_none_or(|max| private <= max), "{private} private servers");
-        let apart = if limits.private_max.is_some() { private } else { 0 };
+        let dedicated = self.servers.iter().filter(|(key, (other, _))| *other == pool && self.dedicated.contains(*key));
+        let dedicated = dedicated.count() as u32;
+        assert!(limits.dedicated_max.is_none_or(|max| dedicated <= max), "{dedicated} dedicated servers");
+        let apart = if limits.dedicated_max.is_some() { dedicated } else { 0 };
         let servers = self.count(|other| other == pool) - apart;
         assert!(limits.servers_max == 0 || servers <= ceiling, "{servers} servers in a pool of {ceiling}");
         let in_database = self.count(|other| PAIRS[other].0 == 0);
@@ -239,10 +239,10 @@ impl World {
             assert_eq!(seen.lent, count(|place| matches!(place, Place::Lent(_))));
             assert_eq!(seen.cleaning + seen.checking, count(|place| place == Place::Cleaning));
             assert_eq!(seen.closing, count(|place| place == Place::Closing));
-            assert_eq!(seen.pledged, count(|place| matches!(place, Place::Pledged(_))));
-            assert_eq!(seen.bound, count(|place| matches!(place, Place::Bound(_))));
+            assert_eq!(seen.dedicating, count(|place| matches!(place, Place::Dedicating(_))));
+            assert_eq!(seen.bound, count(|place| matches!(place, Place::Dedicated(_))));
             let alone = |client: &&Client| **client == Client::WaitingAlone(pool);
-            assert_eq!(seen.private_waiting as usize, self.clients.iter().filter(alone).count());
+            assert_eq!(seen.dedicated_waiting as usize, self.clients.iter().filter(alone).count());
             let waiting = |client: &&Client| matches!(client, Client::Waiting(other, _) if *other == pool);
             assert_eq!(seen.waiting as usize, self.clients.iter().filter(waiting).count());
             let greeting = |client: &&Client| matches!(client, Client::Greeting(other) if *other == pool);
@@ -259,7 +259,7 @@ impl World {
         if self.pools.keys().iter().all(|key| {
             self.pools
                 .snapshot(self.now, *key)
-                .is_some_and(|seen| seen.waiting + seen.greeting + seen.private_waiting == 0)
+                .is_some_and(|seen| seen.waiting + seen.greeting + seen.dedicated_waiting == 0)
         }) {
             assert!(!self.asks.contains(&Need::Client), "nobody waits, but somebody asks");
         }
@@ -319,7 +319,7 @@ impl World {
             Client::Away if alone => {
                 *self.client(client) = Client::WaitingAlone(pool);
                 let since = self.now;
-                self.handle(Event::WantsPrivate { pool: key, client, since });
+                self.handle(Event::WantsDedicated { pool: key, client, since });
             }
             Client::Away => {
                 self.arrivals += 1;
@@ -348,10 +348,10 @@ impl World {
                 self.servers.insert(server, (pool, Place::Idle));
                 self.handle(Event::Ready { server });
             }
-            Place::Pledged(_) if luck < 7 => self.handle(Event::Ready { server }),
-            Place::Dialing | Place::Pledged(_) => {
+            Place::Dedicating(_) if luck < 7 => self.handle(Event::Ready { server }),
+            Place::Dialing | Place::Dedicating(_) => {
                 self.servers.remove(&server);
-                if let Place::Pledged(client) = place {
+                if let Place::Dedicating(client) = place {
                     // It waits again, or is refused in a moment.
                     *self.client(client) = Client::WaitingAlone(pool);
                 }
@@ -371,7 +371,7 @@ impl World {
                 self.servers.insert(server, (pool, if resets { place } else { rests }));
                 self.handle(Event::Returned { server, as_, fingerprint: Fingerprint::default() });
             }
-            Place::Lent(client) | Place::Bound(client) => {
+            Place::Lent(client) | Place::Dedicated(client) => {
                 *self.client(client) = Client::Away;
                 self.lose(server);
             }
@@ -479,7 +479,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         servers_min: sizes.1,
         reserve_max: sizes.2,
         dials_max: sizes.3,
-        private_max: sizes.4,
+        dedicated_max: sizes.4,
         reserve_after: times.0,
         wait_max: times.1,
         idle_max: times.2,
@@ -547,8 +547,8 @@ impl World {
                     self.servers.insert(server, (pool, Place::Idle));
                     self.handle(Event::Ready { server });
                 }
-                Place::Pledged(_) => self.handle(Event::Ready { server }),
-                Place::Bound(client) => {
+                Place::Dedicating(_) => self.handle(Event::Ready { server }),
+                Place::Dedicated(client) => {
                     *self.client(client) = Client::Away;
                     self.lose(server);
                 }

@@ -17,7 +17,7 @@ use wire::frame::{Part, Piece};
 use crate::owed::Step;
 use crate::vars::Vars;
 
-// Who owes whom how many answers (`exchange`, `server::mend`).
+// Who owes whom how many answers (`exchange`, `server::cleanup`).
 
 /// What the server says its status is; `before` it was this, and it may say so in answer to a Sync.
 pub(crate) fn status_told(status: TxStatus, before: TxStatus, is_for_sync: bool) -> TxStatus {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use base::Time;
-use reactor::tls::{Crew, Tls};
+use reactor::tls::{HandshakePool, Tls};
 use reactor::{
     Address, Chunk, Close, Completion, Conn, Doors, End, Epoll, Equipment, Io, Kernel, LogTarget, Receive, Socket,
     Span, TcpTuning, Uring, Wanted, bind_unix, probe_uring, waker,
@@ -31,7 +31,7 @@ fn with_tls<K: Kernel + 'static>(
     make: impl FnOnce(Equipment) -> std::io::Result<K>,
 ) -> Box<dyn Io<Socket = Socket>> {
     let waker = equipment.waker.clone();
-    Box::new(Tls::new(make(equipment).expect("a kernel"), Crew::new(2), waker))
+    Box::new(Tls::new(make(equipment).expect("a kernel"), HandshakePool::new(2), waker))
 }
 
 /// One kernel, and the name of its door.

@@ -3,9 +3,9 @@
 //! Always true: what an act may touch is told by the act alone; names and values in it are whole.
 //! Not here: how it is read from the text (`classify`).
 
+use crate::dirty_state::DirtyState;
 use crate::lock::LockCall;
 use crate::setting::Change;
-use crate::touch::Touches;
 
 /// What one statement does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub enum Act {
         /// Its name.
         name: Box<str>,
         /// What the statement touches.
-        touches: Touches,
+        touches: DirtyState,
         /// The statement by which any server has it, too, if it is the only one of its text and can be had elsewhere
         /// ([`crate::prepared`]).
         sql: Option<Box<str>>,
@@ -48,9 +48,9 @@ pub enum Act {
     /// Anything else.
     Other {
         /// What it may touch.
-        touches: Touches,
+        touches: DirtyState,
         /// What it may only let go of, and has no effect on who holds nothing of the kind.
-        releases: Touches,
+        releases: DirtyState,
         /// The settings that it may change, where it touches `SETTINGS`.
         names: Box<[Box<str>]>,
     },
@@ -82,17 +82,17 @@ pub enum Control {
 impl Act {
     /// What it may touch.
     #[must_use]
-    pub fn touches(&self) -> Touches {
+    pub fn touches(&self) -> DirtyState {
         match self {
-            Self::Transaction(_) => Touches::NOTHING,
-            Self::Set(_) => Touches::SETTINGS,
-            Self::ResetAll => Touches::ANY_SETTING,
-            Self::DiscardAll => Touches::ANYTHING.without(Touches::FUNCTIONS),
-            Self::Prepare { .. } => Touches::STATEMENTS,
+            Self::Transaction(_) => DirtyState::NOTHING,
+            Self::Set(_) => DirtyState::SETTINGS,
+            Self::ResetAll => DirtyState::ANY_SETTING,
+            Self::DiscardAll => DirtyState::ANYTHING.without(DirtyState::FUNCTIONS),
+            Self::Prepare { .. } => DirtyState::STATEMENTS,
             // What the statement does is known to who has seen it prepared.
-            Self::Execute { .. } | Self::Deallocate { .. } => Touches::STATEMENTS,
-            Self::Unlisten { .. } => Touches::CHANNELS,
-            Self::Lock(_) => Touches::LOCKS,
+            Self::Execute { .. } | Self::Deallocate { .. } => DirtyState::STATEMENTS,
+            Self::Unlisten { .. } => DirtyState::CHANNELS,
+            Self::Lock(_) => DirtyState::LOCKS,
             Self::Other { touches, releases, .. } => *touches | *releases,
         }
     }
@@ -118,9 +118,9 @@ impl Act {
     /// Nobody has read all names of settings that it may change.
     pub(crate) fn untell(&mut self) {
         if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
-            && touches.has(Touches::ANY_SETTING)
+            && touches.has(DirtyState::ANY_SETTING)
         {
-            *touches |= Touches::UNTOLD;
+            *touches |= DirtyState::UNTOLD;
         }
     }
 
@@ -134,19 +134,19 @@ impl Act {
     }
 
     pub(crate) fn nothing() -> Self {
-        Self::other(Touches::NOTHING)
+        Self::other(DirtyState::NOTHING)
     }
 
-    pub(crate) fn other(touches: Touches) -> Self {
-        Self::Other { touches, releases: Touches::NOTHING, names: Box::default() }
+    pub(crate) fn other(touches: DirtyState) -> Self {
+        Self::Other { touches, releases: DirtyState::NOTHING, names: Box::default() }
     }
 
-    pub(crate) fn releasing(releases: Touches) -> Self {
-        Self::Other { touches: Touches::NOTHING, releases, names: Box::default() }
+    pub(crate) fn releasing(releases: DirtyState) -> Self {
+        Self::Other { touches: DirtyState::NOTHING, releases, names: Box::default() }
     }
 
     /// The same, and more of it.
-    pub(crate) fn with(self, more: Touches, let_go: Touches) -> Self {
+    pub(crate) fn with(self, more: DirtyState, let_go: DirtyState) -> Self {
         match self {
             Self::Other { touches, releases, names } => {
                 Self::Other { touches: touches | more, releases: releases | let_go, names }
@@ -157,8 +157,8 @@ impl Act {
 }
 
 /// All that statements touch.
-pub(crate) fn all_touched(acts: &[Act]) -> Touches {
-    acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches())
+pub(crate) fn all_touched(acts: &[Act]) -> DirtyState {
+    acts.iter().fold(DirtyState::NOTHING, |all, act| all | act.touches())
 }
 
 pub(crate) fn names_bytes(names: &[Box<str>]) -> usize {

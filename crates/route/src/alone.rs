@@ -4,9 +4,9 @@
 //! Not here: calls among other things, whose effect is asked for (`configured`, `classify`).
 
 use crate::act::{Act, NAMES_MAX};
+use crate::dirty_state::DirtyState;
 use crate::knowledge::Knowledge;
 use crate::setting;
-use crate::touch::Touches;
 use crate::words::Words;
 
 /// A SELECT whose targets are nothing but calls of PostgreSQL's own functions with literals, whose effect is certain: `set_config` that sets for
@@ -49,7 +49,7 @@ pub(crate) fn calls_alone(words: &Words<'_>, knowledge: Option<&Knowledge>) -> O
     }
     match (unlocks, changes.is_empty()) {
         (false, _) => Some(Act::Set(changes.into())),
-        (true, true) => Some(Act::releasing(Touches::LOCKS)),
+        (true, true) => Some(Act::releasing(DirtyState::LOCKS)),
         (true, false) => None,
     }
 }

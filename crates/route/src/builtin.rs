@@ -3,7 +3,7 @@
 //! Always true: a name that is not here touches nothing by itself.
 //! Not here: functions of the database (`touch`), what a call's arguments say (`configured`).
 
-use crate::touch::Touches;
+use crate::dirty_state::DirtyState;
 use crate::words::NAME_BYTES_MAX;
 
 /// Whether a name of this look may be one of PostgreSQL's that matter, or is too long to be looked at. Few others pass.
@@ -20,23 +20,23 @@ pub(crate) fn matters(name: &[u8]) -> bool {
 }
 
 /// What PostgreSQL's own functions and schemas of this name touch.
-pub(crate) fn known_name(name: &[u8]) -> Touches {
+pub(crate) fn known_name(name: &[u8]) -> DirtyState {
     match name {
-        _ if !matches!(name.first(), Some(b'p' | b'q' | b't')) => Touches::NOTHING,
-        _ if name.starts_with(b"pg_temp") => Touches::TEMPORARY,
+        _ if !matches!(name.first(), Some(b'p' | b'q' | b't')) => DirtyState::NOTHING,
+        _ if name.starts_with(b"pg_temp") => DirtyState::TEMPORARY,
         b"pg_advisory_lock" | b"pg_advisory_lock_shared" | b"pg_try_advisory_lock" | b"pg_try_advisory_lock_shared" => {
-            Touches::LOCKS
+            DirtyState::LOCKS
         }
         b"pg_create_physical_replication_slot"
         | b"pg_create_logical_replication_slot"
         | b"pg_copy_physical_replication_slot"
         | b"pg_copy_logical_replication_slot"
-        | b"pg_drop_replication_slot" => Touches::SLOTS,
+        | b"pg_drop_replication_slot" => DirtyState::SLOTS,
         // They execute what they are given as text.
         b"query_to_xml" | b"query_to_xmlschema" | b"query_to_xml_and_xmlschema" | b"ts_stat" | b"ts_rewrite" => {
-            Touches::ANYTHING
+            DirtyState::ANYTHING
         }
-        _ => Touches::NOTHING,
+        _ => DirtyState::NOTHING,
     }
 }
 

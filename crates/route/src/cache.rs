@@ -8,10 +8,10 @@ use std::rc::Rc;
 use crate::act::Act;
 use crate::class::Class;
 use crate::classify::{INSERT, SELECT, classify, plain_verb};
+use crate::dirty_state::DirtyState;
 use crate::knowledge::Knowledge;
 use crate::lexer::Dialect;
-use crate::numbers::Numbers;
-use crate::touch::Touches;
+use crate::sequences::Sequences;
 
 /// The classes of texts, each in the one place that its hash gives it: a text that comes often is there, and what comes once
 /// takes no longer than to be read.
@@ -38,11 +38,12 @@ struct Row {
 impl Default for Cache {
     fn default() -> Self {
         let plain = Class {
-            acts: [Act::Other { touches: Touches::NOTHING, releases: Touches::NOTHING, names: Box::default() }].into(),
-            touches: Touches::NOTHING,
+            acts: [Act::Other { touches: DirtyState::NOTHING, releases: DirtyState::NOTHING, names: Box::default() }]
+                .into(),
+            touches: DirtyState::NOTHING,
             ..Class::default()
         };
-        let inserts = Class { numbers: Numbers::DRAWN, ..plain.clone() };
+        let inserts = Class { sequences: Sequences::DRAWN, ..plain.clone() };
         let notifying = [&plain, &inserts].map(|class| Rc::new(Class { notifies: true, ..class.clone() }));
         Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain), inserts: Rc::new(inserts), notifying }
     }
@@ -160,7 +161,7 @@ mod tests {
             if plain_verb(text, Dialect::default(), &known).is_some() {
                 count += 1;
                 let class = classify(text, Dialect::default(), Some(&known));
-                assert_eq!(class, Class { numbers: class.numbers, ..(*plain).clone() }, "{}", text.escape_ascii());
+                assert_eq!(class, Class { sequences: class.sequences, ..(*plain).clone() }, "{}", text.escape_ascii());
                 assert_eq!(*cache.class(text, Dialect::default(), 0, Some(&known)), class, "{}", text.escape_ascii());
             }
         }

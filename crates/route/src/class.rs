@@ -4,11 +4,11 @@
 //! Not here: how it is read from the text (`classify`).
 
 use crate::act::{Act, Control, all_touched, names_bytes};
+use crate::dirty_state::DirtyState;
 use crate::lexer::{Dialect, Token};
 use crate::mentions::Mentions;
-use crate::numbers::Numbers;
+use crate::sequences::Sequences;
 use crate::shape::shape;
-use crate::touch::Touches;
 use crate::words::Words;
 
 /// What a text does. However long the text is, it takes no more than [`Self::BYTES_MAX`]: a text with more statements, or that names or sets
@@ -18,17 +18,17 @@ pub struct Class {
     /// Statement by statement.
     pub acts: Box<[Act]>,
     /// All that they touch.
-    pub touches: Touches,
+    pub touches: DirtyState,
     /// Settings with a dot in their names that the text mentions, if it touches anything.
     pub mentions: Box<[Box<str>]>,
     /// What it plainly takes hold of, by its own words.
-    pub takes: Touches,
+    pub takes: DirtyState,
     /// Whether it changes what other texts mean, be it only until its transaction ends.
     pub sets_locally: bool,
     /// The names of prepared statements that it says.
     pub statements: Box<[Box<str>]>,
     /// What it does with the numbers that its session has drawn from sequences.
-    pub numbers: Numbers,
+    pub sequences: Sequences,
     /// The text without its values, if it touches anything: for people.
     pub shape: Box<str>,
     /// Nobody has read all of it: it may also be the end of a transaction.
@@ -55,12 +55,12 @@ impl Class {
     /// Of a text that nobody has read: it may do anything.
     #[must_use]
     pub fn unread() -> Self {
-        Self::unread_with(Touches::NOTHING)
+        Self::unread_with(DirtyState::NOTHING)
     }
 
     /// The same of one that plainly touches this besides.
-    pub(crate) fn unread_with(more: Touches) -> Self {
-        let touches = Touches::ANYTHING.with(more);
+    pub(crate) fn unread_with(more: DirtyState) -> Self {
+        let touches = DirtyState::ANYTHING.with(more);
         Self { acts: [Act::other(touches)].into(), touches, is_unread: true, notifies: true, ..Self::default() }
     }
 

@@ -12,17 +12,17 @@ use crate::body::is_dark;
 use crate::builtin::{known_name, matters, may_matter, unlocks};
 use crate::class::{ACTS_BYTES_MAX, Class};
 use crate::configured::{Configured, LocalCalls};
+use crate::dirty_state::DirtyState;
 use crate::knowledge::Knowledge;
 use crate::lexer::{Dialect, Kind, Lexer, Token};
 use crate::lock::locks_alone;
 use crate::makings::{MAKERS, is_behaviour, makes_behaviour, makings_of};
 use crate::meaning;
 use crate::notify::{PG_NOTIFY, may_notify};
-use crate::numbers::{self, Numbers};
 use crate::prepare::{explained, is_query, named, prepared};
+use crate::sequences::{self, Sequences};
 use crate::setting::{self, Meaning};
 use crate::split::Split;
-use crate::touch::Touches;
 use crate::words::{Name, Words};
 
 /// Reads a text. Without knowledge of the database's functions every call may touch anything.
@@ -34,14 +34,14 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         return Class::unread_with(makings_of(text)).with_mentions(text, tokens, dialect);
     }
     let reader = Reader { dialect, knowledge };
-    let (mut takes, mut sets_locally, mut numbers) = (Touches::NOTHING, false, Numbers::default());
+    let (mut takes, mut sets_locally, mut sequences) = (DirtyState::NOTHING, false, Sequences::default());
     let (mut acts, mut statements) = (Vec::new(), Vec::<Box<str>>::new());
-    let (mut notifies, mut is_unread, mut makings) = (false, false, Touches::NOTHING);
+    let (mut notifies, mut is_unread, mut makings) = (false, false, DirtyState::NOTHING);
     for range in split.statements() {
         let words = Words::new(text, &tokens[range], dialect.encoding);
         takes |= taken(&words);
         sets_locally |= meaning::sets_locally(&words);
-        numbers = numbers.and_then(numbers::of(&words));
+        sequences = sequences.and_then(sequences::of(&words));
         notifies = notifies || may_notify(&words, knowledge);
         if acts.len() < ACTS_MAX {
             statements.extend(named(&words).map(Into::into));
@@ -49,7 +49,7 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         } else {
             is_unread = true;
             if words.is(0, "do") || words.is_one_of(0, &MAKERS) {
-                makings = Touches::MAKINGS;
+                makings = DirtyState::MAKINGS;
             }
         }
     }
@@ -58,53 +58,53 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
         *sql = text.and_then(|text| prepared(text, name)).map(Into::into);
     }
     let touches = all_touched(&acts);
-    let notifies = notifies || touches.has(Touches::ANYTHING);
+    let notifies = notifies || touches.has(DirtyState::ANYTHING);
     let (acts, statements) = (acts.into(), statements.into());
-    let class = Class { acts, touches, takes, sets_locally, statements, numbers, notifies, ..Class::default() };
+    let class = Class { acts, touches, takes, sets_locally, statements, sequences, notifies, ..Class::default() };
     if is_unread || class.acts_bytes() > ACTS_BYTES_MAX {
-        if class.touches.has(Touches::MAKINGS) {
-            makings = Touches::MAKINGS;
+        if class.touches.has(DirtyState::MAKINGS) {
+            makings = DirtyState::MAKINGS;
         }
         let unread = Class::unread_with(makings);
-        let class = Class { takes, sets_locally, statements: class.statements, numbers, ..unread };
+        let class = Class { takes, sets_locally, statements: class.statements, sequences, ..unread };
         return class.with_mentions(text, tokens, dialect);
     }
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
 }
 
 /// What a statement takes hold of for its session. One that only lets go, as drivers do when they tidy up, takes nothing.
-fn taken(words: &Words<'_>) -> Touches {
+fn taken(words: &Words<'_>) -> DirtyState {
     let ends = words.end();
     let has = |names: &[&str]| (0..ends).any(|at| words.is_one_of(at, names));
     let first = |names: &[&str]| words.is_one_of(0, names);
     match () {
-        () if first(&["listen"]) => Touches::CHANNELS,
-        () if first(&["load"]) => Touches::LIBRARIES,
-        () if first(&["prepare"]) && !words.is(1, "transaction") => Touches::STATEMENTS,
+        () if first(&["listen"]) => DirtyState::CHANNELS,
+        () if first(&["load"]) => DirtyState::LIBRARIES,
+        () if first(&["prepare"]) && !words.is(1, "transaction") => DirtyState::STATEMENTS,
         () if first(&["declare"]) => {
             let query = (1..ends).find(|&at| words.is(at, "for")).unwrap_or(ends);
             let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
-            if is_held { Touches::CURSORS } else { Touches::NOTHING }
+            if is_held { DirtyState::CURSORS } else { DirtyState::NOTHING }
         }
         () if first(&["create"]) => {
             let beside = |at: &usize| !words.is_one_of(*at, &["or", "replace", "global", "local"]);
             let is_temporary = (1..ends).find(beside).is_some_and(|at| words.is_one_of(at, &["temp", "temporary"]));
             let is_dropped = (1..ends).any(|at| words.are(at, &["on", "commit", "drop"]));
-            if is_temporary && !is_dropped { Touches::TEMPORARY } else { Touches::NOTHING }
+            if is_temporary && !is_dropped { DirtyState::TEMPORARY } else { DirtyState::NOTHING }
         }
         () if first(&["select", "with", "values", "insert", "update", "delete", "call"])
             || words.is_symbol(0, b"(") =>
         {
-            let mut taken = Touches::NOTHING;
+            let mut taken = DirtyState::NOTHING;
             if has(&LOCKERS) {
-                taken |= Touches::LOCKS;
+                taken |= DirtyState::LOCKS;
             }
             if (0..ends).any(|at| words.is(at, "into") && words.is_one_of(at + 1, &["temp", "temporary"])) {
-                taken |= Touches::TEMPORARY;
+                taken |= DirtyState::TEMPORARY;
             }
             taken
         }
-        () => Touches::NOTHING,
+        () => DirtyState::NOTHING,
     }
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -
                 let word = &text[token.range()];
                 let is_of_interest = may_matter(word[0], word.len()) || lengths & 1 << (word.len() % 64) != 0;
                 let is_suspect = |name: &[u8]| matters(name) || name == PG_NOTIFY || knowledge.notifies(name);
-                !numbers::concerns(word)
+                !sequences::concerns(word)
                     && (!is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes())))
             }
             Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
@@ -159,7 +159,7 @@ impl Reader<'_> {
         let Some(first) = words.text(0) else { return Act::nothing() };
         if words.kind(0) != Some(Kind::Word) {
             // `(SELECT ...) UNION ...`
-            return if words.is_symbol(0, b"(") { self.query(words) } else { Act::other(Touches::ANYTHING) };
+            return if words.is_symbol(0, b"(") { self.query(words) } else { Act::other(DirtyState::ANYTHING) };
         }
         let first = first.to_ascii_lowercase();
         match &*first {
@@ -174,17 +174,17 @@ impl Reader<'_> {
             b"set" => changed(setting::set(&words)),
             b"reset" => setting::reset(&words).map_or(Act::ResetAll, changed),
             b"discard" if words.is(1, "all") => Act::DiscardAll,
-            b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::releasing(Touches::TEMPORARY),
+            b"discard" if words.is_one_of(1, &["temp", "temporary"]) => Act::releasing(DirtyState::TEMPORARY),
             b"discard" => Act::nothing(),
             b"unlisten" if words.is_symbol(1, b"*") => Act::Unlisten { channel: None },
             b"unlisten" => match words.unquoted(1) {
                 Some(name) if words.is_name(1) => Act::Unlisten { channel: Some(name.into()) },
-                _ => Act::other(Touches::CHANNELS),
+                _ => Act::other(DirtyState::CHANNELS),
             },
-            b"listen" => Act::other(Touches::CHANNELS),
-            b"load" => Act::other(Touches::LIBRARIES),
+            b"listen" => Act::other(DirtyState::CHANNELS),
+            b"load" => Act::other(DirtyState::LIBRARIES),
             b"declare" => self.declare(words),
-            b"close" => Act::releasing(Touches::CURSORS),
+            b"close" => Act::releasing(DirtyState::CURSORS),
             b"do" => self.block(words),
             b"explain" => self.explain(words),
             b"create" | b"alter" | b"drop" | b"import" => self.define(words),
@@ -197,57 +197,59 @@ impl Reader<'_> {
             b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" => self.query(words),
             // What a cursor calls has been looked at when it was declared.
             b"show" | b"fetch" | b"move" | b"notify" | b"checkpoint" => Act::nothing(),
-            _ => Act::other(Touches::ANYTHING),
+            _ => Act::other(DirtyState::ANYTHING),
         }
     }
 
     /// What reads and writes tables, and may call functions.
     fn query(&self, words: Words<'_>) -> Act {
         let touches = match self.knowledge {
-            None => Touches::ANYTHING,
-            Some(knowledge) if knowledge.is_hidden() => Touches::ANYTHING.with(Touches::CALLS),
-            Some(_) => Touches::NOTHING,
+            None => DirtyState::ANYTHING,
+            Some(knowledge) if knowledge.is_hidden() => DirtyState::ANYTHING.with(DirtyState::CALLS),
+            Some(_) => DirtyState::NOTHING,
         };
         self.with_calls(words, Act::other(touches))
     }
 
     /// Adds what the functions may do that are called, and a temporary table that a query makes.
     fn with_calls(&self, words: Words<'_>, act: Act) -> Act {
-        let (mut touches, mut releases) = (Touches::NOTHING, Touches::NOTHING);
+        let (mut touches, mut releases) = (DirtyState::NOTHING, DirtyState::NOTHING);
         let mut names: Vec<Box<str>> = Vec::new();
         let lengths = self.knowledge.map_or(0, Knowledge::lengths);
         // Each is looked for once, and only if something depends on it.
         let (local_calls, has_update) = (OnceCell::new(), OnceCell::new());
         for at in words.places(|first, length| may_matter(first, length) || lengths & 1 << (length % 64) != 0) {
-            let Some(name) = words.name(at) else { return Act::other(Touches::ANYTHING) };
+            let Some(name) = words.name(at) else { return Act::other(DirtyState::ANYTHING) };
             let name = name.bytes();
             if self.knowledge.is_some_and(|knowledge| knowledge.suspects(name)) {
-                return Act::other(Touches::ANYTHING.with(Touches::CALLS));
+                return Act::other(DirtyState::ANYTHING.with(DirtyState::CALLS));
             }
             touches |= match name {
                 b"set_config" => {
                     match Configured::read(&words, at + 1, local_calls.get_or_init(|| LocalCalls::of(&words))) {
-                        Configured::Local => Touches::NOTHING,
-                        Configured::Named(_) if names.len() == NAMES_MAX => Touches::ANY_SETTING.with(Touches::UNTOLD),
+                        Configured::Local => DirtyState::NOTHING,
+                        Configured::Named(_) if names.len() == NAMES_MAX => {
+                            DirtyState::ANY_SETTING.with(DirtyState::UNTOLD)
+                        }
                         Configured::Named(name) => {
                             names.push(name);
-                            Touches::SETTINGS
+                            DirtyState::SETTINGS
                         }
-                        Configured::Unclear => Touches::ANY_SETTING.with(Touches::UNTOLD),
+                        Configured::Unclear => DirtyState::ANY_SETTING.with(DirtyState::UNTOLD),
                     }
                 }
                 b"into" => {
                     let scope = usize::from(words.is_one_of(at + 1, &["local", "global"]));
                     let is_temporary = words.is_one_of(at + 1 + scope, &["temp", "temporary"]);
-                    if is_temporary { Touches::TEMPORARY } else { Touches::NOTHING }
+                    if is_temporary { DirtyState::TEMPORARY } else { DirtyState::NOTHING }
                 }
                 // A rule makes it a call of `set_config`.
                 b"pg_settings" if *has_update.get_or_init(|| (0..words.end()).any(|at| words.is(at, "update"))) => {
-                    Touches::ANY_SETTING
+                    DirtyState::ANY_SETTING
                 }
                 name if unlocks(name) => {
-                    releases |= Touches::LOCKS;
-                    Touches::NOTHING
+                    releases |= DirtyState::LOCKS;
+                    DirtyState::NOTHING
                 }
                 name => known_name(name),
             };
@@ -257,20 +259,22 @@ impl Reader<'_> {
                 Act::Other { touches: before | touches, releases: let_go | releases, names: names.into() }
             }
             // Its parameters call something.
-            _ if !(touches | releases).is_nothing() => Act::other(Touches::ANYTHING),
+            _ if !(touches | releases).is_nothing() => Act::other(DirtyState::ANYTHING),
             other => other,
         }
     }
 
     fn prepare(&self, words: Words<'_>) -> Act {
-        let Some(name) = words.cut_name(1) else { return Act::other(Touches::ANYTHING) };
-        let Some(body) = (2..words.end()).find(|&at| words.is(at, "as")) else { return Act::other(Touches::ANYTHING) };
+        let Some(name) = words.cut_name(1) else { return Act::other(DirtyState::ANYTHING) };
+        let Some(body) = (2..words.end()).find(|&at| words.is(at, "as")) else {
+            return Act::other(DirtyState::ANYTHING);
+        };
         let body = words.from(body + 1);
         // PostgreSQL prepares nothing else (`PreparableStmt` in `parser/gram.y`).
-        let mut touches = if is_query(&body) { self.query(body).touches() } else { Touches::ANYTHING };
-        if touches.has(Touches::SETTINGS) {
+        let mut touches = if is_query(&body) { self.query(body).touches() } else { DirtyState::ANYTHING };
+        if touches.has(DirtyState::SETTINGS) {
             // Which, is not kept.
-            touches |= Touches::ANY_SETTING;
+            touches |= DirtyState::ANY_SETTING;
         }
         Act::Prepare { name: name.into(), touches, sql: None }
     }
@@ -279,7 +283,7 @@ impl Reader<'_> {
     fn execute(&self, words: Words<'_>) -> Act {
         match words.cut_name(1) {
             Some(name) => self.with_calls(words, Act::Execute { name: name.into() }),
-            None => Act::other(Touches::ANYTHING),
+            None => Act::other(DirtyState::ANYTHING),
         }
     }
 
@@ -287,7 +291,7 @@ impl Reader<'_> {
         let query = (1..words.end()).find(|&at| words.is(at, "for")).unwrap_or(words.end());
         let is_held = (1..query).any(|at| words.are(at, &["with", "hold"]));
         match self.query(words) {
-            act if is_held => act.with(Touches::CURSORS, Touches::NOTHING),
+            act if is_held => act.with(DirtyState::CURSORS, DirtyState::NOTHING),
             act => act,
         }
     }
@@ -300,7 +304,7 @@ impl Reader<'_> {
             () if words.is(0, "create") => self.define(words),
             () if words.is(0, "execute") => self.execute(words),
             // Nothing else can be explained (`ExplainableStmt` in `parser/gram.y`), least of all another EXPLAIN.
-            () => Act::other(Touches::ANYTHING),
+            () => Act::other(DirtyState::ANYTHING),
         }
     }
 
@@ -314,25 +318,25 @@ impl Reader<'_> {
         }
         let is_temporary = words.is_one_of(at, &["temp", "temporary"]);
         at += usize::from(is_temporary);
-        let (mut touches, mut releases) = (Touches::NOTHING, Touches::NOTHING);
+        let (mut touches, mut releases) = (DirtyState::NOTHING, DirtyState::NOTHING);
         // What is dropped may have been temporary: then there may be no reason any more to hold on to its server.
         if words.is(0, "drop") {
-            releases |= Touches::TEMPORARY;
+            releases |= DirtyState::TEMPORARY;
         }
         let is_dropped_at_once =
             words.is(at, "table") && (at..words.end()).any(|at| words.are(at, &["on", "commit", "drop"]));
         if is_temporary && !is_dropped_at_once {
-            touches |= Touches::TEMPORARY;
+            touches |= DirtyState::TEMPORARY;
         }
         if is_behaviour(&words, at) {
-            touches |= Touches::FUNCTIONS;
+            touches |= DirtyState::FUNCTIONS;
             if !is_temporary {
-                touches |= Touches::MAKINGS;
+                touches |= DirtyState::MAKINGS;
             }
         }
         // `CREATE TABLE ... AS EXECUTE ...`
         if (at..words.end()).any(|at| words.are(at, &["as", "execute"])) {
-            touches |= Touches::ANYTHING;
+            touches |= DirtyState::ANYTHING;
         }
         self.query(words).with(touches, releases)
     }
@@ -350,11 +354,11 @@ impl Reader<'_> {
                     at += 1;
                 }
                 () if words.is_string(at) && body.is_none() => body = words.unquoted(at),
-                () => return Act::other(Touches::ANYTHING),
+                () => return Act::other(DirtyState::ANYTHING),
             }
             at += 1;
         }
-        body.map_or(Act::other(Touches::ANYTHING), |body| self.body(body.as_bytes()))
+        body.map_or(Act::other(DirtyState::ANYTHING), |body| self.body(body.as_bytes()))
     }
 
     /// The text of a block of PL/pgSQL.
@@ -363,21 +367,23 @@ impl Reader<'_> {
         let words = Words::new(body, &tokens, self.dialect.encoding);
         match self.query(words) {
             _ if is_dark(&words) => Act::other(self.dark().with(makings_of(body))),
-            act if makes_behaviour(&words) => act.with(Touches::FUNCTIONS.with(Touches::MAKINGS), Touches::NOTHING),
-            act if !act.touches().is_nothing() => act.with(Touches::CALLS, Touches::NOTHING),
+            act if makes_behaviour(&words) => {
+                act.with(DirtyState::FUNCTIONS.with(DirtyState::MAKINGS), DirtyState::NOTHING)
+            }
+            act if !act.touches().is_nothing() => act.with(DirtyState::CALLS, DirtyState::NOTHING),
             other => other,
         }
     }
 
     /// What a block may do that does not tell.
-    fn dark(&self) -> Touches {
+    fn dark(&self) -> DirtyState {
         let is_trusted = self.knowledge.is_some_and(Knowledge::is_trusting);
-        if is_trusted { Touches::NOTHING } else { Touches::ANYTHING.with(Touches::CALLS) }
+        if is_trusted { DirtyState::NOTHING } else { DirtyState::ANYTHING.with(DirtyState::CALLS) }
     }
 }
 
 /// What the names in a text touch by what PostgreSQL's own functions do.
-pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> Touches {
+pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> DirtyState {
     let tame = Knowledge::default();
     Reader { dialect, knowledge: Some(&tame) }.query(words).touches()
 }
@@ -387,10 +393,10 @@ fn deallocate(words: &Words<'_>) -> Act {
     let at = if words.is(1, "prepare") && words.end() == 3 { 2 } else { 1 };
     let is_all = words.kind(at) == Some(Kind::Word) && words.is(at, "all");
     match words.cut_name(at) {
-        _ if words.end() != at + 1 => Act::other(Touches::STATEMENTS),
+        _ if words.end() != at + 1 => Act::other(DirtyState::STATEMENTS),
         _ if is_all => Act::Deallocate { name: None },
         Some(name) => Act::Deallocate { name: Some(name.into()) },
-        None => Act::other(Touches::STATEMENTS),
+        None => Act::other(DirtyState::STATEMENTS),
     }
 }
 
@@ -398,7 +404,7 @@ fn changed(meaning: Meaning) -> Act {
     match meaning {
         Meaning::Local => Act::nothing(),
         Meaning::Changes(changes) => Act::Set(changes.into()),
-        Meaning::Unclear => Act::other(Touches::ANY_SETTING),
+        Meaning::Unclear => Act::other(DirtyState::ANY_SETTING),
     }
 }
 
@@ -417,7 +423,7 @@ fn control(words: Words<'_>) -> Act {
         () if words.is_one_of(0, &["commit", "end"]) => Some(Control::Commit { chain }),
         () => Some(Control::Rollback { chain }),
     };
-    control.map_or(Act::other(Touches::ANYTHING), Act::Transaction)
+    control.map_or(Act::other(DirtyState::ANYTHING), Act::Transaction)
 }
 
 /// What statements begin with that do nothing but read or write tables.

@@ -5,7 +5,7 @@ use crate::knowledge::Source;
 use crate::setting::{Certain, Value};
 
 /// What makes functions touches this.
-const MADE: Touches = Touches::FUNCTIONS.with(Touches::MAKINGS);
+const MADE: DirtyState = DirtyState::FUNCTIONS.with(DirtyState::MAKINGS);
 
 /// A database none of whose functions touches the session.
 fn tame() -> Knowledge {
@@ -16,8 +16,8 @@ fn class(text: &str) -> Class {
     classify(text.as_bytes(), Dialect::default(), Some(&tame()))
 }
 
-fn touches(text: &str) -> Touches {
-    class(text).touches.without(Touches::CALLS)
+fn touches(text: &str) -> DirtyState {
+    class(text).touches.without(DirtyState::CALLS)
 }
 
 fn only_act(text: &str) -> Act {
@@ -116,75 +116,75 @@ fn what_reads_and_writes_tables_keeps_nothing() {
         "ROLLBACK PREPARED 'x'",
         "DO $$ BEGIN PERFORM count(*) FROM t; RAISE NOTICE 'set x to y'; END $$",
     ] {
-        assert_eq!(touches(text), Touches::NOTHING, "{text}");
+        assert_eq!(touches(text), DirtyState::NOTHING, "{text}");
     }
 }
 
 #[test]
 fn what_the_session_keeps_is_named() {
-    let all: &[(&str, Touches)] = &[
-        ("LISTEN c", Touches::CHANNELS),
-        ("unlisten *", Touches::CHANNELS),
-        ("LOAD 'auto_explain'", Touches::LIBRARIES),
-        ("CREATE TEMP TABLE t (a int)", Touches::TEMPORARY),
-        ("create local temporary view v as select 1", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
-        ("CREATE OR REPLACE TEMP VIEW v AS SELECT 1", Touches::TEMPORARY.with(Touches::FUNCTIONS)),
-        ("CREATE TEMPORARY SEQUENCE s", Touches::TEMPORARY),
-        ("CREATE TABLE pg_temp.t (a int)", Touches::TEMPORARY),
-        ("CREATE TABLE \"pg_temp\".t (a int)", Touches::TEMPORARY),
-        ("SELECT * INTO TEMP x FROM t", Touches::TEMPORARY),
-        ("SELECT * INTO LOCAL TEMPORARY TABLE x FROM t", Touches::TEMPORARY),
-        ("DROP TABLE t", Touches::TEMPORARY),
-        ("DISCARD TEMP", Touches::TEMPORARY),
-        ("DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
-        ("CLOSE ALL", Touches::CURSORS),
-        ("PREPARE p AS SELECT 1", Touches::STATEMENTS),
-        ("EXECUTE p(1)", Touches::STATEMENTS),
-        ("DEALLOCATE ALL", Touches::STATEMENTS),
-        ("SELECT pg_advisory_lock(1)", Touches::LOCKS),
-        ("SELECT PG_TRY_ADVISORY_LOCK_SHARED(1, 2)", Touches::LOCKS),
-        ("SELECT pg_catalog.\"pg_advisory_unlock_all\"()", Touches::LOCKS),
-        ("SELECT 1 FROM t WHERE pg_try_advisory_lock(id)", Touches::LOCKS),
-        ("WITH l AS (SELECT pg_advisory_lock (1)) TABLE l", Touches::LOCKS),
-        ("SELECT pg_create_logical_replication_slot('s', 'o', true)", Touches::SLOTS),
-        ("SELECT set_config('app.tenant', $1, false)", Touches::SETTINGS),
-        ("SELECT set_config('a', 'b', 'true')", Touches::SETTINGS),
-        ("SELECT set_config($1, $2, false)", Touches::ANY_SETTING.with(Touches::UNTOLD)),
-        ("SELECT set_config('a' || 'b', $2, false)", Touches::ANY_SETTING.with(Touches::UNTOLD)),
-        ("UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'", Touches::ANY_SETTING),
-        ("RESET ALL", Touches::ANY_SETTING),
+    let all: &[(&str, DirtyState)] = &[
+        ("LISTEN c", DirtyState::CHANNELS),
+        ("unlisten *", DirtyState::CHANNELS),
+        ("LOAD 'auto_explain'", DirtyState::LIBRARIES),
+        ("CREATE TEMP TABLE t (a int)", DirtyState::TEMPORARY),
+        ("create local temporary view v as select 1", DirtyState::TEMPORARY.with(DirtyState::FUNCTIONS)),
+        ("CREATE OR REPLACE TEMP VIEW v AS SELECT 1", DirtyState::TEMPORARY.with(DirtyState::FUNCTIONS)),
+        ("CREATE TEMPORARY SEQUENCE s", DirtyState::TEMPORARY),
+        ("CREATE TABLE pg_temp.t (a int)", DirtyState::TEMPORARY),
+        ("CREATE TABLE \"pg_temp\".t (a int)", DirtyState::TEMPORARY),
+        ("SELECT * INTO TEMP x FROM t", DirtyState::TEMPORARY),
+        ("SELECT * INTO LOCAL TEMPORARY TABLE x FROM t", DirtyState::TEMPORARY),
+        ("DROP TABLE t", DirtyState::TEMPORARY),
+        ("DISCARD TEMP", DirtyState::TEMPORARY),
+        ("DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1", DirtyState::CURSORS),
+        ("CLOSE ALL", DirtyState::CURSORS),
+        ("PREPARE p AS SELECT 1", DirtyState::STATEMENTS),
+        ("EXECUTE p(1)", DirtyState::STATEMENTS),
+        ("DEALLOCATE ALL", DirtyState::STATEMENTS),
+        ("SELECT pg_advisory_lock(1)", DirtyState::LOCKS),
+        ("SELECT PG_TRY_ADVISORY_LOCK_SHARED(1, 2)", DirtyState::LOCKS),
+        ("SELECT pg_catalog.\"pg_advisory_unlock_all\"()", DirtyState::LOCKS),
+        ("SELECT 1 FROM t WHERE pg_try_advisory_lock(id)", DirtyState::LOCKS),
+        ("WITH l AS (SELECT pg_advisory_lock (1)) TABLE l", DirtyState::LOCKS),
+        ("SELECT pg_create_logical_replication_slot('s', 'o', true)", DirtyState::SLOTS),
+        ("SELECT set_config('app.tenant', $1, false)", DirtyState::SETTINGS),
+        ("SELECT set_config('a', 'b', 'true')", DirtyState::SETTINGS),
+        ("SELECT set_config($1, $2, false)", DirtyState::ANY_SETTING.with(DirtyState::UNTOLD)),
+        ("SELECT set_config('a' || 'b', $2, false)", DirtyState::ANY_SETTING.with(DirtyState::UNTOLD)),
+        ("UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'", DirtyState::ANY_SETTING),
+        ("RESET ALL", DirtyState::ANY_SETTING),
         ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", MADE),
         ("CREATE OR REPLACE TRIGGER t BEFORE INSERT ON t EXECUTE FUNCTION f()", MADE),
         ("ALTER EXTENSION x UPDATE", MADE),
-        ("DROP FUNCTION f", Touches::TEMPORARY.with(MADE)),
+        ("DROP FUNCTION f", DirtyState::TEMPORARY.with(MADE)),
         ("DO $$ BEGIN CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; END $$", MADE),
-        ("DO $$ BEGIN DROP INDEX i; CREATE INDEX i ON t (type); END $$", Touches::NOTHING),
-        ("DO $$ BEGIN EXECUTE 'Create trigger t'; END $$", Touches::ANYTHING.with(Touches::MAKINGS)),
-        ("DO $$ BEGIN EXECUTE 'VACUUM'; END $$", Touches::ANYTHING),
-        ("U&\"\\0063reate\" x; DROP FUNCTION f", Touches::ANYTHING.with(Touches::MAKINGS)),
-        ("DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", Touches::LOCKS),
-        ("DO $$ BEGIN PERFORM set_config('app.tenant', '7', false); END $$", Touches::SETTINGS),
-        ("DO $$ BEGIN EXECUTE 'x' || 'y'; END $$", Touches::ANYTHING),
-        ("DO LANGUAGE plpython3u $$ x() $$", Touches::ANYTHING),
-        ("DO 'BEGIN SET x.y = 1; END' LANGUAGE plpgsql", Touches::ANYTHING),
-        ("CREATE TABLE t AS EXECUTE p", Touches::ANYTHING),
-        ("EXPLAIN ANALYZE EXECUTE p", Touches::STATEMENTS),
-        ("EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1", Touches::TEMPORARY),
-        ("EXPLAIN (ANALYZE) DECLARE c CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
-        ("EXPLAIN ANALYZE (SELECT pg_advisory_lock(1))", Touches::LOCKS),
-        ("EXPLAIN (SELECT pg_advisory_lock(1)) UNION (SELECT 2)", Touches::LOCKS),
+        ("DO $$ BEGIN DROP INDEX i; CREATE INDEX i ON t (type); END $$", DirtyState::NOTHING),
+        ("DO $$ BEGIN EXECUTE 'Create trigger t'; END $$", DirtyState::ANYTHING.with(DirtyState::MAKINGS)),
+        ("DO $$ BEGIN EXECUTE 'VACUUM'; END $$", DirtyState::ANYTHING),
+        ("U&\"\\0063reate\" x; DROP FUNCTION f", DirtyState::ANYTHING.with(DirtyState::MAKINGS)),
+        ("DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", DirtyState::LOCKS),
+        ("DO $$ BEGIN PERFORM set_config('app.tenant', '7', false); END $$", DirtyState::SETTINGS),
+        ("DO $$ BEGIN EXECUTE 'x' || 'y'; END $$", DirtyState::ANYTHING),
+        ("DO LANGUAGE plpython3u $$ x() $$", DirtyState::ANYTHING),
+        ("DO 'BEGIN SET x.y = 1; END' LANGUAGE plpgsql", DirtyState::ANYTHING),
+        ("CREATE TABLE t AS EXECUTE p", DirtyState::ANYTHING),
+        ("EXPLAIN ANALYZE EXECUTE p", DirtyState::STATEMENTS),
+        ("EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1", DirtyState::TEMPORARY),
+        ("EXPLAIN (ANALYZE) DECLARE c CURSOR WITH HOLD FOR SELECT 1", DirtyState::CURSORS),
+        ("EXPLAIN ANALYZE (SELECT pg_advisory_lock(1))", DirtyState::LOCKS),
+        ("EXPLAIN (SELECT pg_advisory_lock(1)) UNION (SELECT 2)", DirtyState::LOCKS),
         // PostgreSQL refuses them.
-        ("EXPLAIN EXPLAIN SELECT 1", Touches::ANYTHING),
-        ("EXPLAIN PREPARE p AS SELECT 1", Touches::ANYTHING),
-        ("EXPLAIN", Touches::ANYTHING),
-        ("SELECT query_to_xml('SELECT 1', true, true, '')", Touches::ANYTHING),
-        ("DISCARD ALL", Touches::ANYTHING.without(Touches::FUNCTIONS)),
-        ("U&\"\\0073et\" x", Touches::ANYTHING),
-        ("SELECT U&\"\\0073et_config\"('a', 'b', false)", Touches::ANYTHING),
-        ("SET a_name_that_is_longer_than_any_that_postgres_keeps_and_so_would_be_cut = 1", Touches::ANY_SETTING),
-        ("FROBNICATE t", Touches::ANYTHING),
-        ("SELECT 'never ended", Touches::ANYTHING),
-        ("{call x}", Touches::ANYTHING),
+        ("EXPLAIN EXPLAIN SELECT 1", DirtyState::ANYTHING),
+        ("EXPLAIN PREPARE p AS SELECT 1", DirtyState::ANYTHING),
+        ("EXPLAIN", DirtyState::ANYTHING),
+        ("SELECT query_to_xml('SELECT 1', true, true, '')", DirtyState::ANYTHING),
+        ("DISCARD ALL", DirtyState::ANYTHING.without(DirtyState::FUNCTIONS)),
+        ("U&\"\\0073et\" x", DirtyState::ANYTHING),
+        ("SELECT U&\"\\0073et_config\"('a', 'b', false)", DirtyState::ANYTHING),
+        ("SET a_name_that_is_longer_than_any_that_postgres_keeps_and_so_would_be_cut = 1", DirtyState::ANY_SETTING),
+        ("FROBNICATE t", DirtyState::ANYTHING),
+        ("SELECT 'never ended", DirtyState::ANYTHING),
+        ("{call x}", DirtyState::ANYTHING),
     ];
     for (text, expected) in all {
         assert_eq!(touches(text), *expected, "{text}");
@@ -272,7 +272,7 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
     assert_eq!(count("BEGIN; END"), 2);
     assert_eq!(count("CREATE FUNCTION begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; SELECT 3"), 2);
     let body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT 3";
-    let unread = Class::unread_with(Touches::MAKINGS);
+    let unread = Class::unread_with(DirtyState::MAKINGS);
     assert_eq!((class(body).acts, class(body).touches), (unread.acts, unread.touches));
     assert!(class(&format!("SELECT atomic; {body}")).is_unread && !class("SELECT begin atomic; SELECT 1").is_unread);
 }
@@ -281,16 +281,16 @@ fn a_semicolon_ends_a_statement_only_outside_of_parentheses() {
 fn what_is_known_of_functions_decides() {
     let (known, hidden) = (Knowledge::new(["set_tenant", "größe"], false), Knowledge::new(["f"], true));
     let all = |text: &str, knowledge| classify(text.as_bytes(), Dialect::default(), knowledge).touches;
-    let touches = |text: &str, knowledge| all(text, knowledge).without(Touches::CALLS);
-    assert_eq!(touches("SELECT app.set_tenant(7)", Some(&known)), Touches::ANYTHING);
-    assert_eq!(touches("SELECT (t).Set_Tenant FROM t", Some(&known)), Touches::ANYTHING);
-    assert_eq!(touches("CALL other(7)", Some(&known)), Touches::NOTHING);
-    assert_eq!(touches("SELECT \"SET_TENANT\"()", Some(&known)), Touches::NOTHING);
-    assert_eq!(touches("SELECT größe()", Some(&known)), Touches::ANYTHING);
+    let touches = |text: &str, knowledge| all(text, knowledge).without(DirtyState::CALLS);
+    assert_eq!(touches("SELECT app.set_tenant(7)", Some(&known)), DirtyState::ANYTHING);
+    assert_eq!(touches("SELECT (t).Set_Tenant FROM t", Some(&known)), DirtyState::ANYTHING);
+    assert_eq!(touches("CALL other(7)", Some(&known)), DirtyState::NOTHING);
+    assert_eq!(touches("SELECT \"SET_TENANT\"()", Some(&known)), DirtyState::NOTHING);
+    assert_eq!(touches("SELECT größe()", Some(&known)), DirtyState::ANYTHING);
     // Nobody knows anything yet, or something is called where nobody sees it.
-    assert_eq!(touches("SELECT 1", None), Touches::ANYTHING);
-    assert_eq!(touches("SELECT 1", Some(&hidden)), Touches::ANYTHING);
-    assert_eq!(touches("SHOW work_mem", None), Touches::NOTHING);
+    assert_eq!(touches("SELECT 1", None), DirtyState::ANYTHING);
+    assert_eq!(touches("SELECT 1", Some(&hidden)), DirtyState::ANYTHING);
+    assert_eq!(touches("SHOW work_mem", None), DirtyState::NOTHING);
 }
 
 #[test]
@@ -310,36 +310,36 @@ fn what_functions_and_blocks_may_do_is_told_from_what_a_text_says() {
         ("wat", false, false),
     ] {
         let read = |knowledge| classify(text.as_bytes(), Dialect::default(), Some(knowledge)).touches;
-        assert_eq!(read(&knowledge).has(Touches::CALLS), calls, "{text}");
+        assert_eq!(read(&knowledge).has(DirtyState::CALLS), calls, "{text}");
         assert_eq!(read(&trusting).is_nothing(), is_trusted, "{text}");
     }
     let hidden = Knowledge::new(["f"], true);
     let touches = classify(b"select 1", Dialect::default(), Some(&hidden)).touches;
-    assert_eq!(touches, Touches::ANYTHING.with(Touches::CALLS), "a trigger may call it");
-    assert_eq!(classify(b"select 1", Dialect::default(), None).touches, Touches::ANYTHING, "nobody knows yet");
+    assert_eq!(touches, DirtyState::ANYTHING.with(DirtyState::CALLS), "a trigger may call it");
+    assert_eq!(classify(b"select 1", Dialect::default(), None).touches, DirtyState::ANYTHING, "nobody knows yet");
 }
 
 #[test]
 fn what_a_prepared_statement_touches_is_kept() {
     let text = "PREPARE \"P\" (int, numeric(10, 2)) AS SELECT pg_advisory_lock($1)";
     let act = only_act(text);
-    assert_eq!(act, Act::Prepare { name: "P".into(), touches: Touches::LOCKS, sql: Some(text.into()) });
-    assert_eq!(only_act("PREPARE p AS SELECT set_config('a', $1, false)").touches(), Touches::STATEMENTS);
+    assert_eq!(act, Act::Prepare { name: "P".into(), touches: DirtyState::LOCKS, sql: Some(text.into()) });
+    assert_eq!(only_act("PREPARE p AS SELECT set_config('a', $1, false)").touches(), DirtyState::STATEMENTS);
     assert_eq!(
         only_act("PREPARE p AS (VALUES (1))"),
-        Act::Prepare { name: "p".into(), touches: Touches::NOTHING, sql: Some("PREPARE p AS (VALUES (1))".into()) }
+        Act::Prepare { name: "p".into(), touches: DirtyState::NOTHING, sql: Some("PREPARE p AS (VALUES (1))".into()) }
     );
     let refused = only_act("PREPARE p AS PREPARE q AS SELECT 1");
-    assert!(matches!(refused, Act::Prepare { touches: Touches::ANYTHING, .. }));
+    assert!(matches!(refused, Act::Prepare { touches: DirtyState::ANYTHING, .. }));
     assert_eq!(only_act("EXECUTE p('x')"), Act::Execute { name: "p".into() });
-    assert_eq!(only_act("EXECUTE p(pg_advisory_lock(1))").touches(), Touches::ANYTHING);
+    assert_eq!(only_act("EXECUTE p(pg_advisory_lock(1))").touches(), DirtyState::ANYTHING);
 }
 
 #[test]
 fn a_set_is_seen_through_any_comment() {
-    assert_eq!(touches("/* app */ SET a.b = 1"), Touches::SETTINGS);
-    assert_eq!(touches("SELECT 1 -- ;\n; -- x\n LISTEN c"), Touches::CHANNELS);
-    assert_eq!(touches("/* SET a.b = 1; */ SELECT 1"), Touches::NOTHING);
+    assert_eq!(touches("/* app */ SET a.b = 1"), DirtyState::SETTINGS);
+    assert_eq!(touches("SELECT 1 -- ;\n; -- x\n LISTEN c"), DirtyState::CHANNELS);
+    assert_eq!(touches("/* SET a.b = 1; */ SELECT 1"), DirtyState::NOTHING);
 }
 
 #[test]
@@ -357,21 +357,21 @@ fn people_see_a_text_without_its_values() {
 #[test]
 fn what_plainly_takes_hold_is_told_from_what_lets_go() {
     for (text, takes) in [
-        ("SELECT pg_advisory_lock(1)", Touches::LOCKS),
-        ("WITH x AS (SELECT pg_catalog.pg_try_advisory_lock_shared($1, 2)) SELECT * FROM x", Touches::LOCKS),
-        ("SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL", Touches::NOTHING),
-        ("SELECT pg_advisory_xact_lock(1)", Touches::NOTHING),
-        ("SELECT 'pg_advisory_lock'", Touches::NOTHING),
-        ("BEGIN; LISTEN a; COMMIT", Touches::CHANNELS),
-        ("CREATE GLOBAL TEMPORARY TABLE t ()", Touches::TEMPORARY),
-        ("CREATE TEMP TABLE t () ON COMMIT DROP", Touches::NOTHING),
-        ("CREATE TABLE temp ()", Touches::NOTHING),
-        ("SELECT 1 INTO TEMP t", Touches::TEMPORARY),
-        ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", Touches::CURSORS),
-        ("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1", Touches::NOTHING),
-        ("PREPARE p AS SELECT 1", Touches::STATEMENTS),
-        ("PREPARE TRANSACTION 'x'", Touches::NOTHING),
-        ("LOAD 'x'", Touches::LIBRARIES),
+        ("SELECT pg_advisory_lock(1)", DirtyState::LOCKS),
+        ("WITH x AS (SELECT pg_catalog.pg_try_advisory_lock_shared($1, 2)) SELECT * FROM x", DirtyState::LOCKS),
+        ("SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL", DirtyState::NOTHING),
+        ("SELECT pg_advisory_xact_lock(1)", DirtyState::NOTHING),
+        ("SELECT 'pg_advisory_lock'", DirtyState::NOTHING),
+        ("BEGIN; LISTEN a; COMMIT", DirtyState::CHANNELS),
+        ("CREATE GLOBAL TEMPORARY TABLE t ()", DirtyState::TEMPORARY),
+        ("CREATE TEMP TABLE t () ON COMMIT DROP", DirtyState::NOTHING),
+        ("CREATE TABLE temp ()", DirtyState::NOTHING),
+        ("SELECT 1 INTO TEMP t", DirtyState::TEMPORARY),
+        ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", DirtyState::CURSORS),
+        ("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1", DirtyState::NOTHING),
+        ("PREPARE p AS SELECT 1", DirtyState::STATEMENTS),
+        ("PREPARE TRANSACTION 'x'", DirtyState::NOTHING),
+        ("LOAD 'x'", DirtyState::LIBRARIES),
     ] {
         assert_eq!(class(text).takes, takes, "{text}");
         // Whatever is known of functions.
@@ -439,22 +439,22 @@ fn what_a_text_certainly_does_to_settings_is_told_by_it() {
 #[test]
 fn what_only_lets_go_takes_nothing() {
     for (text, expected) in [
-        ("CLOSE ALL", Touches::CURSORS),
-        ("SELECT pg_advisory_unlock_all()", Touches::LOCKS),
-        ("SELECT pg_advisory_unlock(1) FROM t", Touches::LOCKS),
-        ("DROP TABLE t", Touches::TEMPORARY),
-        ("DISCARD TEMP", Touches::TEMPORARY),
+        ("CLOSE ALL", DirtyState::CURSORS),
+        ("SELECT pg_advisory_unlock_all()", DirtyState::LOCKS),
+        ("SELECT pg_advisory_unlock(1) FROM t", DirtyState::LOCKS),
+        ("DROP TABLE t", DirtyState::TEMPORARY),
+        ("DISCARD TEMP", DirtyState::TEMPORARY),
     ] {
         let Act::Other { touches, releases, .. } = only_act(text) else { panic!("{text}") };
-        assert_eq!((touches, releases), (Touches::NOTHING, expected), "{text}");
+        assert_eq!((touches, releases), (DirtyState::NOTHING, expected), "{text}");
     }
     let both = only_act("SELECT pg_advisory_lock(1), pg_advisory_unlock(2)");
-    assert!(matches!(both, Act::Other { touches: Touches::LOCKS, releases: Touches::LOCKS, .. }));
+    assert!(matches!(both, Act::Other { touches: DirtyState::LOCKS, releases: DirtyState::LOCKS, .. }));
     assert_eq!(only_act("DEALLOCATE \"All\""), Act::Deallocate { name: Some("All".into()) });
     assert_eq!(only_act("DEALLOCATE PREPARE all"), Act::Deallocate { name: None });
     assert!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DROP").touches().is_nothing());
     assert!(only_act("CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1").touches().is_nothing());
-    assert_eq!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS").touches(), Touches::TEMPORARY);
+    assert_eq!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS").touches(), DirtyState::TEMPORARY);
 }
 
 /// Such a function would be called instead of PostgreSQL's own where the `search_path` says so.
@@ -472,9 +472,9 @@ fn a_function_of_the_same_name_makes_a_call_uncertain() {
 fn functions_that_are_made_in_a_long_text_are_noticed() {
     let many = |last: &str| format!("{}{last}", "SELECT 1; ".repeat(300));
     for last in ["CREATE VIEW v AS SELECT 1", "DO $$ BEGIN END $$"] {
-        assert_eq!(touches(&many(last)), Touches::ANYTHING.with(Touches::MAKINGS), "{last}");
+        assert_eq!(touches(&many(last)), DirtyState::ANYTHING.with(DirtyState::MAKINGS), "{last}");
     }
-    assert_eq!(touches(&many("SELECT 2")), Touches::ANYTHING);
+    assert_eq!(touches(&many("SELECT 2")), DirtyState::ANYTHING);
     let early = format!("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; {}", "SET a.b = 1; ".repeat(300));
-    assert!(touches(&early).has(Touches::MAKINGS));
+    assert!(touches(&early).has(DirtyState::MAKINGS));
 }

@@ -41,8 +41,8 @@ const STRING_BYTES_MAX: usize = 256;
 mod tests {
     use super::*;
     use crate::classify::classify;
+    use crate::dirty_state::DirtyState;
     use crate::knowledge::Knowledge;
-    use crate::touch::Touches;
 
     /// A text as it comes in pieces of this size.
     fn told(text: &str, size: usize, dialect: Dialect) -> Vec<u8> {
@@ -54,7 +54,7 @@ mod tests {
         come
     }
 
-    fn touches(text: &[u8], dialect: Dialect) -> Touches {
+    fn touches(text: &[u8], dialect: Dialect) -> DirtyState {
         classify(text, dialect, Some(&Knowledge::default())).touches
     }
 
@@ -69,7 +69,7 @@ mod tests {
             let text = format!("INSERT INTO t VALUES ('{long}'); SET b = 2");
             assert_eq!(
                 touches(&told(&text, size, Dialect::default()), Dialect::default()),
-                Touches::SETTINGS,
+                DirtyState::SETTINGS,
                 "{size}"
             );
         }
@@ -84,7 +84,7 @@ mod tests {
             format!("SELECT set_config('{long}', 'x', false)"),
         ] {
             let touches = touches(&told(&text, 10, Dialect::default()), Dialect::default());
-            assert!(touches.has(Touches::ANY_SETTING), "{text}: {touches:?}");
+            assert!(touches.has(DirtyState::ANY_SETTING), "{text}: {touches:?}");
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) const CALLS: [(&str, bool, bool); 6] = [
 
 #[cfg(test)]
 mod tests {
-    use crate::{Act, Dialect, Knowledge, Touches, classify};
+    use crate::{Act, Dialect, DirtyState, Knowledge, classify};
 
     #[test]
     fn a_call_alone_tells_its_lock() {
@@ -79,7 +79,7 @@ mod tests {
             let class = classify(text.as_bytes(), Dialect::default(), Some(&tame));
             match &*class.acts {
                 [Act::Lock(call)] => {
-                    assert_eq!(class.touches, Touches::LOCKS);
+                    assert_eq!(class.touches, DirtyState::LOCKS);
                     format!("{}{}{}", call.key, [" ", " shared "][usize::from(call.is_shared)], call.releases)
                 }
                 _ => "-".into(),

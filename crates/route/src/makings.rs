@@ -3,7 +3,7 @@
 //! Always true: a text that cannot be read makes them if it has a word for that.
 //! Not here: what functions do (`functions`), what follows from new ones.
 
-use crate::touch::Touches;
+use crate::dirty_state::DirtyState;
 use crate::words::Words;
 
 /// Whether what is made, changed or dropped is a function, or what calls one; its kind stands here, or behind a word or two.
@@ -20,9 +20,9 @@ pub(crate) fn makes_behaviour(words: &Words<'_>) -> bool {
 }
 
 /// Whether a text may do so that nobody can read, or whose strings are executed.
-pub(crate) fn makings_of(text: &[u8]) -> Touches {
+pub(crate) fn makings_of(text: &[u8]) -> DirtyState {
     let mentions = |word: &str| text.windows(word.len()).any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()));
-    if MAKERS.iter().any(|word| mentions(word)) { Touches::MAKINGS } else { Touches::NOTHING }
+    if MAKERS.iter().any(|word| mentions(word)) { DirtyState::MAKINGS } else { DirtyState::NOTHING }
 }
 
 /// What makes, changes and drops something.

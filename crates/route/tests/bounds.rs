@@ -3,7 +3,7 @@
 //! Always true: what lies beyond a bound is taken for whatever it may be; up to it, nothing is different.
 //! Not here: how long reading takes (`fuzz/src/targets/nested.rs`, `fuzz/tests/hostile.rs`).
 
-use route::{Act, Class, Dialect, Knowledge, Source, Touches};
+use route::{Act, Class, Dialect, DirtyState, Knowledge, Source};
 
 fn class(text: &str) -> Class {
     route::classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::new(["f"], false)))
@@ -48,14 +48,14 @@ fn a_text_of_too_many_statements_may_do_anything() {
     }
     // What it takes hold of, and does with numbers, is told of all its statements.
     let class = class(&("SELECT 1;".repeat(1000) + "LISTEN a; SELECT nextval('s')"));
-    assert!(class.takes == Touches::CHANNELS && class.numbers.are_drawn && class.takes_back());
+    assert!(class.takes == DirtyState::CHANNELS && class.sequences.are_drawn && class.takes_back());
 }
 
 #[test]
 fn a_long_value_is_asked_for_and_a_longer_one_may_be_anything() {
     let set = |bytes: usize| class(&format!("SET a.b = '{}'", "x".repeat(bytes)));
     assert!(matches!(&*set(60_000).acts, [Act::Set(_)]));
-    assert!(set(70_000).is_unread && set(70_000).touches.has(Touches::ANYTHING));
+    assert!(set(70_000).is_unread && set(70_000).touches.has(DirtyState::ANYTHING));
     assert_eq!(*set(70_000).mentions, [Box::from("a.b")]);
 }
 
@@ -65,7 +65,7 @@ fn whoever_may_set_more_than_is_kept_keeps_the_server() {
     let names = |count: usize| (0..count).map(|at| format!("'a.b{at}', ")).collect::<String>();
     for (count, is_kept) in [(256, true), (257, false)] {
         let class = class(&format!("SELECT f({}1)", names(count)));
-        assert_eq!((class.mentions.len(), class.touches.has(Touches::UNTOLD)), (256, !is_kept));
+        assert_eq!((class.mentions.len(), class.touches.has(DirtyState::UNTOLD)), (256, !is_kept));
     }
     for (count, is_kept) in [(1000, true), (1001, false)] {
         let knowledge = Knowledge::read([source("f", &names(count))].into_iter());
@@ -83,7 +83,7 @@ fn in_a_database_of_too_many_functions_any_statement_may_do_anything() {
     let dense = Knowledge::read(names[..1200].iter().map(|name| source(name, &all)));
     for knowledge in [read(100_001), dense] {
         let touches = route::classify(b"SELECT 1", Dialect::default(), Some(&knowledge)).touches;
-        assert!(touches.has(Touches::ANYTHING) && knowledge.misses_settings() && knowledge.notifies_silently(true));
+        assert!(touches.has(DirtyState::ANYTHING) && knowledge.misses_settings() && knowledge.notifies_silently(true));
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use route::{Act, Class, Dialect, Knowledge, Source, Touches};
+use route::{Act, Class, Dialect, DirtyState, Knowledge, Source};
 
 /// Texts between dollars, each within the one before: `open` stands in front of each, the last is `core`.
 fn between_dollars(depth: usize, open: &str, core: &str) -> String {
@@ -33,8 +33,8 @@ fn a_statement_within_a_statement_is_not_gone_down_to() {
     for part in ["EXPLAIN ", "EXPLAIN (ANALYZE) ", "PREPARE a AS ", "PREPARE a AS EXPLAIN ", "EXPLAIN PREPARE a AS "] {
         let class = class(&(part.repeat(100_000) + "SELECT 1"));
         match &*class.acts {
-            [Act::Prepare { touches, .. }] => assert_eq!(*touches, Touches::ANYTHING, "{part}"),
-            acts => assert!(acts.len() == 1 && class.touches == Touches::ANYTHING, "{part}"),
+            [Act::Prepare { touches, .. }] => assert_eq!(*touches, DirtyState::ANYTHING, "{part}"),
+            acts => assert!(acts.len() == 1 && class.touches == DirtyState::ANYTHING, "{part}"),
         }
     }
 }
@@ -56,8 +56,8 @@ fn what_stands_too_deep_may_name_any_setting() {
                 _ => class.touches,
             };
             let start = &text[..text.len().min(40)];
-            assert!(touches.has(Touches::ANYTHING), "{depth}: {start}");
-            assert_eq!(touches.has(Touches::UNTOLD), !is_read, "{depth}: {start}");
+            assert!(touches.has(DirtyState::ANYTHING), "{depth}: {start}");
+            assert_eq!(touches.has(DirtyState::UNTOLD), !is_read, "{depth}: {start}");
             assert_eq!(class.mentions.iter().any(|name| **name == *"app.deep"), is_read, "{depth}: {start}");
         }
         let knowledge = known(&format!("BEGIN {} END", nested(depth)));
@@ -72,11 +72,11 @@ fn what_stands_too_deep_may_name_any_setting() {
 fn what_is_deep_and_executes_nothing_is_ordinary() {
     let deep = between_dollars(100, "set", "set app.deep = 1");
     for (text, touches) in [
-        (format!("INSERT INTO t VALUES ($x${deep}$x$)"), Touches::NOTHING),
-        (format!("SELECT set_config('a.b', $x${deep}$x$, false)"), Touches::SETTINGS),
-        (format!("SELECT pg_advisory_lock(1), $x${deep}$x$"), Touches::LOCKS),
-        (format!("SELECT f($x${}$x$)", deep.replace('.', "")), Touches::ANYTHING.with(Touches::CALLS)),
-        (format!("SELECT f($x${}$x$)", deep.replace("set", "get")), Touches::ANYTHING.with(Touches::CALLS)),
+        (format!("INSERT INTO t VALUES ($x${deep}$x$)"), DirtyState::NOTHING),
+        (format!("SELECT set_config('a.b', $x${deep}$x$, false)"), DirtyState::SETTINGS),
+        (format!("SELECT pg_advisory_lock(1), $x${deep}$x$"), DirtyState::LOCKS),
+        (format!("SELECT f($x${}$x$)", deep.replace('.', "")), DirtyState::ANYTHING.with(DirtyState::CALLS)),
+        (format!("SELECT f($x${}$x$)", deep.replace("set", "get")), DirtyState::ANYTHING.with(DirtyState::CALLS)),
     ] {
         assert_eq!(class(&text).touches, touches, "{}", &text[..60]);
     }
@@ -86,16 +86,16 @@ fn what_is_deep_and_executes_nothing_is_ordinary() {
 #[test]
 fn a_call_within_a_call_is_told_from_it() {
     for (text, touches) in [
-        ("SELECT set_config('a', set_config('b', 'c', true), true)", Touches::NOTHING),
-        ("SELECT set_config('a', set_config('b', 'c', false), true)", Touches::SETTINGS),
-        ("SELECT set_config('a', set_config('b', 'c', true), false)", Touches::SETTINGS),
-        ("SELECT set_config('a', x[f2(1, true)], true), (true)", Touches::NOTHING),
-        ("SELECT ')', a), set_config('a', $1, true)", Touches::NOTHING),
-        ("SELECT \"set_config\"('a', 'b', true)", Touches::NOTHING),
-        ("SELECT set_config('a', 'b', true", Touches::SETTINGS),
-        ("SELECT set_config('a', 'b', true and false)", Touches::SETTINGS),
-        ("SELECT set_config('a', 'b', (x, true))", Touches::SETTINGS),
-        ("SELECT x(set_config('a', 'b', c), true)", Touches::SETTINGS),
+        ("SELECT set_config('a', set_config('b', 'c', true), true)", DirtyState::NOTHING),
+        ("SELECT set_config('a', set_config('b', 'c', false), true)", DirtyState::SETTINGS),
+        ("SELECT set_config('a', set_config('b', 'c', true), false)", DirtyState::SETTINGS),
+        ("SELECT set_config('a', x[f2(1, true)], true), (true)", DirtyState::NOTHING),
+        ("SELECT ')', a), set_config('a', $1, true)", DirtyState::NOTHING),
+        ("SELECT \"set_config\"('a', 'b', true)", DirtyState::NOTHING),
+        ("SELECT set_config('a', 'b', true", DirtyState::SETTINGS),
+        ("SELECT set_config('a', 'b', true and false)", DirtyState::SETTINGS),
+        ("SELECT set_config('a', 'b', (x, true))", DirtyState::SETTINGS),
+        ("SELECT x(set_config('a', 'b', c), true)", DirtyState::SETTINGS),
     ] {
         assert_eq!(class(text).touches, touches, "{text}");
     }

@@ -16,7 +16,7 @@ use control::{
 };
 use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
-use worker::letters::{Force, Ids, Post, TlsTerms, ToControl};
+use worker::letters::{ActiveConfig, Ids, Post, TlsTerms, ToControl};
 
 use crate::args::{Place, Serve};
 use crate::daemon;
@@ -67,14 +67,14 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let mut force = first_force(settings, users, rules, tls, log, speaker)?;
+    let mut active = first_config(settings, users, rules, tls, log, speaker)?;
     if call.is_reboot {
-        follow(predecessor.as_ref(), &mut force, speaker);
+        follow(predecessor.as_ref(), &mut active, speaker);
     }
-    let force = Arc::new(force);
+    let active = Arc::new(active);
     let limit = identity::raise_descriptor_limit()?;
-    tell_descriptors(&force, limit, speaker);
-    let choice = threads::choose(force.settings.io_backend, reactor::probe_uring)?;
+    tell_descriptors(&active, limit, speaker);
+    let choice = threads::choose(active.settings.io_backend, reactor::probe_uring)?;
     say(speaker, Level::Log, format_args!("{choice}"));
 
     let runtime = runtime()?;
@@ -84,33 +84,33 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     };
     let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
     // First, so that whoever has been answered by the pooler finds it there.
-    let http = open_http(&force.settings, &runtime, speaker);
-    let doors = open_doors(&force.settings, inherited, speaker)?;
+    let http = open_http(&active.settings, &runtime, speaker);
+    let doors = open_doors(&active.settings, inherited, speaker)?;
     let mut pidfile = None;
     if predecessor.is_none() {
-        pidfile = force.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
+        pidfile = active.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
     }
     let (letter, letters) = tokio::sync::mpsc::unbounded_channel();
     let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
     let ids = Ids::default();
     let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
-    let crew = threads::start(&choice, &force, &doors.listeners, post, &ids, start, seed()?)?;
+    let handshake_pool = threads::start(&choice, &active, &doors.listeners, post, &ids, start, seed()?)?;
     let doors::Doors { listeners, mut socket_file, .. } = doors;
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     if let Some(predecessor) = &predecessor {
-        takeover::take_over(predecessor, &force, &crew.posts, &ids, speaker)?;
+        takeover::take_over(predecessor, &active, &handshake_pool.posts, &ids, speaker)?;
         // Before the other one is gone: without a main process there is no service any more.
         service.is_main(std::process::id());
-        for warning in doors::adopt(&force.settings, &listeners) {
+        for warning in doors::adopt(&active.settings, &listeners) {
             say(speaker, Level::Warning, format_args!("{warning}"));
         }
         // Where the other one has bound it under another spelling of its directory, it is the same file.
         socket_file.into_iter().for_each(doors::SocketFile::leave);
-        (socket_file, pidfile) = takeover::move_in(predecessor, &force.settings, speaker);
+        (socket_file, pidfile) = takeover::move_in(predecessor, &active.settings, speaker);
     }
     // A worker that shuts a door must be the last who holds it open.
     drop(listeners);
-    tell_up(&force, choice.name(), speaker);
+    tell_up(&active, choice.name(), speaker);
     if call.place == Place::Detached {
         daemon::tell_parent()?;
     }
@@ -119,12 +119,13 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     }
 
     let clock = Clock::start();
-    let control = Control::new(source, force, Arc::clone(speaker), warnings, crew.posts.clone(), clock.now())
-        .with_ids(ids)
-        .with_name_servers(name_servers)
-        .with_service(service);
+    let control =
+        Control::new(source, active, Arc::clone(speaker), warnings, handshake_pool.posts.clone(), clock.now())
+            .with_ids(ids)
+            .with_name_servers(name_servers)
+            .with_service(service);
     let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
-    crew.wait(FAREWELL_MAX);
+    handshake_pool.wait(FAREWELL_MAX);
     // A lookup that is under way would be waited for otherwise.
     runtime.shutdown_background();
     if let (Ending::HandedOver, Some(file)) = (ending, socket_file) {
@@ -141,11 +142,11 @@ fn check_alone(settings: &Settings) -> Result<Old, Fatal> {
 }
 
 /// What an online restart begins with: the process before, if there is one, tells what is in force.
-fn follow(predecessor: Option<&Predecessor>, force: &mut Force, speaker: &Speaker) {
+fn follow(predecessor: Option<&Predecessor>, active: &mut ActiveConfig, speaker: &Speaker) {
     match predecessor {
         Some(predecessor) => {
             say(speaker, Level::Log, format_args!("online restart: taking over from process {}", predecessor.pid()));
-            predecessor.shape(force);
+            predecessor.shape(active);
         }
         None => say(speaker, Level::Log, format_args!("old process not found, try to continue normally")),
     }
@@ -197,14 +198,14 @@ fn read_name_servers(
     })
 }
 
-fn first_force(
+fn first_config(
     settings: Settings,
     users: Users,
     (hba, idents, lines): Rules,
     tls: TlsTerms,
     log: Arc<LogTarget>,
     speaker: &Speaker,
-) -> Result<Force, Fatal> {
+) -> Result<ActiveConfig, Fatal> {
     lines.iter().for_each(|line| say(speaker, Level::Warning, format_args!("{line}")));
     // As in PgBouncer without the file: whoever needs no secret can still be served.
     let (users, problems) = users.unwrap_or_else(|text| (UserFile::default(), vec![text]));
@@ -216,7 +217,7 @@ fn first_force(
         Ok(workers) => workers,
         Err(_) => u8::MAX,
     };
-    Ok(control::first_force(
+    Ok(control::first_config(
         settings,
         Files { users, rules: (hba, idents), tls },
         log,
@@ -259,9 +260,9 @@ fn runtime() -> Result<Runtime, Fatal> {
     built.map_err(|error| Fatal(format!("cannot start the control thread: {error}")))
 }
 
-fn tell_descriptors(force: &Force, limit: DescriptorLimit, speaker: &Speaker) {
-    let (DescriptorLimit { soft, hard }, clients) = (limit, force.settings.max_client_conn);
-    let expected = identity::descriptors_expected(&force.settings, force.users.len());
+fn tell_descriptors(active: &ActiveConfig, limit: DescriptorLimit, speaker: &Speaker) {
+    let (DescriptorLimit { soft, hard }, clients) = (limit, active.settings.max_client_conn);
+    let expected = identity::descriptors_expected(&active.settings, active.users.len());
     say(
         speaker,
         Level::Log,
@@ -274,8 +275,8 @@ fn tell_descriptors(force: &Force, limit: DescriptorLimit, speaker: &Speaker) {
     }
 }
 
-fn tell_up(force: &Force, io: &str, speaker: &Speaker) {
-    let (ours, workers) = (env!("CARGO_PKG_VERSION"), force.homes.workers());
+fn tell_up(active: &ActiveConfig, io: &str, speaker: &Speaker) {
+    let (ours, workers) = (env!("CARGO_PKG_VERSION"), active.homes.workers());
     let line = format_args!(
         "process up: PgBouncer {PGBOUNCER_VERSION}, trunkline {ours}, io: {io}, workers: {workers}, tls: rustls"
     );

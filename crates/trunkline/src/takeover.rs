@@ -7,7 +7,7 @@
 use config::Settings;
 use control::Predecessor;
 use reactor::{Level, Socket};
-use worker::letters::{Force, Ids, Post, ToWorker};
+use worker::letters::{ActiveConfig, Ids, Post, ToWorker};
 
 use crate::doors::{self, SocketFile};
 use crate::identity;
@@ -34,19 +34,19 @@ pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
 /// It could not be had. The running process goes on.
 pub(crate) fn take_over(
     predecessor: &Predecessor,
-    force: &Force,
+    active: &ActiveConfig,
     workers: &[Post<ToWorker<Socket>>],
     ids: &Ids,
     speaker: &control::Speaker,
 ) -> Result<(), Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
-    let (estate, last_id) = predecessor.take_all().map_err(failed)?;
-    let (clients, servers) = estate.counts();
+    let (import, last_id) = predecessor.take_all().map_err(failed)?;
+    let (clients, servers) = import.counts();
     ids.begin_behind(last_id);
-    let shares = estate.share_out(&force.homes);
+    let shares = import.share_out(&active.homes);
     predecessor.relieve().map_err(failed)?;
-    for (worker, arrivals) in workers.iter().zip(shares) {
-        worker(ToWorker::Arrive(Box::new(arrivals)));
+    for (worker, imports) in workers.iter().zip(shares) {
+        worker(ToWorker::Arrive(Box::new(imports)));
     }
     for worker in workers {
         worker(ToWorker::WakeUp);

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use base::WorkerId;
 use config::IoBackend;
-use reactor::tls::{Crew as TlsCrew, Tls};
+use reactor::tls::{HandshakePool as TlsHandshakePool, Tls};
 use reactor::{Backend, Epoll, Equipment, Kernel, Listener, Socket, Uring, Waker};
 use worker::Worker;
-use worker::letters::{Force, Ids, Post, Posts, ToControl, ToWorker, Unauthenticated};
+use worker::letters::{ActiveConfig, Ids, Post, Posts, ToControl, ToWorker, Unauthenticated};
 
 use crate::last_words::Fatal;
 
@@ -69,7 +69,7 @@ pub(crate) enum Start {
 }
 
 /// The running workers.
-pub(crate) struct Crew {
+pub(crate) struct HandshakePool {
     /// Their letter boxes.
     pub(crate) posts: Vec<Post<ToWorker<Socket>>>,
     ended: Receiver<()>,
@@ -81,22 +81,23 @@ pub(crate) struct Crew {
 /// A thread or its kernel cannot be made.
 pub(crate) fn start(
     choice: &Choice,
-    force: &Arc<Force>,
+    active: &Arc<ActiveConfig>,
     listeners: &[Arc<Listener>],
     control: Post<ToControl>,
     ids: &Ids,
     start: Start,
     seed: u64,
-) -> Result<Crew, Fatal> {
+) -> Result<HandshakePool, Fatal> {
     let mut boxes = Vec::new();
     let mut workers: Vec<Post<ToWorker<Socket>>> = Vec::new();
-    for _ in 0..force.homes.workers() {
+    for _ in 0..active.homes.workers() {
         let waker = reactor::waker().map_err(|error| Fatal(format!("eventfd: {error}")))?;
         let (sender, inbox) = mpsc::channel();
         workers.push(letter_box(sender, waker.clone()));
         boxes.push((inbox, waker));
     }
-    let shakers = TlsCrew::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
+    let shakers =
+        TlsHandshakePool::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
     let posts =
         Posts { workers: workers.clone(), control, ids: ids.clone(), unauthenticated: Unauthenticated::default() };
     let (up, ups) = mpsc::channel();
@@ -106,14 +107,14 @@ pub(crate) fn start(
             listeners: listeners.to_vec(),
             waker: waker.clone(),
             buffers: BUFFERS_PER_WORKER,
-            tuning: force.tuning,
-            log: Arc::clone(&force.log),
+            tuning: active.tuning,
+            log: Arc::clone(&active.log),
         };
         let tools = Tools {
             id: WorkerId(number),
             inbox,
             posts: posts.clone(),
-            force: Arc::clone(force),
+            active: Arc::clone(active),
             shakers: shakers.clone(),
             start,
             waker,
@@ -134,10 +135,10 @@ pub(crate) fn start(
             Err(_) => return Err(Fatal("a worker ended before it began".to_owned())),
         }
     }
-    Ok(Crew { posts: workers, ended })
+    Ok(HandshakePool { posts: workers, ended })
 }
 
-impl Crew {
+impl HandshakePool {
     /// Waits until all workers have ended, but not longer than `patience`.
     pub(crate) fn wait(self, patience: Duration) {
         let deadline = Instant::now() + patience;
@@ -160,8 +161,8 @@ struct Tools {
     id: WorkerId,
     inbox: Receiver<ToWorker<Socket>>,
     posts: Posts<Socket>,
-    force: Arc<Force>,
-    shakers: TlsCrew,
+    active: Arc<ActiveConfig>,
+    shakers: TlsHandshakePool,
     start: Start,
     waker: Waker,
     seed: u64,
@@ -182,7 +183,7 @@ impl Tools {
             Ok(kernel) => Tls::new(kernel, self.shakers, self.waker),
             Err(error) => return drop(self.up.send(Err(error.to_string()))),
         };
-        let worker = Worker::new(self.id, io, self.inbox, self.posts, self.force, self.seed);
+        let worker = Worker::new(self.id, io, self.inbox, self.posts, self.active, self.seed);
         let _ = self.up.send(Ok(()));
         match self.start {
             Start::Awake => worker.run(),

@@ -14,8 +14,8 @@ use wire::backend::TxStatus;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
-use crate::places::DatabasePlace;
 use crate::planted::{end_of_request, has_time_to_mend};
+use crate::registry::DatabasePlace;
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
 
     /// Makes sure that the wheel knows the server's next deadline.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
-        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        let numbers = self.servers.get(key).and_then(Server::sequences_due);
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
 
     /// The client's next deadline and what is due then.
     pub(crate) fn next_of_client(&self, key: Key) -> Option<(Time, ClientDue)> {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let client = self.clients.get(key)?;
         match &client.stage {
             ClientStage::Greeting(_) => {
@@ -93,9 +93,9 @@ impl<I: Io> Worker<I> {
                 let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.words().into()) };
                 let down = down.map(|at| (at, ClientDue::Fault(fault)));
                 let entry = self
-                    .places
+                    .registry
                     .pool(pool)
-                    .and_then(|place| self.places.databases[place.database as usize].entry.as_ref());
+                    .and_then(|place| self.registry.databases[place.database as usize].entry.as_ref());
                 let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
                 let wait = wait.map(|limit| {
                     (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None }))
@@ -113,7 +113,7 @@ impl<I: Io> Worker<I> {
                     ready.joins.as_ref().map(|joining| (joining.until, ClientDue::Late))
                 }
                 Link::None => {
-                    let limit = self.places.users[ready.session.user as usize].client_idle_timeout?;
+                    let limit = self.registry.users[ready.session.user as usize].client_idle_timeout?;
                     Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
                 }
                 Link::Waiting(since) => {
@@ -137,8 +137,8 @@ impl<I: Io> Worker<I> {
                             ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }),
                         )
                     });
-                    let place = self.places.pool(ready.pool)?;
-                    let entry = self.places.databases[place.database as usize].entry.as_ref();
+                    let place = self.registry.pool(ready.pool)?;
+                    let entry = self.registry.databases[place.database as usize].entry.as_ref();
                     let user = &place.user_name;
                     let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
                     let wait = wait.map(|limit| {
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
 
     /// The server's next deadline and what a client is told then.
     pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let server = self.servers.get(key)?;
         let is_along = server.session.life.phase() == Phase::ApplyingAlong;
         match &server.stage {
@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             // A stream has no end, and a base backup takes its time.
-            Stage::Lent { .. } if server.private.is_some() => None,
+            Stage::Lent { .. } if server.dedicated.is_some() => None,
             // PostgreSQL has answered; how long that is withheld has a limit of its own.
             Stage::Lent { .. } if server.withheld.is_some() => None,
             Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
@@ -186,8 +186,8 @@ impl<I: Io> Worker<I> {
                 Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
-                let user = self.places.pool(server.pool)?.user;
-                let limits = &self.places.users[user as usize];
+                let user = self.registry.pool(server.pool)?.user;
+                let limits = &self.registry.users[user as usize];
                 let query = server.query_since.zip(limits.query_timeout);
                 let query = query.map(|(since, limit)| (since + limit, Fault::QueryTimeout));
                 let xact = server.xact_since.zip(limits.transaction_timeout);
@@ -210,18 +210,18 @@ impl<I: Io> Worker<I> {
         else {
             return None;
         };
-        let traces = ready.session.traces.as_ref()?;
-        let kept = traces.pins().oldest().zip(traces.kept_since());
-        let limit = self.places.pool(server.pool)?.pin_rules.age_max;
+        let session_effects = ready.session.session_effects.as_ref()?;
+        let kept = session_effects.pins().oldest().zip(session_effects.kept_since());
+        let limit = self.registry.pool(server.pool)?.pin_rules.age_max;
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
         });
         // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`probe_session`).
-        let is_kept = kept.is_some() || server.session.cancels_sent > 0 && traces.is_marked();
+        let is_kept = kept.is_some() || server.session.cancels_sent > 0 && session_effects.is_marked();
         // A client whose next request waits for the end of a cancel request is not idle.
         let waits = ready.held.is_some() && !self.may_forward(key);
         let is_idle = is_kept && server.session.exchange.may_end() && !waits;
-        let idle = self.places.users[ready.session.user as usize].client_idle_timeout.filter(|_| is_idle);
+        let idle = self.registry.users[ready.session.user as usize].client_idle_timeout.filter(|_| is_idle);
         let silent_since = client.silent_since().max(server.answered);
         let idle = idle.map(|limit| (silent_since + limit, Fault::ClientIdleTimeout));
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
@@ -230,8 +230,8 @@ impl<I: Io> Worker<I> {
     /// Makes sure that somebody looks who waits, since somebody may from now on.
     #[inline]
     pub(crate) fn arm_watch(&mut self) {
-        if let Some(enough) = self.force.settings.log_pool_wait
-            && self.places.watch.asks()
+        if let Some(enough) = self.active.settings.log_pool_wait
+            && self.registry.watch.asks()
         {
             self.watch_at(self.now + enough);
         }
@@ -247,12 +247,12 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn arm_sweep_in(&mut self, time: Duration) {
-        if self.places.is_sweep_armed {
+        if self.registry.is_sweep_armed {
             return;
         }
-        let has_pools = self.force.settings.pool_idle_timeout.is_some() && self.places.pools().next().is_some();
-        if has_pools || self.places.databases.iter().any(DatabasePlace::is_automatic) {
-            self.places.is_sweep_armed = true;
+        let has_pools = self.active.settings.pool_idle_timeout.is_some() && self.registry.pools().next().is_some();
+        if has_pools || self.registry.databases.iter().any(DatabasePlace::is_automatic) {
+            self.registry.is_sweep_armed = true;
             self.timers.insert(self.now + time, Timer::Sweep);
         }
     }

@@ -78,9 +78,9 @@ impl<I: Io> Worker<I> {
             self.arm_server(key);
             return;
         }
-        let numbers = self.servers.get(key).and_then(Server::numbers_due);
+        let numbers = self.servers.get(key).and_then(Server::sequences_due);
         if numbers.is_some_and(|at| at <= self.now) {
-            self.numbers_are_over(key);
+            self.sequences_are_over(key);
             return;
         }
         let Some((_, fault)) = self.next_of_server(key).filter(|(at, _)| *at <= self.now) else {
@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
                     self.hurry_cleaning(key);
                 }
             }
-            Stage::Cleaning(cleaning) if self.now < cleaning.ends(self.force.settings.server_mend_timeout) => {
+            Stage::Cleaning(cleaning) if self.now < cleaning.ends(self.active.settings.server_mend_timeout) => {
                 self.cancel_again(key);
             }
             Stage::Cleaning(cleaning) => {
@@ -120,33 +120,33 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client has not asked in time for what it has drawn.
-    pub(crate) fn numbers_are_over(&mut self, server_key: ServerKey) {
+    pub(crate) fn sequences_are_over(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        server.session.numbers_until = None;
+        server.session.sequences_until = None;
         if let Some(client_key) = server.client() {
-            self.forget_numbers(server_key, client_key);
+            self.forget_sequences(server_key, client_key);
             self.end_loan_if_over(server_key, client_key);
         }
     }
 
-    /// Ends the loans of those who have lingered in vain.
-    pub(crate) fn end_lingering(&mut self) {
-        self.end_lingering_until(self.now);
+    /// Ends the loans of servers that were held for their last clients in vain.
+    pub(crate) fn end_affinity_hold_of(&mut self) {
+        self.end_affinity_hold_until(self.now);
     }
 
     /// Ends all of them: something may have been ordered.
-    pub(crate) fn end_all_lingering(&mut self) {
-        if let Some((last, _)) = self.lingering.rows.back() {
-            self.end_lingering_until(*last);
+    pub(crate) fn end_all_affinity_holds(&mut self) {
+        if let Some((last, _)) = self.affinity_holds.rows.back() {
+            self.end_affinity_hold_until(*last);
         }
     }
 
-    fn end_lingering_until(&mut self, now: Time) {
-        while let Some(&(until, server_key)) = self.lingering.rows.front().filter(|(until, _)| *until <= now) {
-            self.lingering.rows.pop_front();
+    fn end_affinity_hold_until(&mut self, now: Time) {
+        while let Some(&(until, server_key)) = self.affinity_holds.rows.front().filter(|(until, _)| *until <= now) {
+            self.affinity_holds.rows.pop_front();
             let Some(server) = self.servers.get(server_key) else { continue };
-            if has_lingered(server.linger.is_waiting_until(until)) {
-                self.end_linger(server_key);
+            if has_lingered(server.affinity_hold.is_waiting_until(until)) {
+                self.end_affinity_hold(server_key);
                 self.settle();
             }
         }

@@ -26,12 +26,12 @@ impl<I: Io> Worker<I> {
             ClientStage::Login(login) => (&*login.request.database, &*login.request.user),
             ClientStage::Console(console) => (CONSOLE, &*console.user),
             ClientStage::Ready(ready) => {
-                let database = self.places.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
-                (database, &*self.places.users[ready.session.user as usize].name)
+                let database = self.registry.pool(ready.pool).map_or("(nodb)", |place| &*place.database_name);
+                (database, &*self.registry.users[ready.session.user as usize].name)
             }
         };
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Client(client.id), database, user, address);
-        let port = self.force.settings.listen_port;
+        let port = self.active.settings.listen_port;
         match client.peer {
             Peer::Tcp(address) => of(format_args!("{address}")),
             Peer::Unix { pid: 0, .. } => of(format_args!("unix:{port}")),
@@ -42,10 +42,10 @@ impl<I: Io> Worker<I> {
     /// The beginning of a log line about a server.
     pub(crate) fn server_prefix(&self, key: ServerKey) -> Subject {
         let Some(server) = self.servers.get(key) else { return Subject::default() };
-        let place = self.places.pool(server.pool);
+        let place = self.registry.pool(server.pool);
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Server(server.id), database, user, address);
-        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        let port = self.registry.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         match &server.address {
             Some(Address::Tcp(address)) => of(format_args!("{address}")),
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
 
     /// In which encoding a client writes.
     pub(crate) fn encoding_of(&self, ready: &Ready) -> Encoding {
-        let place = self.force.tracked.place("client_encoding");
+        let place = self.active.tracked.place("client_encoding");
         place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
     }
 
@@ -63,14 +63,14 @@ impl<I: Io> Worker<I> {
     pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
         match client.peer {
             Peer::Tcp(address) => (address.ip().to_string(), address.port()),
-            Peer::Unix { .. } => ("unix".to_owned(), self.force.settings.listen_port),
+            Peer::Unix { .. } => ("unix".to_owned(), self.active.settings.listen_port),
         }
     }
 
     pub(crate) fn inquirer_prefix(&self, inquirer: Inquirer) -> Subject {
         match inquirer {
             Inquirer::Client(key) => self.client_prefix(key),
-            Inquirer::Pool(key) => match self.places.pool(key) {
+            Inquirer::Pool(key) => match self.registry.pool(key) {
                 Some(place) => Subject::pool(&place.database_name, &place.user_name),
                 None => Subject::default(),
             },
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
 
     /// The line that says who wants what, and whether in secret.
     pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
-        let Some(client) = self.clients.get(key).filter(|_| self.force.settings.log_connections) else { return };
+        let Some(client) = self.clients.get(key).filter(|_| self.active.settings.log_connections) else { return };
         let tls = client.security.clone();
         let tls = tls.as_ref().map_or("no", |security| &security.summary);
         let line = self.client_prefix(key);

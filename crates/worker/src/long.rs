@@ -26,7 +26,7 @@ impl<I: Io> Worker<I> {
         };
         // Nothing is known of one that began before the setting was in force.
         let known = course.map(|course| course.end(self.now)).filter(|(round_trips, _)| *round_trips > 0);
-        let enough = self.force.settings.log_min_duration_transaction;
+        let enough = self.active.settings.log_min_duration_transaction;
         if enough.is_none_or(|enough| Duration::from_micros(spent.total()) < enough) {
             return;
         }

@@ -27,14 +27,14 @@ impl<I: Io> Worker<I> {
 
     /// The longest message that is taken from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
-        self.force.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
+        self.active.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
     }
 
     /// Whether a client has something on its server, or may have.
     pub(crate) fn is_marked(&self, client: ClientKey) -> bool {
         match self.clients.get(client) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked())
+                ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked())
             }
             _ => false,
         }
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
 
     /// The server of the session that listens for all.
     pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
-        let session = self.places.databases[database as usize].listening.session?;
+        let session = self.registry.databases[database as usize].listening.session?;
         match self.clients.get(session) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => match ready.link {
                 Link::Loan(server) => Some(server),
@@ -75,7 +75,7 @@ impl<I: Io> Worker<I> {
 
     /// So much may wait for one client (`notify_queue_size`).
     pub(crate) fn notify_queue_max(&self) -> usize {
-        match self.force.settings.notify_queue_size {
+        match self.active.settings.notify_queue_size {
             0 => usize::MAX,
             bytes => bytes as usize,
         }
@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a user comes in however full the console is.
     pub(crate) fn is_admin(&self, user: &str) -> bool {
-        self.force.settings.admin_users.has(user) || user == CONSOLE
+        self.active.settings.admin_users.has(user) || user == CONSOLE
     }
 }
 

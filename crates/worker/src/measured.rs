@@ -127,7 +127,7 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get_mut(key)?;
         let Stage::Ready(ready) = &mut client.stage else { return None };
         let spent = ready.meter.division.end(self.now).filter(|_| !client.is_own)?;
-        let place = self.places.pool_mut(ready.pool)?;
+        let place = self.registry.pool_mut(ready.pool)?;
         place.measured.add(&spent);
         let vars = &ready.session.vars;
         let is_known = |(named_by, place): &&(Rc<Vars>, Option<Key>)| {
@@ -137,17 +137,17 @@ impl<I: Io> Worker<I> {
         let application = match known {
             Some((_, application)) => *application,
             None => {
-                let name = vars.get(self.force.tracked.application_name()).unwrap_or_default();
+                let name = vars.get(self.active.tracked.application_name()).unwrap_or_default();
                 client.tracers = self.tracers.about(client.id, &place.database_name, name);
                 let database = place.database_name.clone();
-                let user = &self.places.users[ready.session.user as usize].name;
+                let user = &self.registry.users[ready.session.user as usize].name;
                 let application = self.applications.place((database, user.clone(), name.into()), self.now);
                 ready.meter.application = Some((vars.clone(), application));
                 application
             }
         };
         self.applications.add(application, &spent, self.now);
-        self.force.settings.log_min_duration_transaction.is_some().then_some(spent)
+        self.active.settings.log_min_duration_transaction.is_some().then_some(spent)
     }
 }
 

@@ -212,8 +212,8 @@ pub(crate) fn leave_unsent<I: Io>(held: &mut Option<Box<Held>>, io: &mut I, conn
 }
 
 /// Whether nobody else can have a server that is one client's alone, even if it is between two commands.
-pub(crate) fn is_nobody_elses(is_private: bool, is_at_rest: bool) -> bool {
-    is_private && !(planted::is(Planted::PrivateServerReturned) && is_at_rest)
+pub(crate) fn is_nobody_elses(is_dedicated: bool, is_at_rest: bool) -> bool {
+    is_dedicated && !(planted::is(Planted::PrivateServerReturned) && is_at_rest)
 }
 
 /// Whether a server has what its client began with.

@@ -92,13 +92,13 @@ impl<I: Io> Worker<I> {
     }
 
     fn names_of_server(&self, key: ServerKey) -> Option<(Arc<str>, Arc<str>)> {
-        let place = self.places.pool(self.servers.get(key)?.pool)?;
+        let place = self.registry.pool(self.servers.get(key)?.pool)?;
         Some((place.database_name.clone(), place.user_name.clone()))
     }
 
     fn host_of_server(&self, key: ServerKey) -> Option<String> {
         let server = self.servers.get(key)?;
-        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let port = entry.map_or(0, |entry| entry.port);
         let host = if server.host.is_empty() { "unix" } else { &*server.host };
         Some(format!("{host}:{port}"))

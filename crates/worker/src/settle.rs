@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
                 Task::Release(server) => self.release(server),
                 Task::ReleaseAll { waits, is_level } => self.release_all(waits, is_level),
                 Task::Joined { client, number } => self.end_joining(client, Some(number), true),
-                Task::Close { client, farewell } => self.close_now(client, &farewell),
+                Task::Close { client, how } => self.close_now(client, &how),
             }
         }
     }
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
 
     fn note(&mut self, note: pool::Note) {
         let pool::Note::ReserveTaken { pool } = note;
-        if let Some(place) = self.places.pool(pool) {
+        if let Some(place) = self.registry.pool(pool) {
             let about = Subject::pool(&place.database_name, &place.user_name);
             self.log.about(&about, Level::Warning, format_args!("{note}"));
         }

@@ -18,9 +18,9 @@ impl<I: Io> Worker<I> {
         let (who, database) = culprit.map_or((None, None), |(work, _)| self.who_is_it(work));
         let database = match database {
             Some(database) => database,
-            None => self.places.database(&CONSOLE.into(), None),
+            None => self.registry.database(&CONSOLE.into(), None),
         };
-        let totals = &mut self.places.databases[database as usize].totals;
+        let totals = &mut self.registry.databases[database as usize].totals;
         totals.slow_turn_count += 1;
         totals.turn_time_max = totals.turn_time_max.max(took.as_micros() as u64);
         let Some(untold) = self.stopwatch.tell(self.now) else { return };
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         match self.owner(bits) {
             Some(Owner::Client(key)) => {
                 let pool = self.clients.get(key).and_then(|client| match &client.stage {
-                    Stage::Ready(ready) => self.places.pool(ready.pool),
+                    Stage::Ready(ready) => self.registry.pool(ready.pool),
                     _ => None,
                 });
                 (Some(self.client_prefix(key)), pool.map(|pool| pool.database))

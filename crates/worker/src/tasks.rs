@@ -25,12 +25,12 @@ pub(crate) enum Task {
     /// A client waits no longer for the session for all, in the wait of this number: it listens now.
     Joined { client: ClientKey, number: u64 },
     /// A client is closed, that has been given what was withheld from it.
-    Close { client: ClientKey, farewell: Farewell },
+    Close { client: ClientKey, how: ClientClose },
 }
 
 /// How a client is closed.
 #[derive(Debug)]
-pub(crate) enum Farewell {
+pub(crate) enum ClientClose {
     /// It is told why, and so is the log.
     Failed(Box<Fault>),
     /// It is told why; the log is told in another way.

@@ -286,14 +286,14 @@ const HAPPENING_BYTES: usize = 100;
 mod tests {
     use super::*;
 
-    fn lingers(tracers: Mask) -> Happening {
+    fn is_held_for_affinity(tracers: Mask) -> Happening {
         Happening { at: Wall(0), tracers, client: 1, server: None, what: What::Lingers }
     }
 
     fn happens(tracers: &mut Tracers, mask: Mask) {
         let mask = tracers.with_room(mask);
         if mask != 0 {
-            tracers.add(lingers(mask));
+            tracers.add(is_held_for_affinity(mask));
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         for _ in 0..10 {
             if tracers.with_room(1) != 0 {
                 let what = What::Left { why: "x".repeat(TRACED_BYTES_MAX).into() };
-                tracers.add(Happening { what, ..lingers(1) });
+                tracers.add(Happening { what, ..is_held_for_affinity(1) });
             }
         }
         let (told, dropped) = tracers.tell(Time(0));

@@ -56,9 +56,9 @@ impl<I: Io> Worker<I> {
 
     fn tracers_about(&self, key: Key) -> Mask {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return 0 };
-        let name = self.force.tracked.application_name();
+        let name = self.active.tracked.application_name();
         let (database, vars) = match &client.stage {
-            Stage::Ready(ready) => match self.places.pool(ready.pool) {
+            Stage::Ready(ready) => match self.registry.pool(ready.pool) {
                 Some(place) => (&*place.database_name, &*ready.session.vars),
                 None => return 0,
             },
@@ -118,10 +118,10 @@ impl<I: Io> Worker<I> {
         self.find_tracers(key);
         self.trace(key, |worker, client| {
             let Stage::Ready(ready) = &client.stage else { return None };
-            let name = worker.force.tracked.application_name();
+            let name = worker.active.tracked.application_name();
             Some(What::LoggedIn {
-                database: worker.places.pool(ready.pool)?.database_name.clone(),
-                user: worker.places.users[ready.session.user as usize].name.clone(),
+                database: worker.registry.pool(ready.pool)?.database_name.clone(),
+                user: worker.registry.users[ready.session.user as usize].name.clone(),
                 application: ready.session.vars.get(name).unwrap_or_default().into(),
                 addr: worker.address_of_peer(client).0.into(),
             })
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
 
     fn dialect_of(&mut self, key: Key) -> Dialect {
         match self.clients.get(key).map(|client| &client.stage) {
-            Some(Stage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.force.tracked),
+            Some(Stage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.active.tracked),
             _ => Dialect::default(),
         }
     }
@@ -164,7 +164,7 @@ impl<I: Io> Worker<I> {
             text: begin(text.bytes),
             is_whole: text.is_whole,
             dialect,
-            raw: self.force.settings.trace_values.then(|| begin(bytes)),
+            raw: self.active.settings.trace_values.then(|| begin(bytes)),
         })
     }
 
@@ -196,7 +196,7 @@ impl<I: Io> Worker<I> {
         let status = server.session.exchange.status();
         let (rows, bytes, took) = (tally.rows, tally.bytes, self.now.since(request.since));
         if let Some(state) = tally.state {
-            let shows_values = self.force.settings.trace_values;
+            let shows_values = self.active.settings.trace_values;
             let body = tally.error.clone().unwrap_or_default();
             let TracedRequest { text, dialect, .. } = request;
             self.trace(key, |_, _| Some(What::Failed(Box::new(Failed { state, body, text, dialect, shows_values }))));
@@ -221,7 +221,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn trace_pins(&mut self, key: Key) {
         self.trace(key, |_, client| {
             let Stage::Ready(ready) = &client.stage else { return None };
-            let pins = ready.session.traces.as_ref()?.pins();
+            let pins = ready.session.session_effects.as_ref()?.pins();
             let words: Vec<_> = pins.iter().take(PINS_TOLD).map(|pin| pin.hold.words()).collect();
             Some(What::Keeps { what: words.join(", ") })
         });

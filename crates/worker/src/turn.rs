@@ -12,22 +12,22 @@ use std::sync::mpsc::Receiver;
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Event, Pools};
 use protocol::loan::Texts;
-use protocol::prepared::Library;
+use protocol::prepared::StatementRegistry;
 use protocol::vars::Known;
 use reactor::{Chunk, Completion, Doors, Io, Level, Lines, Wheel};
 
 use crate::admin::Admin;
-use crate::admin::rest::Kept;
+use crate::admin::suspended::Kept;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
+use crate::data::affinity_holds::AffinityHolds;
 use crate::data::client::{Link, Stage};
-use crate::data::lingering::Lingering;
-use crate::letters::{Force, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
+use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
-use crate::places::Places;
+use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::{Stopwatch, Work};
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         io: I,
         inbox: Receiver<ToWorker<I::Socket>>,
         posts: Posts<I::Socket>,
-        force: Arc<Force>,
+        active: Arc<ActiveConfig>,
         seed: u64,
     ) -> Self {
         let now = io.now();
@@ -57,28 +57,28 @@ impl<I: Io> Worker<I> {
             servers: Beside::default(),
             cancel: Cancels::default(),
             pools: Pools::new(seed),
-            places: Places::default(),
+            registry: Registry::default(),
             remembered: RememberedSecrets::default(),
             limits: Limits::new(id, workers),
             timers: Wheel::new(now),
             tasks: VecDeque::new(),
             commands_spare: Vec::new(),
-            lingering: Lingering::default(),
+            affinity_holds: AffinityHolds::default(),
             notify: Notify::default(),
             log: Lines::default(),
             reports: Reports::default(),
             tracers: Tracers::default(),
             known_vars: Known::default(),
-            library: Library::new(u64::from(id.0) + 1, u64::from(workers)),
+            statement_registry: StatementRegistry::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
             protocol_surprises: 0,
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),
             applications: Applications::default(),
-            sampler: Sampler::new(force.settings.track_statements),
+            sampler: Sampler::new(active.settings.track_statements),
             begun: now,
-            force,
+            active,
         };
         worker.io.accept(Doors::Open);
         worker.apply_limits();
@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
         let deadlines = [
             self.pools.next_deadline(),
             self.timers.next_deadline(),
-            self.lingering.next_deadline(),
+            self.affinity_holds.next_deadline(),
             self.notify.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -237,7 +237,7 @@ impl<I: Io> Worker<I> {
             self.fire(timer);
             self.settle();
         }
-        self.end_lingering();
+        self.end_affinity_hold_of();
         self.end_patience();
         self.work_off();
         if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {
@@ -250,8 +250,8 @@ impl<I: Io> Worker<I> {
     fn read_what_is_in_force(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
-                ToWorker::Force(force) => {
-                    self.come_into_force(force);
+                ToWorker::ActiveConfig(active) => {
+                    self.come_into_force(active);
                     self.settle();
                 }
                 other => self.post.push_back(other),
@@ -261,7 +261,7 @@ impl<I: Io> Worker<I> {
 
     fn read_letters(&mut self) {
         // Whatever is ordered finds no server that waits for its client.
-        self.end_all_lingering();
+        self.end_all_affinity_holds();
         let mut count = 0;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
             // A worker that goes to rest keeps all that have come.
@@ -302,13 +302,13 @@ impl<I: Io> Worker<I> {
             ToWorker::LocksDiffer(found) => self.locks_differ(found),
             ToWorker::Sole(sole) => self.mind_sole(&sole),
             ToWorker::FunctionsMade(made) => self.hear_of_functions(&made),
-            ToWorker::Client(traveller) => self.receive_traveller(*traveller),
+            ToWorker::Client(greeted_client) => self.receive_greeted_client(*greeted_client),
             ToWorker::Cancel { key, requester, waits } => self.cancel(key, requester, waits),
             ToWorker::PassOn { peer, key, requester, waits } => self.pass_on(peer, key, requester, waits),
             ToWorker::CancelOver(client) => self.drop_client(client, "cancel request"),
             ToWorker::Ledger { from, letter } => self.ledger_hears(from, letter),
-            ToWorker::Purse(answer) => self.purse_hears(answer),
-            ToWorker::Force(force) => self.come_into_force(force),
+            ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),
+            ToWorker::ActiveConfig(active) => self.come_into_force(active),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),
             ToWorker::Told { inquirer: Inquirer::Client(client), told } => self.told(client, told),
             ToWorker::Told { inquirer: Inquirer::Pool(pool), told } => self.told_of_pool(pool, told),
@@ -325,7 +325,7 @@ impl<I: Io> Worker<I> {
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
             ToWorker::KeyGone(key) => self.cancel.forget_moved_key(key),
-            ToWorker::Arrive(arrivals) => self.arrive(*arrivals),
+            ToWorker::Arrive(imports) => self.arrive(*imports),
             ToWorker::HandedOver => self.part_from_the_rest(),
             ToWorker::WakeUp => self.go_on(),
             ToWorker::Shutdown(way) => {
@@ -346,9 +346,9 @@ impl<I: Io> Worker<I> {
         client.asked = self.now;
         match &mut client.stage {
             Stage::Ready(ready) => {
-                if let Some(pool) = self.places.pool(ready.pool) {
+                if let Some(pool) = self.registry.pool(ready.pool) {
                     let database = pool.database as usize;
-                    self.places.databases[database].totals.received += chunk.len() as u64;
+                    self.registry.databases[database].totals.received += chunk.len() as u64;
                 }
                 self.hear(key, chunk);
             }
@@ -375,7 +375,7 @@ impl<I: Io> Worker<I> {
             Stage::Greeting(_) | Stage::Cancelling(_) => return,
         };
         let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
-        let database = self.places.pool(ready.pool).map(|place| place.database);
+        let database = self.registry.pool(ready.pool).map(|place| place.database);
         if listens {
             self.tell_news(key);
         }

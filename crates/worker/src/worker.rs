@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use base::{Key, Slab, Time, WorkerId};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
-use protocol::prepared::Library;
+use protocol::prepared::StatementRegistry;
 use protocol::vars::Known;
 use reactor::{Io, Lines, Wheel};
 
@@ -19,15 +19,15 @@ use crate::admin::Admin;
 use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
+use crate::data::affinity_holds::AffinityHolds;
 use crate::data::client::Client;
-use crate::data::lingering::Lingering;
 use crate::data::server::Server;
-use crate::letters::{Force, Posts, ToWorker, Verified};
+use crate::letters::{ActiveConfig, Posts, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
-use crate::places::Places;
 use crate::planted::is_from_tenant;
+use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
 use crate::stopwatch::Stopwatch;
@@ -43,14 +43,14 @@ pub struct Worker<I: Io> {
     /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
     pub(crate) post: VecDeque<ToWorker<I::Socket>>,
     pub(crate) posts: Posts<I::Socket>,
-    pub(crate) force: Arc<Force>,
+    pub(crate) active: Arc<ActiveConfig>,
     /// The time of this turn.
     pub(crate) now: Time,
     pub(crate) clients: Slab<Client>,
     /// Servers, under the keys of their slots.
     pub(crate) servers: Beside<Server>,
     pub(crate) pools: Pools,
-    pub(crate) places: Places,
+    pub(crate) registry: Registry,
     /// What servers have told of users' secrets.
     pub(crate) remembered: RememberedSecrets,
     pub(crate) limits: Limits,
@@ -62,7 +62,7 @@ pub struct Worker<I: Io> {
     pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
     /// Servers that stay a moment with their clients.
-    pub(crate) lingering: Lingering,
+    pub(crate) affinity_holds: AffinityHolds,
     pub(crate) log: Lines,
     /// What the control thread is to be told of.
     pub(crate) reports: Reports,
@@ -71,7 +71,7 @@ pub struct Worker<I: Io> {
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Known,
     /// What clients have prepared.
-    pub(crate) library: Library,
+    pub(crate) statement_registry: StatementRegistry,
     /// What their texts do to their sessions.
     pub(crate) texts: Texts,
     pub(crate) protocol_surprises: u64,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Time, Wall};
 use control::Moment;
 use worker::Worker;
-use worker::letters::{Force, Ids, ToWorker};
+use worker::letters::{ActiveConfig, Ids, ToWorker};
 
 use crate::app::App;
 use crate::checks::archive::Archive;
@@ -41,7 +41,7 @@ pub(crate) struct World {
     /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
     pub(crate) workers: Vec<Option<Worker<SimIo>>>,
     /// The places of those of the process that serves.
-    pub(crate) crew: Range<u8>,
+    pub(crate) handshake_pool: Range<u8>,
     pub(crate) ids: Ids,
     pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
     pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     pub(crate) postgres: Postgres,
     pub(crate) witness: Witness,
     /// What the control thread has put in force.
-    pub(crate) force: Arc<Force>,
+    pub(crate) active: Arc<ActiveConfig>,
     pub(crate) disk: Disk,
     pub(crate) thread: ControlThread,
     pub(crate) checkers: Checkers,
@@ -92,13 +92,13 @@ impl World {
 
     /// Whether workers of a process that has handed over still close what could not go.
     pub(crate) fn is_another_closing(&self) -> bool {
-        self.workers[..usize::from(self.crew.start)].iter().any(Option::is_some)
+        self.workers[..usize::from(self.handshake_pool.start)].iter().any(Option::is_some)
     }
 
     /// Writes a letter to every worker; it is posted with the next mail.
     pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<SimSocket>) {
         let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        mail.extend(self.crew.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
+        mail.extend(self.handshake_pool.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 
     /// Whether a worker waits for a time.

@@ -39,11 +39,11 @@ impl World {
         let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
         let disk = Disk::of(&plan, secrets(&plan, None));
         let settings = disk.settings().unwrap_or_else(|mistakes| panic!("the plan has a mistake: {}", mistakes[0]));
-        let force = Arc::new(disk.first_force(settings, plan.workers));
+        let active = Arc::new(disk.first_config(settings, plan.workers));
         let mail = Arc::new(Mutex::new(Vec::new()));
         let ids = Ids::default();
         let now = Moment { time: Time(START), wall: Wall(CALENDAR + START as i64) };
-        let control = disk.control(&force, posts_to(&(0..plan.workers), &mail), now, ids.clone());
+        let control = disk.control(&active, posts_to(&(0..plan.workers), &mail), now, ids.clone());
         let thread = ControlThread::new(&plan, control);
         let witness = Witness::new(moments_max);
         let postgres = Postgres::of(&plan, witness.board.clone());
@@ -68,7 +68,7 @@ impl World {
             // The question what a session keeps takes as long on a narrow connection as some hundred transactions elsewhere.
             && !(plan.shape.follows_state() && plan.pace.narrow > 0);
         let mut world = Self {
-            checkers: Checkers::new(&plan, &force),
+            checkers: Checkers::new(&plan, &active),
             operator: Operator::default(),
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
@@ -76,7 +76,7 @@ impl World {
             links: Links::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
-            crew: 0..0,
+            handshake_pool: 0..0,
             ids,
             inboxes: Vec::new(),
             mail,
@@ -85,7 +85,7 @@ impl World {
             apps,
             postgres,
             witness,
-            force,
+            active,
             disk,
             thread,
             fairness: Fairness::new(is_fairness_known, plan.shape.follows_state()),

@@ -5,8 +5,8 @@
 
 use base::{Key, Time};
 use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then};
-use protocol::prepared::Library;
-use protocol::state::{Learned, Unseen};
+use protocol::prepared::StatementRegistry;
+use protocol::state::{FunctionCatalog, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
 use sink::Sink;
 
@@ -20,9 +20,9 @@ pub(crate) struct Machines {
     pub(crate) server: ServerSession,
     tracked: Tracked,
     known: Known,
-    library: Library,
+    statement_registry: StatementRegistry,
     texts: Texts,
-    learned: Learned,
+    function_catalog: FunctionCatalog,
     scopes: u32,
 }
 
@@ -35,9 +35,9 @@ impl Machines {
             server: ServerSession::new(vars),
             tracked,
             known,
-            library: Library::new(1, 1),
+            statement_registry: StatementRegistry::new(1, 1),
             texts: Texts::default(),
-            learned: Learned::new(1),
+            function_catalog: FunctionCatalog::new(1),
             scopes: 1,
         }
     }
@@ -62,10 +62,10 @@ impl Machines {
             refusals: None,
             server_user: 0,
             changes: 0,
-            library: &mut self.library,
+            statement_registry: &mut self.statement_registry,
             texts: &mut self.texts,
             tracked: &self.tracked,
-            learned: &mut self.learned,
+            function_catalog: &mut self.function_catalog,
             scopes: &mut self.scopes,
         };
         let mut sink = Sink { of: bytes, out: to_server };

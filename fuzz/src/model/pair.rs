@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use base::Random;
 use protocol::exchange::Exchange;
 use protocol::loan::{Heard, Place, Then};
-use protocol::server::mend::{Mend, Progress};
+use protocol::server::cleanup::{Cleanup, Progress};
 
 use super::machines::Machines;
 use super::messages;
@@ -45,7 +45,7 @@ enum Stage {
     /// It runs a query of ours before the first message of the loan.
     CatchingUp,
     Lent,
-    Mending(Mend),
+    Mending(Cleanup),
     /// It is closed, or its process is gone.
     Over,
 }
@@ -289,8 +289,8 @@ impl Pair {
         }
         let mut out = Vec::new();
         let reset = self.reset.map(|_| RESET);
-        let (mend, progress) = Mend::begin(&mut self.machines.server.exchange, reset, &mut out);
-        self.stage = Stage::Mending(mend);
+        let (cleanup, progress) = Cleanup::begin(&mut self.machines.server.exchange, reset, &mut out);
+        self.stage = Stage::Mending(cleanup);
         self.there.extend(out);
         if progress == Progress::WantsCancel {
             self.postgres.cancel();
@@ -516,9 +516,9 @@ impl Pair {
         match &mut self.stage {
             Stage::CatchingUp if self.machines.server.exchange.owes_nothing() => self.stage = Stage::Lent,
             Stage::Lent => self.may_have_ended(),
-            Stage::Mending(mend) => {
+            Stage::Mending(cleanup) => {
                 let mut out = Vec::new();
-                let progress = mend.go_on(&mut self.machines.server.exchange, &mut out);
+                let progress = cleanup.go_on(&mut self.machines.server.exchange, &mut out);
                 if !out.is_empty() {
                     // The worker asks nothing before its cancel requests have come to their end.
                     self.postgres.cancel_is_over();

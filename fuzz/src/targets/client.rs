@@ -214,7 +214,7 @@ impl House {
                 Ok(self.welcome(transcript))
             }
             Step::Ask(login) => Ok(Stage::Login(Box::new(login), Scanner::default(), Vec::new())),
-            Step::Judge(_) | Step::Derive(..) => panic!("nothing was asked for that could be judged"),
+            Step::ExternalAuth(_) | Step::Derive(..) => panic!("nothing was asked for that could be judged"),
         }
     }
 
@@ -251,7 +251,7 @@ impl House {
                     let ready = self.welcome(transcript);
                     return self.hear(ready, &bytes[at..], transcript);
                 }
-                Ok(Step::Judge(password)) => {
+                Ok(Step::ExternalAuth(password)) => {
                     assert_eq!(asked, "AwaitJudged");
                     if password.as_bytes() != PASSWORD.as_bytes() {
                         return Err(End::Told(Fault::PamWrong));

@@ -11,11 +11,11 @@ use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
 use base::{Key, Time, Wall, WorkerId};
 use config::{Overrides, Settings};
-use control::{Control, Event, FileReader, Moment, Source, first_force};
+use control::{Control, Event, FileReader, Moment, Source, first_config};
 use reactor::LogTarget;
 use wire::Request;
 use wire::notice::Notice;
-use worker::letters::{Force, Post, Right, Snapshot, ToControl, ToWorker, Totals};
+use worker::letters::{ActiveConfig, Post, Right, Snapshot, ToControl, ToWorker, Totals};
 
 use crate::Target;
 use crate::draw::Draw;
@@ -248,9 +248,9 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
     }
 }
 
-static FORCE: LazyLock<Arc<Force>> = LazyLock::new(|| {
+static FORCE: LazyLock<Arc<ActiveConfig>> = LazyLock::new(|| {
     let settings = Settings { log_stats: false, ..Settings::default() };
     let log = Arc::new(LogTarget::new(false, None));
-    Arc::new(first_force(settings, control::Files::default(), log, 1, [0; 32], 1))
+    Arc::new(first_config(settings, control::Files::default(), log, 1, [0; 32], 1))
 });
 const CLIENT: Key = Key { index: 1, generation: 1 };

@@ -5,7 +5,7 @@
 //! Always true: a text touches what its statements touch, and is told the same from memory; a text without its long strings touches
 //! something if the whole does; a string that holds the text adds nothing to a statement that executes nothing.
 
-use route::{Cache, Dialect, Encoding, Knowledge, Source, Touches};
+use route::{Cache, Dialect, DirtyState, Encoding, Knowledge, Source};
 
 use crate::Target;
 use crate::draw::Draw;
@@ -71,7 +71,7 @@ pub fn run(input: &[u8]) {
     }
     let knowledge = Knowledge::new(["f"], false);
     let class = route::classify(&text, dialect, Some(&knowledge));
-    let all = class.acts.iter().fold(Touches::NOTHING, |all, act| all | act.touches());
+    let all = class.acts.iter().fold(DirtyState::NOTHING, |all, act| all | act.touches());
     assert_eq!(class.touches, all, "a text touches what its statements do");
     let mut cache = Cache::default();
     for _ in 0..2 {

@@ -3,7 +3,7 @@
 //! Always true: everything here is read from the tree alone.
 //! Not here: the reading (`route`).
 
-use route::{Act, Class, Control, Touches, Value};
+use route::{Act, Class, Control, DirtyState, Value};
 use serde_json::Value as Json;
 
 /// Whether the class says at least what the tree does, statement by statement.
@@ -11,7 +11,7 @@ pub(crate) fn check(tree: &Json, class: &Class) -> Result<(), String> {
     let statements = tree["stmts"].as_array().map_or(&[][..], Vec::as_slice);
     if class.acts.len() != statements.len() {
         // What was given up as a whole is not counted.
-        if class.touches.has(Touches::ANYTHING) && class.acts.len() == 1 {
+        if class.touches.has(DirtyState::ANYTHING) && class.acts.len() == 1 {
             return Ok(());
         }
         return Err(format!("{} statements", statements.len()));
@@ -19,10 +19,10 @@ pub(crate) fn check(tree: &Json, class: &Class) -> Result<(), String> {
     for (act, statement) in class.acts.iter().zip(statements) {
         let statement = &statement["stmt"]["node"];
         let Some((kind, node)) = statement.as_object().and_then(|node| node.iter().next()) else { continue };
-        if !act.touches().has(Touches::ANYTHING) {
+        if !act.touches().has(DirtyState::ANYTHING) {
             check_one(kind, node, act)?;
         }
-        let mut touched = Touches::NOTHING;
+        let mut touched = DirtyState::NOTHING;
         walk(statement, &mut touched);
         let said = match act {
             Act::Prepare { touches, .. } => *touches | act.touches(),
@@ -35,8 +35,8 @@ pub(crate) fn check(tree: &Json, class: &Class) -> Result<(), String> {
     Ok(())
 }
 
-fn covers(said: Touches, touched: Touches) -> bool {
-    let settings = Touches::SETTINGS.with(Touches::ANY_SETTING);
+fn covers(said: DirtyState, touched: DirtyState) -> bool {
+    let settings = DirtyState::SETTINGS.with(DirtyState::ANY_SETTING);
     said.has(touched.without(settings)) && (!touched.meets(settings) || said.meets(settings))
 }
 
@@ -87,7 +87,7 @@ fn is_set(node: &Json, act: &Act) -> bool {
         return matches!(act, Act::Other { .. }) || is_change_of(act, name).is_some();
     }
     // A name that is too long is cut by the parser, and asked about by us.
-    if act.touches().has(Touches::ANY_SETTING) && name.len() >= 63 {
+    if act.touches().has(DirtyState::ANY_SETTING) && name.len() >= 63 {
         return true;
     }
     match kind {
@@ -129,7 +129,7 @@ fn wanted(arguments: &Json) -> Option<Vec<String>> {
 }
 
 /// Adds what each node of a tree touches.
-fn walk(tree: &Json, touched: &mut Touches) {
+fn walk(tree: &Json, touched: &mut DirtyState) {
     match tree {
         Json::Array(items) => items.iter().for_each(|item| walk(item, touched)),
         Json::Object(fields) => {
@@ -142,23 +142,23 @@ fn walk(tree: &Json, touched: &mut Touches) {
     }
 }
 
-fn node(kind: &str, node: &Json) -> Touches {
+fn node(kind: &str, node: &Json) -> DirtyState {
     match kind {
-        "VariableSetStmt" if node["is_local"] == true => Touches::NOTHING,
+        "VariableSetStmt" if node["is_local"] == true => DirtyState::NOTHING,
         "VariableSetStmt"
             if node["name"].as_str().is_some_and(|name| name.to_ascii_lowercase().starts_with("transaction")) =>
         {
-            Touches::NOTHING
+            DirtyState::NOTHING
         }
         // In CREATE FUNCTION, ALTER ROLE and the like it is not executed.
         "FuncCall" => function(node),
-        "ListenStmt" | "UnlistenStmt" => Touches::CHANNELS,
-        "LoadStmt" => Touches::LIBRARIES,
-        "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => Touches::STATEMENTS,
-        "DeclareCursorStmt" if node["options"].as_i64().unwrap_or(0) & CURSOR_OPT_HOLD != 0 => Touches::CURSORS,
-        "ClosePortalStmt" => Touches::CURSORS,
-        "DropStmt" => Touches::TEMPORARY,
-        "DiscardStmt" if node["target"] == DISCARD_TEMP => Touches::TEMPORARY,
+        "ListenStmt" | "UnlistenStmt" => DirtyState::CHANNELS,
+        "LoadStmt" => DirtyState::LIBRARIES,
+        "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => DirtyState::STATEMENTS,
+        "DeclareCursorStmt" if node["options"].as_i64().unwrap_or(0) & CURSOR_OPT_HOLD != 0 => DirtyState::CURSORS,
+        "ClosePortalStmt" => DirtyState::CURSORS,
+        "DropStmt" => DirtyState::TEMPORARY,
+        "DiscardStmt" if node["target"] == DISCARD_TEMP => DirtyState::TEMPORARY,
         "CreateFunctionStmt"
         | "CreateTrigStmt"
         | "CreateExtensionStmt"
@@ -168,10 +168,10 @@ fn node(kind: &str, node: &Json) -> Touches {
         | "CreateCastStmt"
         | "CreateDomainStmt"
         | "AlterFunctionStmt"
-        | "CreateEventTrigStmt" => Touches::FUNCTIONS,
+        | "CreateEventTrigStmt" => DirtyState::FUNCTIONS,
         // A table that is made, or named, in the temporary schema.
-        "relation" | "rel" | "view" | "sequence" | "RangeVar" if is_temporary(node) => Touches::TEMPORARY,
-        _ => Touches::NOTHING,
+        "relation" | "rel" | "view" | "sequence" | "RangeVar" if is_temporary(node) => DirtyState::TEMPORARY,
+        _ => DirtyState::NOTHING,
     }
 }
 
@@ -179,20 +179,20 @@ fn is_temporary(range: &Json) -> bool {
     text(&range["relpersistence"]) == "t" || text(&range["schemaname"]).starts_with("pg_temp")
 }
 
-fn function(call: &Json) -> Touches {
+fn function(call: &Json) -> DirtyState {
     let names = call["funcname"].as_array();
     let Some(name) = names.and_then(|names| names.last()).map(|name| text(&name["node"]["String"]["sval"])) else {
-        return Touches::NOTHING;
+        return DirtyState::NOTHING;
     };
     let args = call["args"].as_array().map_or(&[][..], Vec::as_slice);
     match (name, args) {
         ("set_config", [_, _, local]) if local["node"]["AConst"]["val"]["Boolval"]["boolval"] == true => {
-            Touches::NOTHING
+            DirtyState::NOTHING
         }
-        ("set_config", [_, _, _]) => Touches::SETTINGS,
-        (name, _) if LOCKS.contains(&name) => Touches::LOCKS,
-        (name, _) if name.ends_with("_replication_slot") && name.starts_with("pg_c") => Touches::SLOTS,
-        _ => Touches::NOTHING,
+        ("set_config", [_, _, _]) => DirtyState::SETTINGS,
+        (name, _) if LOCKS.contains(&name) => DirtyState::LOCKS,
+        (name, _) if name.ends_with("_replication_slot") && name.starts_with("pg_c") => DirtyState::SLOTS,
+        _ => DirtyState::NOTHING,
     }
 }
 

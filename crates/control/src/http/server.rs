@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
-use worker::letters::Force;
+use worker::letters::ActiveConfig;
 
 use super::guard::{Admission, Head, Refused, admit};
 use super::room::Room;
@@ -34,11 +34,15 @@ use super::stalled::Unstalled;
 use super::tries::Tries;
 
 /// Serves what comes to these listeners for as long as the runtime lives. What is in force is looked up for each connection.
-pub(crate) fn serve(listeners: Vec<TcpListener>, questions: mpsc::Sender<Asked>, force: watch::Receiver<Arc<Force>>) {
+pub(crate) fn serve(
+    listeners: Vec<TcpListener>,
+    questions: mpsc::Sender<Asked>,
+    active: watch::Receiver<Arc<ActiveConfig>>,
+) {
     let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let shared = Arc::new(Shared {
         router: routes(questions),
-        force,
+        active,
         hostname,
         tries: Mutex::default(),
         hashing: Semaphore::new(HASHINGS_MAX),
@@ -52,7 +56,7 @@ pub(crate) fn serve(listeners: Vec<TcpListener>, questions: mpsc::Sender<Asked>,
 
 struct Shared {
     router: Router,
-    force: watch::Receiver<Arc<Force>>,
+    active: watch::Receiver<Arc<ActiveConfig>>,
     hostname: String,
     tries: Mutex<Tries>,
     /// So that passwords tried by force take one processor at most.
@@ -86,7 +90,7 @@ async fn converse(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>) -> i
     if first[0] != TLS_HANDSHAKE {
         return answer(stream, from.ip(), false, shared).await;
     }
-    let config = shared.force.borrow().tls.offer.as_ref().map(|offer| offer.for_http());
+    let config = shared.active.borrow().tls.offer.as_ref().map(|offer| offer.for_http());
     let Some(config) = config else { return Ok(()) };
     let stream = timeout(HEAD_MAX, TlsAcceptor::from(config).accept(stream)).await??;
     answer(stream, from.ip(), true, shared).await
@@ -166,15 +170,15 @@ async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -
         return Err(Refused::TooMany);
     }
     let (secret, may_look) = {
-        let force = shared.force.borrow();
-        let may_look = force.settings.admin_users.has(&user) || force.settings.stats_users.has(&user);
-        let known = force.users.secret(&user);
+        let active = shared.active.borrow();
+        let may_look = active.settings.admin_users.has(&user) || active.settings.stats_users.has(&user);
+        let known = active.users.secret(&user);
         // Who is unknown is judged like somebody known, so that the time does not tell them apart.
-        (known.or_else(|| force.users.like(&user, &force.mock_key)).cloned(), may_look && known.is_some())
+        (known.or_else(|| active.users.like(&user, &active.mock_key)).cloned(), may_look && known.is_some())
     };
-    let iterations_max = shared.force.borrow().settings.scram_iterations_max;
-    let judge = move || is_right(secret.as_deref(), &user, password.as_bytes(), iterations_max) & may_look;
-    let judged = tokio::task::spawn_blocking(judge).await;
+    let iterations_max = shared.active.borrow().settings.scram_iterations_max;
+    let authenticator = move || is_right(secret.as_deref(), &user, password.as_bytes(), iterations_max) & may_look;
+    let judged = tokio::task::spawn_blocking(authenticator).await;
     match judged {
         Ok(true) => {
             tries().forget(from);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{Key, Time};
 use pool::{
-    Arrival, Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey,
+    Command, Event, Failure, Fingerprint, Imported, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey,
     State,
 };
 
@@ -77,8 +77,8 @@ impl Stage {
                 };
                 let (key, mut out) = (self.pool(pool), Vec::new());
                 let (is_lent, is_obsolete) = (*how != "idle", *how == "obsolete");
-                let arrival = Arrival { born: self.now, since: self.now, is_lent, is_obsolete };
-                let server = self.pools.arrive(self.now, key, arrival, &mut out);
+                let imported = Imported { born: self.now, since: self.now, is_lent, is_obsolete };
+                let server = self.pools.arrive(self.now, key, imported, &mut out);
                 if is_last {
                     self.pools.have_arrived(self.now, &mut out);
                 }
@@ -115,7 +115,7 @@ impl Stage {
                 }
             }
             ["wants-private", who, pool @ ..] => {
-                Event::WantsPrivate { client: client(who), pool: self.pool(pool), since: self.now }
+                Event::WantsDedicated { client: client(who), pool: self.pool(pool), since: self.now }
             }
             ["greets", who, pool @ ..] => Event::Greets { client: client(who), pool: self.pool(pool) },
             ["left", who, pool @ ..] => Event::Left { client: client(who), pool: self.pool(pool) },
@@ -134,7 +134,7 @@ impl Stage {
                 as_: Return::Mending,
                 fingerprint: Fingerprint::default(),
             },
-            ["set-aside", server] => Event::SetAside { server: self.server(server) },
+            ["set-aside", server] => Event::TakeOutsideSize { server: self.server(server) },
             ["cleaned", server] => Event::Cleaned { server: self.server(server) },
             ["lost", server] => Event::Lost { server: self.server(server) },
             ["closed", server] => Event::Closed { server: self.server(server) },
@@ -247,12 +247,14 @@ impl Stage {
             seen.waiting_since.map_or(String::new(), |since| format!(" since {}", seconds(since.since(Time(0)))));
         let reason = seen.waits_for.map_or(String::new(), |why| format!(" ({})", why.word()));
         let failure = seen.failure.as_ref().map_or(String::new(), |failure| format!(", failing: {}", failure.text));
-        let private = match (seen.private_waiting, seen.pledged, seen.bound) {
+        let dedicated = match (seen.dedicated_waiting, seen.dedicating, seen.bound) {
             (0, 0, 0) => String::new(),
-            (waiting, pledged, bound) => format!(", private: waiting {waiting}, pledged {pledged}, bound {bound}"),
+            (waiting, dedicating, bound) => {
+                format!(", private: waiting {waiting}, pledged {dedicating}, bound {bound}")
+            }
         };
         self.lines.push(format!(
-            "waiting {}{since}{reason}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{private}{failure}",
+            "waiting {}{since}{reason}, greeting {}, dialing {}, idle {} (aged {}), lent {}, cleaning {}, checking {}, closing {}{}{dedicated}{failure}",
             seen.waiting,
             seen.greeting,
             seen.dialing,
@@ -305,7 +307,7 @@ fn with_settings(mut limits: Limits, settings: &[&str]) -> Limits {
         let period = || (value != "off").then(|| duration(value));
         match name {
             "servers" => limits.servers_max = number(value),
-            "private" => limits.private_max = (value != "in").then(|| number(value)),
+            "private" => limits.dedicated_max = (value != "in").then(|| number(value)),
             "min" => limits.servers_min = number(value),
             "reserve" => limits.reserve_max = number(value),
             "reserve_after" => limits.reserve_after = period(),
@@ -329,7 +331,7 @@ fn refusal(why: &Refusal) -> String {
         Refusal::LoginFailed(failure) => format!("login failed: {}", failure.text),
         Refusal::LoginFailing(failure) => format!("login failing: {}", failure.text),
         Refusal::DatabaseRemoved => "database removed".to_owned(),
-        Refusal::PrivateRefused(failure) => format!("not let in: {}", failure.text),
+        Refusal::DedicatedRefused(failure) => format!("not let in: {}", failure.text),
     }
 }
 

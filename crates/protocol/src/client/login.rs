@@ -80,7 +80,7 @@ pub enum Step {
     /// Something is asked of the client.
     Ask(Login),
     /// Somebody else knows whether this is its password.
-    Judge(Password),
+    ExternalAuth(Password),
     /// Its password is to be hashed, which takes its time; then it is known.
     Derive(Unproved, Derivation),
 }
@@ -156,7 +156,7 @@ impl Login {
             }
             Self::AwaitJudged => {
                 let received = Password::new(password(body)?).ok_or((Fault::PasswordEmpty, None))?;
-                Ok(Step::Judge(received))
+                Ok(Step::ExternalAuth(received))
             }
             Self::AwaitMd5(known, salt) => {
                 let received = password(body)?;
@@ -287,7 +287,9 @@ mod tests {
             assert_eq!(asked, b"R\0\0\0\x08\0\0\0\x03");
             assert!(matches!(login.answer(b"\0", &mut Vec::new()), Err((Fault::PasswordEmpty, None))));
             let (login, _) = ask(Method::Elsewhere, secret);
-            let Ok(Step::Judge(password)) = login.answer(b"secret\0", &mut Vec::new()) else { panic!("handed on") };
+            let Ok(Step::ExternalAuth(password)) = login.answer(b"secret\0", &mut Vec::new()) else {
+                panic!("handed on")
+            };
             assert_eq!(password.as_bytes(), b"secret");
         }
     }

@@ -307,8 +307,8 @@ impl Answers<'_> {
         to_client: &mut impl ToClient,
     ) -> Heard<'static> {
         if !was_ours && std::mem::take(&mut server.tells_lock) {
-            let traces = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut());
-            traces.into_iter().for_each(|traces| traces.end_of_lock_answer());
+            let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
+            session_effects.into_iter().for_each(|session_effects| session_effects.end_of_lock_answer());
         }
         if server.again.is_refused() {
             return Heard::Refused;
@@ -369,9 +369,9 @@ impl Answers<'_> {
                 probe.reads_functions().then_some(Heard::Functions)
             }
             backend::DATA_ROW if server.tells_lock && !was_ours => {
-                let traces = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut());
+                let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
                 let body = if piece.is_whole() { body } else { &[] };
-                traces.into_iter().for_each(|traces| traces.lock_row(body));
+                session_effects.into_iter().for_each(|session_effects| session_effects.lock_row(body));
                 None
             }
             backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
@@ -424,7 +424,7 @@ impl Answers<'_> {
         server.vars = vars.clone();
         // The client may have left before it heard of it.
         if !is_name {
-            server.stock.doubt_this_loan();
+            server.server_statements.doubt_this_loan();
         }
         if let Some(client) = client.filter(|_| self.shares_parameters) {
             client.vars = vars;
@@ -460,11 +460,11 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: S
     if server.again.is_sent() && !was_ours {
         server.again.answered(piece.kind, piece.is_whole().then_some(body));
     }
-    if piece.kind == backend::READY_FOR_QUERY && server.stock.is_dropping() {
-        server.stock.drops_end();
+    if piece.kind == backend::READY_FOR_QUERY && server.server_statements.is_dropping() {
+        server.server_statements.drops_end();
     }
     if server.exchange.has_outcome() {
-        server.stock.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));
+        server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));
     }
     Ok(answered == Answered::Hidden)
 }
@@ -492,13 +492,13 @@ fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Op
 
 /// A request, or something else, has failed. Whether the client is not told.
 fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSession, body: &[u8]) -> bool {
-    server.stock.refused(body);
+    server.server_statements.refused(body);
     // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
     let is_ours = server.exchange.is_ours();
     let Some(client) = client.filter(|_| !is_ours) else { return true };
-    if let Some(traces) = &mut client.traces {
-        traces.effects_in_doubt();
-        traces.unlistens.fails(server.exchange.count_ready() == 1);
+    if let Some(session_effects) = &mut client.session_effects {
+        session_effects.effects_in_doubt();
+        session_effects.unlistens.fails(server.exchange.count_ready() == 1);
     }
     server.has_taken_leave |= Notice::parse(body).is_fatal();
     false

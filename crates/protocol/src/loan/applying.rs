@@ -15,7 +15,7 @@ use super::reading::Texts;
 use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::planted::{are_other_parameters, are_other_settings, awaited_first};
 use crate::request::{is_one_request, messages};
-use crate::state::{Learned, Overrides, Preparation, needs_nothing};
+use crate::state::{FunctionCatalog, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
 
 /// In what a server differs from what its client is to have.
@@ -26,7 +26,7 @@ pub struct Differences {
     /// Other settings, or statements that are prepared by SQL.
     pub settings: bool,
     /// It knows numbers of sequences that others have drawn, and the client's programs ask for such.
-    pub numbers: bool,
+    pub sequences: bool,
     /// It has statements under names that a client has said in SQL.
     pub names: bool,
 }
@@ -34,19 +34,24 @@ pub struct Differences {
 impl Differences {
     /// Of a server that this client has.
     #[must_use]
-    pub fn of(server: &ServerSession, client: &ClientSession, tracked: &Tracked, learned: &Learned) -> Self {
+    pub fn of(
+        server: &ServerSession,
+        client: &ClientSession,
+        tracked: &Tracked,
+        function_catalog: &FunctionCatalog,
+    ) -> Self {
         Self {
             parameters: are_other_parameters(&client.vars, &server.vars, tracked.application_name()),
             settings: are_other_settings(differ(server, client)),
-            numbers: server.sequence_owner.are_others() && learned.asks_for_numbers(client.user),
-            names: server.stock.has_own(),
+            sequences: server.sequence_owner.are_others() && function_catalog.asks_for_sequences(client.user),
+            names: server.server_statements.has_own(),
         }
     }
 
     /// Whether it is settings only.
     #[must_use]
     pub fn are_of_settings_only(self) -> bool {
-        self.settings && !self.parameters && !self.numbers && !self.names
+        self.settings && !self.parameters && !self.sequences && !self.names
     }
 }
 
@@ -76,9 +81,9 @@ impl ServerSession {
         self.was_hasty = calming.is_some();
         let (mut closing, mut out) = (Vec::new(), Vec::new());
         if differences.names {
-            self.stock.close_own(&mut self.exchange, &mut closing);
+            self.server_statements.close_own(&mut self.exchange, &mut closing);
         }
-        let may_go_along = may_go_along && !self.was_hasty && !differences.numbers && closing.is_empty();
+        let may_go_along = may_go_along && !self.was_hasty && !differences.sequences && closing.is_empty();
         let answers = if may_go_along { self.tell_along(client, tracked, &mut out) } else { None };
         let mut texts: Vec<String> = calming.into_iter().collect();
         if let Some(answers) = awaited_first(answers) {
@@ -122,7 +127,7 @@ impl ServerSession {
             texts.extend(theirs.changes_to(ours));
             statements = theirs.preparations_to(ours);
         }
-        if differences.numbers {
+        if differences.sequences {
             texts.push(DISCARD_SEQUENCES.to_owned());
             self.sequence_owner = SequenceOwner::One(client_key);
         }
@@ -177,10 +182,11 @@ impl ClientSession {
         said: Option<&[u8]>,
         texts: &mut Texts,
         tracked: &Tracked,
-        learned: &Learned,
+        function_catalog: &FunctionCatalog,
         now: Time,
     ) -> bool {
-        let has_more = self.subscriptions.is_some() || self.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        let has_more = self.subscriptions.is_some()
+            || self.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
         if has_more || !self.says_one_request(said) {
             return false;
         }
@@ -188,8 +194,10 @@ impl ClientSession {
         let text = messages(said.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
         let text = text.and_then(|(_, _, body)| body.strip_suffix(&[0]));
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
-        let Some(text) = text.filter(|text| text.len() <= TEXT_BYTES_MAX && !learned.is_due(now)) else { return false };
-        let class = texts.class(text, &self.vars, tracked, learned);
+        let Some(text) = text.filter(|text| text.len() <= TEXT_BYTES_MAX && !function_catalog.is_due(now)) else {
+            return false;
+        };
+        let class = texts.class(text, &self.vars, tracked, function_catalog);
         let none = Overrides::default();
         let (theirs, ours) = (server.overrides.as_deref().unwrap_or(&none), self.overrides.as_deref().unwrap_or(&none));
         needs_nothing(&class, theirs, ours)
@@ -201,11 +209,11 @@ const TEXT_BYTES_MAX: usize = 1024;
 
 /// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
 pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSession) {
-    if let Some(traces) = &mut client.traces {
-        if traces.sets_meaning() {
-            server.stock.doubt_this_loan();
+    if let Some(session_effects) = &mut client.session_effects {
+        if session_effects.sets_meaning() {
+            server.server_statements.doubt_this_loan();
         }
-        traces.transaction_ends();
+        session_effects.transaction_ends();
     }
 }
 
@@ -213,9 +221,9 @@ pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSessio
 pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key: Key, is_anew: bool) {
     client.unnamed.begin_loan();
     client.counting.ends();
-    server.stock.begin_loan();
+    server.server_statements.begin_loan();
     server.sequence_owner.come(client_key);
-    server.numbers_until = None;
+    server.sequences_until = None;
     if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
         // A role that has the same name may be another one by now.
         Rc::make_mut(overrides).doubt_identity();
@@ -226,7 +234,7 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
 mod tests {
     use super::*;
     use crate::loan::Collected;
-    use crate::prepared::Library;
+    use crate::prepared::StatementRegistry;
     use crate::vars::Vars;
 
     #[test]
@@ -241,7 +249,7 @@ mod tests {
         assert!(!has_torn_header.says_one_request(Some(&query)));
 
         let mut collects = new();
-        let charge = Library::new(1, 1).charge(&collects.account, 0).expect("room");
+        let charge = StatementRegistry::new(1, 1).charge(&collects.account, 0).expect("room");
         collects.collected = Some(Box::new(Collected { bytes: Vec::new(), body_bytes: 1, charge }));
         assert!(!collects.says_one_request(Some(&query)));
     }
@@ -257,9 +265,9 @@ mod tests {
         for is_anew in [false, true] {
             let mut server = ServerSession::new(vars.clone());
             let theirs = Rc::new(overrides.clone());
-            (server.overrides, server.numbers_until) = (Some(theirs.clone()), Some(Time(1)));
+            (server.overrides, server.sequences_until) = (Some(theirs.clone()), Some(Time(1)));
             begin(&mut server, &mut client, key, is_anew);
-            assert_eq!(server.numbers_until, None);
+            assert_eq!(server.sequences_until, None);
             assert_eq!(server.sequence_owner, SequenceOwner::One(key));
             let is_in_doubt = server.overrides.as_ref() != Some(&theirs);
             assert_eq!(is_in_doubt, is_anew);

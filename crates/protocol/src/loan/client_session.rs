@@ -13,7 +13,7 @@ use super::statements::Collected;
 use crate::exchange::Exchange;
 use crate::planted::is_torn;
 use crate::prepared::{Account, Names, Unnamed};
-use crate::state::{Counting, Overrides, Subscriptions, Traces};
+use crate::state::{Counting, Overrides, SessionEffects, Subscriptions};
 use crate::vars::{Tracked, Vars};
 
 /// The session of one client.
@@ -46,7 +46,7 @@ pub struct ClientSession {
     /// What the client listens to, where somebody does that for all.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// What the client may have changed in its session since that was last known.
-    pub traces: Option<Box<Traces>>,
+    pub session_effects: Option<Box<SessionEffects>>,
     /// What the transaction does with numbers of sequences.
     pub counting: Counting,
     /// A text that the client is saying, if that has to be read.
@@ -82,7 +82,7 @@ impl ClientSession {
             overrides: None,
             placeholders: 0,
             subscriptions: None,
-            traces: None,
+            session_effects: None,
             counting: Counting::default(),
             torn_text: None,
         }
@@ -92,7 +92,7 @@ impl ClientSession {
     #[must_use]
     pub fn memory(&self) -> usize {
         let set = self.overrides.as_ref().map_or(0, |overrides| overrides.bytes());
-        self.account.held() + set + self.traces.as_ref().map_or(0, |traces| traces.bytes())
+        self.account.held() + set + self.session_effects.as_ref().map_or(0, |session_effects| session_effects.bytes())
     }
 
     /// Whether a message is half forwarded, so that its server cannot be taken away.
@@ -142,11 +142,11 @@ impl ClientSession {
 
     /// Nobody has read what the client has said so far, and a message of which a part has come cannot be read.
     pub fn begin_unread(&mut self) {
-        let mut traces = Traces::unread();
+        let mut session_effects = SessionEffects::unread();
         if self.scanner.is_in_body() {
-            traces.unheard();
+            session_effects.unheard();
         }
-        self.traces = Some(Box::new(traces));
+        self.session_effects = Some(Box::new(session_effects));
         self.counting = Counting::unread();
     }
 }
@@ -156,7 +156,7 @@ mod tests {
     use wire::write;
 
     use super::*;
-    use crate::prepared::Library;
+    use crate::prepared::StatementRegistry;
 
     fn session() -> (ClientSession, Tracked) {
         let tracked = Tracked::new([]);
@@ -222,8 +222,8 @@ mod tests {
     fn what_is_remembered_of_a_client_is_counted_in_bytes() {
         let (mut client, _) = session();
         assert_eq!(client.memory(), 0);
-        let library = Library::new(1, 1);
-        let charge = library.charge(&client.account, 100).expect("room");
+        let statement_registry = StatementRegistry::new(1, 1);
+        let charge = statement_registry.charge(&client.account, 100).expect("room");
         let held = client.memory();
         assert!(held >= 100);
         let mut overrides = Overrides::default();
@@ -231,7 +231,7 @@ mod tests {
         client.overrides = Some(Rc::new(overrides));
         assert_eq!(client.memory(), held + "work_mem5MB".len());
         let class = Rc::new(route::classify(b"listen a", route::Dialect::default(), None));
-        client.traces.get_or_insert_default().given(b"s", &class, false);
+        client.session_effects.get_or_insert_default().given(b"s", &class, false);
         assert!(client.memory() > held + "work_mem5MB".len());
         drop(charge);
     }
@@ -250,15 +250,15 @@ mod tests {
     fn a_client_that_nobody_has_read_may_have_anything() {
         let (mut client, _) = session();
         client.begin_unread();
-        let traces = client.traces.as_deref().expect("traces");
-        assert!(traces.is_asked_for() && !traces.is_known());
+        let session_effects = client.session_effects.as_deref().expect("traces");
+        assert!(session_effects.is_asked_for() && !session_effects.is_known());
         let asks = route::classify(b"select lastval()", route::Dialect::default(), None);
         client.counting.said(&asks);
         assert_eq!(client.counting.asking(), None, "it may have drawn the number itself");
         // What can be asked for settles that, unless a part of a message cannot be read.
-        assert!(traces.is_all_told());
+        assert!(session_effects.is_all_told());
         client.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
         client.begin_unread();
-        assert!(client.traces.as_deref().is_some_and(|traces| !traces.is_all_told()));
+        assert!(client.session_effects.as_deref().is_some_and(|session_effects| !session_effects.is_all_told()));
     }
 }

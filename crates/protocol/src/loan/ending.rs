@@ -3,7 +3,7 @@
 //! Always true: a server is free again only when it owes nothing, stands outside a transaction and between two messages, and no cancel
 //! request is on its way to it; whatever cannot be brought there by the protocol's own means is closed.
 //! Not here: whether the loan is over by the rules of its pool, cancel requests and time limits (`worker`), what a server is told to be made
-//! clean ([`crate::server::mend`]).
+//! clean ([`crate::server::cleanup`]).
 
 use route::Knowledge;
 
@@ -14,7 +14,7 @@ use super::session_state::{Terms, conclude_alone};
 use super::unfit::Unfit;
 use crate::exchange::Exchange;
 use crate::planted::{has_left_something, is_not_taken};
-use crate::server::mend::{DISCARD_ALL, Mend, Progress};
+use crate::server::cleanup::{Cleanup, DISCARD_ALL, Progress};
 use crate::state::{Kind, Preparation};
 
 /// What is to be done with a server that its client has no more.
@@ -75,9 +75,11 @@ impl ServerSession {
         if is_torn {
             self.exchange.torn(client.scanner.header()[0]);
         }
-        if let Some(traces) = client.traces.as_mut().filter(|traces| has_left_something(traces.is_marked())) {
-            let tells_all = traces.is_all_told();
-            let can_be_discarded = traces.leave().kinds().all(Kind::is_discarded);
+        if let Some(session_effects) =
+            client.session_effects.as_mut().filter(|session_effects| has_left_something(session_effects.is_marked()))
+        {
+            let tells_all = session_effects.is_all_told();
+            let can_be_discarded = session_effects.leave().kinds().all(Kind::is_discarded);
             return match () {
                 () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
                 () if !can_be_discarded => self.doomed(Unfit::Undiscardable),
@@ -174,7 +176,7 @@ impl ServerSession {
         let mut out = Vec::new();
         match &mut self.life {
             Life::Mending(mending) => {
-                let progress = mending.mend.go_on(&mut self.exchange, &mut out);
+                let progress = mending.cleanup.go_on(&mut self.exchange, &mut out);
                 self.progressed(progress, out)
             }
             Life::Doomed(_) if is_at_work(&self.exchange) => Ended::Unclean { out, is_cancelled: false },
@@ -209,17 +211,17 @@ impl ServerSession {
             return Ended::Unclean { out: Vec::new(), is_cancelled: false };
         }
         let mut out = Vec::new();
-        let (mend, progress) = Mend::begin(&mut self.exchange, reset, &mut out);
+        let (cleanup, progress) = Cleanup::begin(&mut self.exchange, reset, &mut out);
         if progress == Progress::Hopeless {
             return self.doomed(Unfit::of(&self.exchange));
         }
         let left = self.life.phase();
-        self.life.becomes(Life::Mending(Box::new(Mending { mend, left })));
+        self.life.becomes(Life::Mending(Box::new(Mending { cleanup, left })));
         self.progressed(progress, out)
     }
 
     fn mending(&self, reset: Option<&str>) -> Life {
-        Life::Mending(Box::new(Mending { mend: Mend::new(reset), left: self.life.phase() }))
+        Life::Mending(Box::new(Mending { cleanup: Cleanup::new(reset), left: self.life.phase() }))
     }
 
     /// Nobody can have the server. PostgreSQL does not notice that a connection is closed before it has something to say: without a cancel
@@ -326,7 +328,7 @@ mod tests {
         torn.scanner.next(b"Q\0\0\0\x10abc", 0, 1000);
         assert!(!is_between(&session(), &torn));
         let mut collecting = client();
-        let charge = crate::prepared::Library::new(1, 1).charge(&collecting.account, 1).expect("room");
+        let charge = crate::prepared::StatementRegistry::new(1, 1).charge(&collecting.account, 1).expect("room");
         collecting.collected = Some(Box::new(crate::loan::Collected { bytes: Vec::new(), body_bytes: 1, charge }));
         assert!(!is_between(&session(), &collecting));
     }

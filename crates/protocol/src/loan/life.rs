@@ -7,7 +7,7 @@
 use base::Time;
 
 use super::unfit::Unfit;
-use crate::server::mend::{DISCARD_ALL, Mend};
+use crate::server::cleanup::{Cleanup, DISCARD_ALL};
 use crate::state::Probe;
 
 /// Where a loan stands, with what exists only there.
@@ -45,7 +45,7 @@ pub enum Life {
 #[derive(Debug)]
 pub struct Mending {
     /// What is still to be said to it.
-    pub(super) mend: Mend,
+    pub(super) cleanup: Cleanup,
     /// Where the loan stood when its client left: what the server answers first was said to it then.
     pub(super) left: Phase,
 }
@@ -53,13 +53,13 @@ pub struct Mending {
 impl Mending {
     /// Whether the server was being told what its client has set, and has not answered all of that yet.
     pub(super) fn was_applying(&self) -> bool {
-        self.left.is_applying() && self.mend.is_draining()
+        self.left.is_applying() && self.cleanup.is_draining()
     }
 
     /// Whether it does no harm if what we had asked before fails: it would have told what its client has kept, or it is discarded anyway.
     pub(super) fn may_fail(&self) -> bool {
         let is_question = matches!(self.left, Phase::Foreseeing | Phase::Probing);
-        self.mend.is_draining() && (is_question || self.mend.will_run(DISCARD_ALL))
+        self.cleanup.is_draining() && (is_question || self.cleanup.will_run(DISCARD_ALL))
     }
 }
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn mending(left: Phase, reset: Option<&str>) -> Mending {
-        Mending { mend: Mend::new(reset), left }
+        Mending { cleanup: Cleanup::new(reset), left }
     }
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
         }
         let mut behind = mending(Phase::Foreseeing, Some(DISCARD_ALL));
         let (mut exchange, mut out) = (crate::exchange::Exchange::default(), Vec::new());
-        behind.mend.go_on(&mut exchange, &mut out);
+        behind.cleanup.go_on(&mut exchange, &mut out);
         assert!(!behind.may_fail(), "what makes it clean has been asked");
     }
 
@@ -358,7 +358,7 @@ mod tests {
             assert_eq!(Life::Mending(Box::new(mending)).is_told_first(), is_told_first, "{left:?}");
         }
         let mut behind = mending(Phase::ApplyingBefore, Some(DISCARD_ALL));
-        behind.mend.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
+        behind.cleanup.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
         assert!(!behind.was_applying() && !Life::Mending(Box::new(behind)).is_told_first());
         assert!(Life::ApplyingBefore(Time(0)).is_told_first() && !Life::ApplyingAlong.is_told_first());
     }

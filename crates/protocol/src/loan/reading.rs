@@ -7,15 +7,15 @@
 use std::rc::Rc;
 
 use base::Time;
-use route::{Cache, Class, Dialect, Encoding, Touches, condense};
+use route::{Cache, Class, Dialect, DirtyState, Encoding, condense};
 use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
 use super::client_session::ClientSession;
 use super::statements::may_be_by_sql;
 use crate::planted::is_read_from;
-use crate::prepared::{Account, Charge, Library, cut};
-use crate::state::{Kind, Learned, PinRules, Policy, Traces, Unseen, is_ours};
+use crate::prepared::{Account, Charge, StatementRegistry, cut};
+use crate::state::{FunctionCatalog, Kind, PinRules, Policy, SessionEffects, Unseen, is_ours};
 use crate::vars::{Tracked, Vars};
 
 /// As much of a message as has come, of one that cannot be read by its beginning.
@@ -29,8 +29,8 @@ pub struct Torn {
 }
 
 impl Torn {
-    fn new(account: &Account, library: &mut Library, body: &[u8]) -> Option<Box<Self>> {
-        let charge = library.charge(account, body.len()).ok()?;
+    fn new(account: &Account, statement_registry: &mut StatementRegistry, body: &[u8]) -> Option<Box<Self>> {
+        let charge = statement_registry.charge(account, body.len()).ok()?;
         Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
     }
 
@@ -77,9 +77,15 @@ impl Texts {
     }
 
     /// What a text does that a client with these parameters says.
-    pub fn class(&mut self, text: &[u8], vars: &Rc<Vars>, tracked: &Tracked, learned: &Learned) -> Rc<Class> {
+    pub fn class(
+        &mut self,
+        text: &[u8],
+        vars: &Rc<Vars>,
+        tracked: &Tracked,
+        function_catalog: &FunctionCatalog,
+    ) -> Rc<Class> {
         let dialect = self.dialect(vars, tracked);
-        self.cache.class(text, dialect, learned.scope(), learned.knowledge())
+        self.cache.class(text, dialect, function_catalog.scope(), function_catalog.knowledge())
     }
 
     /// How texts of a client with these parameters are read.
@@ -102,7 +108,7 @@ impl Texts {
 /// Reads what one client says.
 pub(super) struct Reading<'a> {
     texts: &'a mut Cache,
-    learned: &'a mut Learned,
+    function_catalog: &'a mut FunctionCatalog,
     /// The last number of a scope.
     scopes: &'a mut u32,
     /// Whether what has been read makes functions, or what calls them.
@@ -118,19 +124,29 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Of the texts of one database, of which `learned` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
+    /// Of the texts of one database, of which `function_catalog` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
     pub(super) fn new(
         texts: &'a mut Texts,
-        (learned, user, unseen, scopes): (&'a mut Learned, u32, Unseen, &'a mut u32),
+        (function_catalog, user, unseen, scopes): (&'a mut FunctionCatalog, u32, Unseen, &'a mut u32),
         client: &ClientSession,
         tracked: &Tracked,
         now: Time,
     ) -> Self {
-        learned.trust(unseen == Unseen::Ignore, scopes);
-        learned.forget_old(now, scopes);
+        function_catalog.trust(unseen == Unseen::Ignore, scopes);
+        function_catalog.forget_old(now, scopes);
         let dialect = texts.dialect(&client.vars, tracked);
         let texts = &mut texts.cache;
-        Self { texts, learned, scopes, makes_functions: false, user, dialect, now, says_names: None, placeholders: 0 }
+        Self {
+            texts,
+            function_catalog,
+            scopes,
+            makes_functions: false,
+            user,
+            dialect,
+            now,
+            says_names: None,
+            placeholders: 0,
+        }
     }
 
     /// What says names of prepared statements, if the message that has been read does.
@@ -150,14 +166,14 @@ impl<'a> Reading<'a> {
 
     /// From now on there may be functions of which nobody has told.
     fn note_functions(&mut self, class: &Class) {
-        if class.touches.has(Touches::MAKINGS) {
+        if class.touches.has(DirtyState::MAKINGS) {
             self.may_make_functions();
         }
     }
 
     fn may_make_functions(&mut self) {
         self.makes_functions = true;
-        self.learned.functions_are_made(self.scopes);
+        self.function_catalog.functions_are_made(self.scopes);
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {
@@ -168,7 +184,7 @@ impl<'a> Reading<'a> {
 
     /// A program of this user asks for numbers of sequences that it has drawn in an earlier transaction.
     pub(super) fn note_asker(&mut self, user: u32) {
-        self.learned.note_asker(user);
+        self.function_catalog.note_asker(user);
     }
 
     /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
@@ -192,7 +208,7 @@ impl<'a> Reading<'a> {
         let at = statement.map_or(0, |statement| statement.len() + 1);
         let text = name_behind(body, at)?;
         let takes = self.class(client, Some(text)).takes;
-        if takes == Touches::NOTHING {
+        if takes == DirtyState::NOTHING {
             return None;
         }
         let kind = Kind::taken(takes).find(|kind| rules.policy(*kind) == Policy::Reject)?;
@@ -212,7 +228,13 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes note of what a message touches.
-    pub(super) fn read(&mut self, client: &mut ClientSession, library: &mut Library, piece: &Piece, bytes: &[u8]) {
+    pub(super) fn read(
+        &mut self,
+        client: &mut ClientSession,
+        statement_registry: &mut StatementRegistry,
+        piece: &Piece,
+        bytes: &[u8],
+    ) {
         let body = &bytes[piece.body.clone()];
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| !piece.is_whole()) {
             subscriptions.is_unread();
@@ -221,13 +243,13 @@ impl<'a> Reading<'a> {
         if piece.is_whole() || is_first && is_enough(piece.kind, body) {
             self.message(client, piece.kind, body);
         } else if is_read_from(is_first) {
-            client.torn_text = Torn::new(&client.account, library, body);
+            client.torn_text = Torn::new(&client.account, statement_registry, body);
             if client.torn_text.is_none() {
-                traces(client).unheard();
+                session_effects(client).unheard();
             }
         } else if let Some(mut torn) = client.torn_text.take() {
             if !torn.push(piece.kind, body, self.dialect) {
-                traces(client).unheard();
+                session_effects(client).unheard();
             } else if !piece.is_last() && !is_enough_now(piece.kind, body, &torn.bytes) {
                 client.torn_text = Some(torn);
             } else if !torn.is_condensed {
@@ -244,14 +266,14 @@ impl<'a> Reading<'a> {
         let class = self.class(client, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
         let statement = statement.map(cut);
         if !class.is_harmless() {
-            traces(client).unheard();
+            session_effects(client).unheard();
         } else if class.sets_locally && kind == frontend::QUERY {
-            traces(client).said(&class);
+            session_effects(client).said(&class);
         }
         if let Some(statement) = statement
-            && (class.sets_locally || client.traces.is_some())
+            && (class.sets_locally || client.session_effects.is_some())
         {
-            traces(client).given(statement, &class, false);
+            session_effects(client).given(statement, &class, false);
         }
     }
 
@@ -260,10 +282,15 @@ impl<'a> Reading<'a> {
             frontend::QUERY => self.query(client, body),
             frontend::PARSE => self.parse(client, body),
             frontend::BIND => self.bind(client, body),
-            frontend::EXECUTE if client.traces.as_ref().is_some_and(|traces| traces.awaits_execution()) => {
+            frontend::EXECUTE
+                if client
+                    .session_effects
+                    .as_ref()
+                    .is_some_and(|session_effects| session_effects.awaits_execution()) =>
+            {
                 let portal = name(body);
                 let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                traces(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
+                session_effects(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
             }
             frontend::FUNCTION_CALL => self.function_call(client, body),
             _ => {}
@@ -277,17 +304,18 @@ impl<'a> Reading<'a> {
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
             subscriptions.may_notify();
         }
-        let matters = class.takes_back() && client.traces.as_ref().is_some_and(|traces| traces.has_effects());
-        let counts = class.numbers.are_drawn && self.learned.asks_for_numbers(client.user);
+        let matters = class.takes_back()
+            && client.session_effects.as_ref().is_some_and(|session_effects| session_effects.has_effects());
+        let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
         if !class.is_harmless() || class.sets_locally || matters || counts {
-            traces(client).said(&class);
-            if class.acts.len() > 1 && class.touches.has(Touches::MAKINGS) {
+            session_effects(client).said(&class);
+            if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
                 // It may call what it makes.
-                traces(client).dark();
+                session_effects(client).dark();
             }
-        } else if let Some(traces) = &mut client.traces {
+        } else if let Some(session_effects) = &mut client.session_effects {
             // A portal that has been bound is not executed any more.
-            traces.executed(b"", true);
+            session_effects.executed(b"", true);
         }
     }
 
@@ -299,14 +327,19 @@ impl<'a> Reading<'a> {
         if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
             subscriptions.prepares(statement, class.notifies);
         }
-        let counts = class.numbers.are_read || self.learned.asks_for_numbers(client.user);
+        let counts = class.sequences.are_read || self.function_catalog.asks_for_sequences(client.user);
         let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
-        let is_noted = counts && !class.numbers.is_nothing();
+        let is_noted = counts && !class.sequences.is_nothing();
         client.counting.given(&class, is_noted);
-        if !class.is_harmless() || class.sets_locally || class.takes_back() || is_noted || client.traces.is_some() {
+        if !class.is_harmless()
+            || class.sets_locally
+            || class.takes_back()
+            || is_noted
+            || client.session_effects.is_some()
+        {
             match is_taken {
-                true => traces(client).given_twice(statement.unwrap_or_default(), &class),
-                false => traces(client).given(statement.unwrap_or_default(), &class, counts),
+                true => session_effects(client).given_twice(statement.unwrap_or_default(), &class),
+                false => session_effects(client).given(statement.unwrap_or_default(), &class, counts),
             }
         }
     }
@@ -315,21 +348,21 @@ impl<'a> Reading<'a> {
         if let Some(subscriptions) = &mut client.subscriptions {
             subscriptions.binds(bound(body).unwrap_or_default());
         }
-        if client.traces.is_some() {
+        if client.session_effects.is_some() {
             // What it says of channels depends on whether it has any.
-            traces(client);
+            session_effects(client);
         }
-        // Without traces it has prepared nothing that matters.
-        let class = match (&mut client.traces, bound(body)) {
+        // Without session effects it has prepared nothing that matters.
+        let class = match (&mut client.session_effects, bound(body)) {
             (None, _) => None,
-            (Some(traces), Some(statement)) => {
+            (Some(session_effects), Some(statement)) => {
                 let names = &client.names;
                 let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
-                traces.bound(cut(name(body).unwrap_or_default()), statement, is_own)
+                session_effects.bound(cut(name(body).unwrap_or_default()), statement, is_own)
             }
             // The server will say that this is none.
-            (Some(traces), None) => {
-                traces.unheard();
+            (Some(session_effects), None) => {
+                session_effects.unheard();
                 None
             }
         };
@@ -348,37 +381,43 @@ impl<'a> Reading<'a> {
             subscriptions.may_notify();
         }
         match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
-            Some(oid) if route::touch::is_tame(oid) => {}
-            Some(oid) if oid >= route::touch::FIRST_MADE && self.learned.is_trusting() => {}
-            Some(oid) if oid >= route::touch::FIRST_MADE => traces(client).dark(),
-            _ => traces(client).unheard(),
+            Some(oid) if route::dirty_state::is_tame(oid) => {}
+            Some(oid) if oid >= route::dirty_state::FIRST_MADE && self.function_catalog.is_trusting() => {}
+            Some(oid) if oid >= route::dirty_state::FIRST_MADE => session_effects(client).dark(),
+            _ => session_effects(client).unheard(),
         }
     }
 
     fn class(&mut self, client: &mut ClientSession, text: Option<&[u8]>) -> Rc<Class> {
-        if self.learned.is_to_be_read(self.now) {
-            traces(client).wants_functions();
+        if self.function_catalog.is_to_be_read(self.now) {
+            session_effects(client).wants_functions();
         }
-        let is_in_doubt = client.traces.as_ref().is_some_and(|traces| traces.is_dialect_in_doubt());
+        let is_in_doubt =
+            client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_dialect_in_doubt());
         let Some(text) = text else {
             self.may_make_functions();
             return Rc::new(Class::unread());
         };
         let is_in_doubt = is_in_doubt && !is_read_alike(text);
-        let class = self.texts.class(text, self.dialect, self.learned.scope(), self.learned.knowledge());
+        let class =
+            self.texts.class(text, self.dialect, self.function_catalog.scope(), self.function_catalog.knowledge());
         self.note_functions(&class);
         if !class.mentions.is_empty() {
             let names = class.mentions.iter().map(|name| &**name);
-            let placeholders = self.learned.custom.mention(self.user, names, self.now);
+            let placeholders = self.function_catalog.custom.mention(self.user, names, self.now);
             client.placeholders |= placeholders;
             self.placeholders |= placeholders;
         }
-        match class.numbers {
+        match class.sequences {
             // Who asks for numbers, or says names of statements, does so most likely in whatever way it is read.
-            numbers if is_in_doubt => {
-                Rc::new(Class { numbers, statements: class.statements.clone(), ..Class::unread() })
+            sequences if is_in_doubt => {
+                Rc::new(Class { sequences, statements: class.statements.clone(), ..Class::unread() })
             }
-            numbers if numbers.are_drawn && class.shape.is_empty() && self.learned.asks_for_numbers(client.user) => {
+            sequences
+                if sequences.are_drawn
+                    && class.shape.is_empty()
+                    && self.function_catalog.asks_for_sequences(client.user) =>
+            {
                 Rc::new(Class { shape: route::shape_of(text, self.dialect), ..(*class).clone() })
             }
             _ => class,
@@ -435,10 +474,10 @@ fn is_taken(client: &ClientSession, name: &[u8]) -> bool {
     client.names.as_ref().is_some_and(|names| names.has(name)) || may_be_by_sql(client, name)
 }
 
-fn traces(client: &mut ClientSession) -> &mut Traces {
-    let traces = client.traces.get_or_insert_default();
-    traces.listen_elsewhere(client.subscriptions.is_some());
-    traces
+fn session_effects(client: &mut ClientSession) -> &mut SessionEffects {
+    let session_effects = client.session_effects.get_or_insert_default();
+    session_effects.listen_elsewhere(client.subscriptions.is_some());
+    session_effects
 }
 
 /// The text up to its zero byte, which must be there.
@@ -466,8 +505,8 @@ mod tests {
 
     /// Keeps a text that comes in pieces: whether all of it is, how long what was kept was at the most, and how many bytes were read to leave strings out.
     fn kept(text: &str, piece_bytes: usize) -> (bool, usize, usize) {
-        let mut library = Library::new(1, 1);
-        let mut torn = Torn::new(&Account::default(), &mut library, b"").expect("room");
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        let mut torn = Torn::new(&Account::default(), &mut statement_registry, b"").expect("room");
         let (mut most, mut read) = (0, 0);
         for piece in text.as_bytes().chunks(piece_bytes) {
             let length = torn.bytes.len() + piece.len();
@@ -514,20 +553,20 @@ mod tests {
 
     #[test]
     fn a_text_for_which_its_client_has_no_room_is_not_kept() {
-        let (mut library, account) = (Library::new(1, 1), Account::default());
-        library.limit_clients(1000);
-        let mut torn = Torn::new(&account, &mut library, &[b'x'; 600]).expect("room");
+        let (mut statement_registry, account) = (StatementRegistry::new(1, 1), Account::default());
+        statement_registry.limit_clients(1000);
+        let mut torn = Torn::new(&account, &mut statement_registry, &[b'x'; 600]).expect("room");
         assert!(torn.push(frontend::QUERY, &[b'x'; 300], Dialect::default()));
         assert!(!torn.push(frontend::QUERY, &[b'x'; 300], Dialect::default()));
-        assert!(Torn::new(&account, &mut library, &[b'x'; 600]).is_none(), "what is kept counts");
+        assert!(Torn::new(&account, &mut statement_registry, &[b'x'; 600]).is_none(), "what is kept counts");
         drop(torn);
-        assert!(Torn::new(&account, &mut library, &[b'x'; 600]).is_some());
+        assert!(Torn::new(&account, &mut statement_registry, &[b'x'; 600]).is_some());
     }
 
     #[test]
     fn what_is_left_out_of_a_text_makes_room() {
-        let (mut library, account) = (Library::new(1, 1), Account::default());
-        let mut torn = Torn::new(&account, &mut library, b"select '").expect("room");
+        let (mut statement_registry, account) = (StatementRegistry::new(1, 1), Account::default());
+        let mut torn = Torn::new(&account, &mut statement_registry, b"select '").expect("room");
         for _ in 0..100 {
             assert!(torn.push(frontend::QUERY, &[b'x'; 8192], Dialect::default()));
         }
@@ -547,7 +586,7 @@ mod tests {
             (frontend::PARSE, b"s\0select 1\0", false),
             (frontend::QUERY, b"select 1\0", false),
         ] {
-            let mut torn = Torn::new(&Account::default(), &mut Library::new(1, 1), begins).expect("room");
+            let mut torn = Torn::new(&Account::default(), &mut StatementRegistry::new(1, 1), begins).expect("room");
             torn.push(kind, if begins == b"s" { b"\0select " } else { b"" }, Dialect::default());
             torn.push(kind, &long, Dialect::default());
             assert_eq!(torn.is_condensed, is_condensed, "{}", begins.escape_ascii());

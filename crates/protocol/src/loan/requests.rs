@@ -19,8 +19,8 @@ use super::statements::{Following, Taken};
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::planted::{begins_query, leave_to_the_rest};
-use crate::prepared::{Bytes, Kept, Library, Moment, Tally, may_be_refused};
-use crate::state::{Asking, Learned, PinRules, Unseen};
+use crate::prepared::{Bytes, Kept, Moment, StatementRegistry, Tally, may_be_refused};
+use crate::state::{Asking, FunctionCatalog, PinRules, Unseen};
 use crate::vars::Tracked;
 
 /// Where goes what is for the server, in the order in which it is to be sent.
@@ -59,13 +59,13 @@ pub struct Requests<'a> {
     /// How often the catalog of the database has been changed.
     pub changes: u64,
     /// The statements that all clients have.
-    pub library: &'a mut Library,
+    pub statement_registry: &'a mut StatementRegistry,
     /// The texts that have been read.
     pub texts: &'a mut Texts,
     /// The parameters that PostgreSQL reports.
     pub tracked: &'a Tracked,
     /// What is known of the database's functions and settings.
-    pub learned: &'a mut Learned,
+    pub function_catalog: &'a mut FunctionCatalog,
     /// The last number of a scope of such knowledge.
     pub scopes: &'a mut u32,
 }
@@ -142,12 +142,12 @@ impl Requests<'_> {
         to_server: &mut impl ToServer,
     ) -> Forwarded {
         let follows = self.follows;
-        let learned = (&mut *self.learned, self.server_user, self.unseen, &mut *self.scopes);
+        let function_catalog = (&mut *self.function_catalog, self.server_user, self.unseen, &mut *self.scopes);
         let following = Following {
             max: self.statements_max,
             follows,
             reuses: self.reuses_unnamed,
-            library: self.library,
+            statement_registry: self.statement_registry,
             moment: Moment { now: self.now, changes: self.changes },
             tracked: self.tracked,
             tally: Tally::default(),
@@ -155,14 +155,15 @@ impl Requests<'_> {
         };
         let mut stations = Stations {
             refusals: self.refusals.take(),
-            reading: follows.then(|| Reading::new(self.texts, learned, client, self.tracked, self.now)),
+            reading: follows.then(|| Reading::new(self.texts, function_catalog, client, self.tracked, self.now)),
             following,
             client_key: self.client,
             refuses_queries: self.refuses_queries,
         };
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
-        let is_between = is_between && client.traces.as_mut().is_none_or(|traces| traces.begins_request());
+        let is_between = is_between
+            && client.session_effects.as_mut().is_none_or(|session_effects| session_effects.begins_request());
         keep_for_again(client, server, bytes, stations.following.kept());
         let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
         let (mut waits, mut then) = (false, Then::Go);
@@ -275,7 +276,7 @@ impl Stations<'_> {
         if self.following.max == 0 && may_name_ours(piece, course.bytes) {
             server.told_by.doubt();
         }
-        reading.read(client, self.following.library, piece, course.bytes);
+        reading.read(client, self.following.statement_registry, piece, course.bytes);
         server.placeholders |= reading.placeholders();
         if let Some(class) = reading.says_names()
             && self.following.brings(course.to_server, client, server, course.start, piece, &class)
@@ -287,7 +288,7 @@ impl Stations<'_> {
             let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
             if asking == Asking::First && is_between && server.sequence_owner.are_others() {
                 course.send_before(piece);
-                server.forget_numbers(self.client_key, course.to_server);
+                server.forget_sequences(self.client_key, course.to_server);
             }
         }
     }

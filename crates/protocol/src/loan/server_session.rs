@@ -13,7 +13,7 @@ use super::answer_tally::AnswerTally;
 use super::life::Life;
 use super::requests::ToServer;
 use crate::exchange::Exchange;
-use crate::prepared::{Again, Bytes, Stock};
+use crate::prepared::{Again, Bytes, ServerStatements};
 use crate::state::{Overrides, Preparation, Prepared};
 use crate::vars::Vars;
 
@@ -23,7 +23,7 @@ pub struct ServerSession {
     /// Who owes whom how many answers.
     pub exchange: Exchange,
     /// The prepared statements that the server has.
-    pub stock: Stock,
+    pub server_statements: ServerStatements,
     /// The parameters that the server reports.
     pub vars: Rc<Vars>,
     /// What is set in the session, where that follows clients.
@@ -38,7 +38,7 @@ pub struct ServerSession {
     pub has_changed_catalog: bool,
     /// Functions may have been made in it.
     pub makes_functions: bool,
-    /// How often functions had been made when the server was asked for them ([`Learned::makings`](crate::state::Learned::makings)).
+    /// How often functions had been made when the server was asked for them ([`FunctionCatalog::makings`](crate::state::FunctionCatalog::makings)).
     pub makings_asked: u64,
     /// What its client has asked, as long as that may have to be said again.
     pub again: Again,
@@ -51,7 +51,7 @@ pub struct ServerSession {
     /// Whose numbers of sequences the session knows.
     pub sequence_owner: SequenceOwner,
     /// The server stays so long with its client for the numbers that this has drawn.
-    pub numbers_until: Option<Time>,
+    pub sequences_until: Option<Time>,
     /// Where its loan stands.
     pub life: Life,
     /// A row of the answer may tell what has become of an advisory lock.
@@ -117,7 +117,7 @@ impl ServerSession {
     pub fn new(vars: Rc<Vars>) -> Self {
         Self {
             exchange: Exchange::default(),
-            stock: Stock::default(),
+            server_statements: ServerStatements::default(),
             vars,
             overrides: None,
             placeholders: 0,
@@ -131,7 +131,7 @@ impl ServerSession {
             is_told_along: false,
             was_hasty: false,
             sequence_owner: SequenceOwner::Nobody,
-            numbers_until: None,
+            sequences_until: None,
             life: Life::Free,
             tells_lock: false,
             is_verified: false,
@@ -173,7 +173,7 @@ impl ServerSession {
     }
 
     /// Has the server forget the numbers of others, before its client says something.
-    pub(super) fn forget_numbers(&mut self, client: Key, to_server: &mut impl ToServer) {
+    pub(super) fn forget_sequences(&mut self, client: Key, to_server: &mut impl ToServer) {
         let mut query = Vec::new();
         write::query(&mut query, DISCARD_SEQUENCES);
         self.exchange.asks_ours();
@@ -294,7 +294,7 @@ mod tests {
         session.exchange.asked(frontend::QUERY);
         session.again.keep(b"Q");
         session.sequence_owner = SequenceOwner::Several;
-        session.forget_numbers(key(7), &mut sent);
+        session.forget_sequences(key(7), &mut sent);
         let mut query = Vec::new();
         write::query(&mut query, "DISCARD SEQUENCES");
         assert_eq!(sent.0, query);

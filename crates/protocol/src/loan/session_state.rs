@@ -7,13 +7,13 @@
 use std::rc::Rc;
 
 use base::Time;
-use route::{Knowledge, Touches};
+use route::{DirtyState, Knowledge};
 use wire::write;
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
 use crate::planted::settings_told;
-use crate::state::{Circumstances, Kind, Learned, Overrides, PinRules, Policy, Probe, Unseen};
+use crate::state::{Circumstances, FunctionCatalog, Kind, Overrides, PinRules, Policy, Probe, Unseen};
 use crate::vars::{Known, Tracked, Vars};
 
 /// By what rules the state of a session follows its client.
@@ -62,7 +62,7 @@ pub struct ProbedState {
 /// What the client's statements have certainly done to the session is noted, if that is all that they can have done: the parameters that the
 /// client has now if it has reset some. `None` where the server has to be asked.
 pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, terms: Terms<'_>) -> Option<Option<Vars>> {
-    let traces = client.traces.as_mut().filter(|traces| traces.is_known())?;
+    let session_effects = client.session_effects.as_mut().filter(|session_effects| session_effects.is_known())?;
     let (tracked, parameters) = (terms.tracked, server.vars.clone());
     let circumstances = Circumstances {
         login: terms.login,
@@ -70,21 +70,21 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
         carries_statements: terms.rules.policy(Kind::Statement) == Policy::Virtualize,
     };
     let none = Overrides::default();
-    let effects = traces.effects();
+    let effects = session_effects.effects();
     let before = server.overrides.as_deref().unwrap_or(&none);
     let (Some(of_server), Some(of_client)) =
         (effects.on(before, circumstances), effects.on(client.overrides.as_deref().unwrap_or(&none), circumstances))
     else {
-        traces.effects_in_doubt();
+        session_effects.effects_in_doubt();
         return None;
     };
-    if terms.verifies && traces.pins().is_empty() {
-        traces.verify(of_server);
+    if terms.verifies && session_effects.pins().is_empty() {
+        session_effects.verify(of_server);
         return None;
     }
     if !before.reads_like(&of_server) {
         // What has been prepared meanwhile may have been read before or after that.
-        server.stock.doubt_this_loan();
+        server.server_statements.doubt_this_loan();
     }
     if effects.concern_statements_of_ours() {
         server.told_by.doubt();
@@ -95,28 +95,28 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
     client.overrides = with_given(&of_client, client.given.as_deref());
     if client.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
-        traces.has_no_statements();
+        session_effects.has_no_statements();
     }
-    traces.effects_applied();
+    session_effects.effects_applied();
     Some(vars)
 }
 
 impl ClientSession {
     /// The question that tells what the session has that was touched, of a client that came at a time `since`.
     #[must_use]
-    pub fn question(&self, since: Time, terms: Terms<'_>, learned: &Learned) -> Option<Probe> {
-        let traces = self.traces.as_ref()?;
-        let mut probe = traces.question()?;
+    pub fn question(&self, since: Time, terms: Terms<'_>, function_catalog: &FunctionCatalog) -> Option<Probe> {
+        let session_effects = self.session_effects.as_ref()?;
+        let mut probe = session_effects.question()?;
         let own = self.overrides.as_deref().into_iter().flat_map(Overrides::iter).map(|(name, _)| name);
-        let misses_some = learned.knowledge().is_some_and(Knowledge::misses_settings);
-        let is_complete = learned.custom.is_complete(terms.server_user, since);
-        let names = learned.custom.of(terms.server_user).chain(own).chain(learned.settings());
+        let misses_some = function_catalog.knowledge().is_some_and(Knowledge::misses_settings);
+        let is_complete = function_catalog.custom.is_complete(terms.server_user, since);
+        let names = function_catalog.custom.of(terms.server_user).chain(own).chain(function_catalog.settings());
         probe.add_custom(names, is_complete && !misses_some);
-        if learned.knowledge().is_none() {
+        if function_catalog.knowledge().is_none() {
             probe.add_functions();
         }
         let has_identity = self.overrides.as_ref().is_some_and(|overrides| overrides.has_identity());
-        if traces.may_be_another() || has_identity {
+        if session_effects.may_be_another() || has_identity {
             probe.ask_as(terms.login);
         }
         if terms.rules.policy(Kind::Statement) == Policy::Virtualize {
@@ -140,9 +140,9 @@ impl ClientSession {
 
 /// A server has answered what its session has.
 pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: Probe, terms: Terms<'_>) -> Probed {
-    let traces = client.traces.get_or_insert_default();
+    let session_effects = client.session_effects.get_or_insert_default();
     let Some(seen) = probe.end() else {
-        traces.unseen(terms.now);
+        session_effects.unseen(terms.now);
         return Probed::Nothing;
     };
     if seen.has_learned_settings() {
@@ -155,15 +155,15 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     let missing = client.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
     if !before.reads_like(&overrides) {
         // What has been prepared meanwhile may have been read before or after that.
-        server.stock.doubt_this_loan();
+        server.server_statements.doubt_this_loan();
     }
-    traces.seen(&seen, &overrides, terms.rules.unseen == Unseen::Pin, terms.now);
+    session_effects.seen(&seen, &overrides, terms.rules.unseen == Unseen::Pin, terms.now);
     let is_too_much = overrides.is_too_much();
     if is_too_much {
         overrides.forget_most();
     }
     let overrides = shared(overrides);
-    if seen.asked.has(Touches::STATEMENTS) {
+    if seen.asked.has(DirtyState::STATEMENTS) {
         server.told_by.doubt();
     }
     client.overrides = with_given(&overrides, client.given.as_deref());
@@ -182,7 +182,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     Probed::State(ProbedState {
         verdict,
         reset,
-        has_asked_channels: seen.asked.has(Touches::CHANNELS),
+        has_asked_channels: seen.asked.has(DirtyState::CHANNELS),
         has_left_channels: seen.has_left_channels,
         knowledge: seen.knowledge,
     })

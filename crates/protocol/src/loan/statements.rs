@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use route::{Act, Class, Dialect, Touches};
+use route::{Act, Class, Dialect, DirtyState};
 use wire::backend::TxStatus;
 use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
@@ -17,8 +17,8 @@ use super::server_session::ServerSession;
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::prepared::{
-    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Library, Moment, NAME_BYTES_MAX, Names, Said, Sides, Tally,
-    Way,
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Moment, NAME_BYTES_MAX, Names, Said, Sides,
+    StatementRegistry, Tally, Way,
 };
 use crate::vars::Tracked;
 
@@ -41,7 +41,7 @@ pub(super) struct Following<'a> {
     pub(super) follows: bool,
     /// `reuse_unnamed_statements`.
     pub(super) reuses: bool,
-    pub(super) library: &'a mut Library,
+    pub(super) statement_registry: &'a mut StatementRegistry,
     pub(super) moment: Moment,
     pub(super) tracked: &'a Tracked,
     pub(super) tally: Tally,
@@ -182,7 +182,11 @@ impl Following<'_> {
         let is_unsent = matches!(piece.part, Part::First { .. }) || client.fate == RequestFate::Collect;
         let is_fit = self.max > 0 && is_unsent && server.exchange.status() != TxStatus::Failed;
         let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
-        let executed = client.traces.as_ref().map(|traces| traces.executed_by(class)).unwrap_or_default();
+        let executed = client
+            .session_effects
+            .as_ref()
+            .map(|session_effects| session_effects.executed_by(class))
+            .unwrap_or_default();
         let all = || [class].into_iter().chain(executed.iter().map(|class| &**class));
         let drops = all().flat_map(|class| &class.acts).filter_map(|act| match act {
             Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
@@ -192,7 +196,7 @@ impl Following<'_> {
         let is_query = piece.kind == frontend::QUERY;
         let said = Said { names: names_said.collect(), drops: drops.collect(), is_query };
         let mut out = Vec::new();
-        server.stock.bring_own(&said, names, &mut server.exchange, &mut out);
+        server.server_statements.bring_own(&said, names, &mut server.exchange, &mut out);
         if out.is_empty() {
             return false;
         }
@@ -268,7 +272,7 @@ impl Following<'_> {
                     Extent::Here(place) => self.unbound = Some(place),
                     Extent::Whole => {
                         let parse = [client.scanner.header(), body].concat();
-                        client.unnamed.keep(&parse, &client.account, self.library);
+                        client.unnamed.keep(&parse, &client.account, self.statement_registry);
                     }
                     Extent::Part => {}
                 }
@@ -284,7 +288,7 @@ impl Following<'_> {
             }
             _ => {}
         }
-        client.unnamed.bring(&mut server.stock, &mut server.exchange, &mut self.tally, out)?;
+        client.unnamed.bring(&mut server.server_statements, &mut server.exchange, &mut self.tally, out)?;
         Ok(Way::AsItIs)
     }
 
@@ -301,7 +305,7 @@ impl Following<'_> {
         if kind != frontend::PARSE {
             return prepared::head_of_unnamed(kind, body).filter(|_| is_there);
         }
-        // The stock asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
+        // `ServerStatements` asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
         // refused is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), and one with a name is what it was before.
         let may_be = self.reuses
             && !matches!(extent, Extent::Part)
@@ -309,7 +313,7 @@ impl Following<'_> {
             && server.exchange.is_in_good_order();
         let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
         match ask {
-            Some(Ask::Parse { text, .. }) if self.library.comes_again(text) => {
+            Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => {
                 client.unnamed.forget();
                 self.unbound = None;
                 ask
@@ -326,7 +330,7 @@ impl Following<'_> {
     /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
     pub(super) fn end_of_chunk(&mut self, client: &mut ClientSession, chunk: &[u8]) {
         if let Some(parse) = self.unbound.take() {
-            client.unnamed.keep(&chunk[parse], &client.account, self.library);
+            client.unnamed.keep(&chunk[parse], &client.account, self.statement_registry);
         }
     }
 
@@ -342,7 +346,7 @@ impl Following<'_> {
         if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
             return wrong(client, Fault::StatementsFull);
         }
-        let charge = match self.library.charge(&client.account, body.len()) {
+        let charge = match self.statement_registry.charge(&client.account, body.len()) {
             Ok(charge) => charge,
             Err(full) => return wrong(client, full),
         };
@@ -430,22 +434,24 @@ impl Following<'_> {
         // Where its transaction has done what nobody can read, any name may have been given there.
         let is_of_any = match ask {
             Ask::Close { .. } => true,
-            Ask::Parse { .. } => server.stock.has_room_for_own(),
+            Ask::Parse { .. } => server.server_statements.has_room_for_own(),
             Ask::Bind { .. } | Ask::Describe { .. } => false,
         };
-        let is_any = is_of_any && client.traces.as_ref().is_some_and(|traces| traces.may_have_prepared_any());
+        let is_any = is_of_any
+            && client.session_effects.as_ref().is_some_and(|session_effects| session_effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
         let names: &mut Names = client.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
             // It is asked what that has left.
-            client.traces.get_or_insert_default().doubt(Touches::STATEMENTS);
+            client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }
-        let is_settled = client.traces.as_ref().is_none_or(|traces| !traces.is_meaning_in_doubt());
+        let is_settled =
+            client.session_effects.as_ref().is_none_or(|session_effects| !session_effects.is_meaning_in_doubt());
         let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
         let mut sides = Sides {
             names,
             account: &client.account,
-            library: self.library,
+            statement_registry: self.statement_registry,
             exchange: &mut server.exchange,
             dialect,
             tracked: self.tracked,
@@ -457,7 +463,7 @@ impl Following<'_> {
             tally: &mut self.tally,
             out,
         };
-        server.stock.ask(ask, body_bytes, &mut sides)
+        server.server_statements.ask(ask, body_bytes, &mut sides)
     }
 }
 
@@ -474,12 +480,12 @@ fn forget_unnamed(client: &mut ClientSession) {
 /// Whether a client may have prepared a statement of this name by SQL.
 #[must_use]
 pub fn may_be_by_sql(client: &ClientSession, name: &[u8]) -> bool {
-    if client.overrides.is_none() && client.traces.is_none() {
+    if client.overrides.is_none() && client.session_effects.is_none() {
         return false;
     }
     let is_carried = |name: &str| {
         client.overrides.as_ref().is_some_and(|overrides| overrides.statements().get(name).is_some())
-            || client.traces.as_ref().is_some_and(|traces| traces.may_have_prepared(name))
+            || client.session_effects.as_ref().is_some_and(|session_effects| session_effects.may_have_prepared(name))
     };
     std::str::from_utf8(name).is_ok_and(is_carried)
 }

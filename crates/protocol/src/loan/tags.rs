@@ -30,25 +30,26 @@ pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut Ser
     let is_ours = server.exchange.is_ours();
     if tag == DISCARD_ALL {
         server.overrides = None;
-        if let Some(traces) = client.as_deref_mut().and_then(|client| client.traces.as_deref_mut()) {
-            traces.discarded();
+        if let Some(session_effects) = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut()) {
+            session_effects.discarded();
         }
     }
     if DROPS_STATEMENTS.contains(&tag) {
         statements_dropped(client.as_deref_mut().filter(|_| !is_ours), server);
     }
-    if DROPS_ONE.contains(&tag) && server.stock.is_dropping() {
-        server.stock.dropped(client.as_deref_mut().and_then(|client| client.names.as_deref_mut()));
+    if DROPS_ONE.contains(&tag) && server.server_statements.is_dropping() {
+        server.server_statements.dropped(client.as_deref_mut().and_then(|client| client.names.as_deref_mut()));
     }
-    if let Some(traces) = client.filter(|_| !is_ours).and_then(|client| client.traces.as_deref_mut()) {
+    if let Some(session_effects) = client.filter(|_| !is_ours).and_then(|client| client.session_effects.as_deref_mut())
+    {
         match tag {
-            UNLISTEN | DISCARD_ALL => traces.unlistens.is_executed(),
-            COMMIT => traces.unlistens.commits(),
-            ROLLBACK => traces.unlistens.rolls_back(),
+            UNLISTEN | DISCARD_ALL => session_effects.unlistens.is_executed(),
+            COMMIT => session_effects.unlistens.commits(),
+            ROLLBACK => session_effects.unlistens.rolls_back(),
             _ => {}
         }
         if ENDS_TRANSACTIONS.contains(&tag) {
-            traces.effects_in_doubt();
+            session_effects.effects_in_doubt();
         }
     }
 }
@@ -61,7 +62,7 @@ fn statements_dropped(mut client: Option<&mut ClientSession>, server: &mut Serve
         // Those too that could not be prepared here.
         without_statements(&mut client.overrides);
     }
-    server.stock.drop_all(client.and_then(|client| client.names.as_deref_mut()));
+    server.server_statements.drop_all(client.and_then(|client| client.names.as_deref_mut()));
 }
 
 /// The tags of commands that drop all prepared statements.
@@ -111,7 +112,7 @@ mod tests {
         overrides.statements_mut().insert("p", Statement { sql: "prepare p as select 1".into(), search_path: None });
         (client.overrides, server.overrides) = (Some(Rc::new(overrides.clone())), Some(Rc::new(overrides)));
         let class = Rc::new(route::classify(b"set work_mem = '5MB'", route::Dialect::default(), None));
-        client.traces.get_or_insert_default().said(&class);
+        client.session_effects.get_or_insert_default().said(&class);
         (client, server)
     }
 
@@ -152,8 +153,8 @@ mod tests {
                 server.exchange.asks_ours();
             }
             completed(Some(&mut client), &mut server, tag);
-            let traces = client.traces.as_ref().expect("traces");
-            assert_eq!(traces.has_effects(), is_certain, "{}, {is_ours}", tag.escape_ascii());
+            let session_effects = client.session_effects.as_ref().expect("traces");
+            assert_eq!(session_effects.has_effects(), is_certain, "{}, {is_ours}", tag.escape_ascii());
         }
     }
 

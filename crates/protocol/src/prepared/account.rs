@@ -4,7 +4,7 @@
 //! still free, so that whoever comes next finds as much as anybody who came before holds, however many of them there are. What a charge has taken it
 //! gives back when it goes. A text that several clients have prepared is held once, and is on the account of each. What only servers have is no
 //! client's, and keeps none from anything: it is given up when there is no room for more.
-//! Not here: what is remembered (`library`, `names`).
+//! Not here: what is remembered (`statement_registry`, `names`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! Always true: nothing is copied; names of statements are as PostgreSQL cuts them off; what concerns no statement with a name is said to be plain as soon as that can be known,
 //! which is after one or two bytes for drivers that use none, or when a Parse without a name is whole.
-//! Not here: what is done about it (`stock`).
+//! Not here: what is done about it (`server_statements`).
 
 use wire::frontend;
 

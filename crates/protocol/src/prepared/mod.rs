@@ -1,7 +1,7 @@
 //! Prepared statements with names, for clients that have another server with each transaction.
 //!
-//! A client's names are its own ([`Names`]). What it prepares is kept once for all clients of a worker ([`Library`]), under a
-//! name of ours that is the same on every server. Each server has some of these statements ([`Stock`]); what a client uses and
+//! A client's names are its own ([`Names`]). What it prepares is kept once for all clients of a worker ([`StatementRegistry`]), under a
+//! name of ours that is the same on every server. Each server has some of these statements ([`ServerStatements`]); what a client uses and
 //! its server lacks is prepared there first, and nobody sees the answer. What no client has any more is kept for as long as servers have it and
 //! there is room ([`Statement`]).
 //!
@@ -14,14 +14,14 @@
 mod account;
 mod again;
 mod head;
-mod library;
 mod names;
 mod own;
 mod pack;
 mod reading;
 mod refusal;
+mod registry;
+mod server_statements;
 mod statement;
-mod stock;
 mod unnamed;
 
 use std::rc::Rc;
@@ -29,12 +29,12 @@ use std::rc::Rc;
 pub use account::{Account, Charge};
 pub use again::{Again, Kept, may_be_refused};
 pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
-pub use library::Library;
 pub use names::Names;
 pub use own::Said;
-pub use pack::{Gathered, PackedNames, PackedStatement, PackedStock, Unpacking};
+pub use pack::{Gathered, PackedNames, PackedServerStatements, PackedStatement, Unpacking};
+pub use registry::StatementRegistry;
+pub use server_statements::{Moment, ServerStatements, Sides, Way};
 pub use statement::Statement;
-pub use stock::{Moment, Sides, Stock, Way};
 pub use unnamed::{PackedUnnamed, Unnamed};
 
 /// Bytes for a server.
@@ -82,4 +82,4 @@ fn is_ours(name: &[u8]) -> bool {
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod stock_tests;
+mod server_statements_tests;

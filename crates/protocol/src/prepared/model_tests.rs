@@ -108,7 +108,7 @@ struct Client {
 #[derive(Default)]
 struct Server {
     exchange: Exchange,
-    stock: Stock,
+    server_statements: ServerStatements,
     postgres: Postgres,
     queue: VecDeque<(u8, Vec<u8>, Vec<u8>)>,
 }
@@ -116,7 +116,7 @@ struct Server {
 struct Stage {
     clients: [Client; 2],
     servers: [Server; 2],
-    library: Library,
+    statement_registry: StatementRegistry,
     /// Who has which server.
     pair: (usize, usize),
     max: usize,
@@ -147,7 +147,7 @@ impl Stage {
             account: &Account::default(),
             moment: Moment::default(),
             names: &mut client.names,
-            library: &mut self.library,
+            statement_registry: &mut self.statement_registry,
             exchange: &mut server.exchange,
             dialect,
             tracked: &tracked,
@@ -158,7 +158,7 @@ impl Stage {
             tally: &mut tally,
             out: &mut out,
         };
-        match server.stock.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
+        match server.server_statements.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
             Way::AsItIs => {
                 server.exchange.asked(kind);
                 server.queue.push_back((kind, name, text));
@@ -184,9 +184,9 @@ impl Stage {
             if answered == Answered::Forward {
                 client.given.push(kind.into());
             }
-            server.stock.settle(&mut server.exchange, Some(&mut client.names));
+            server.server_statements.settle(&mut server.exchange, Some(&mut client.names));
             if kind == b'C' {
-                server.stock.drop_all(Some(&mut client.names));
+                server.server_statements.drop_all(Some(&mut client.names));
             }
             self.give();
         }
@@ -216,7 +216,13 @@ impl Stage {
     fn check(&self) {
         let (client, server) = (&self.clients[self.pair.0], &self.servers[self.pair.1]);
         assert_eq!(client.given, client.expected);
-        assert_eq!(server.stock.count(), server.postgres.names.len(), "{:?} {:?}", server.stock, server.postgres);
+        assert_eq!(
+            server.server_statements.count(),
+            server.postgres.names.len(),
+            "{:?} {:?}",
+            server.server_statements,
+            server.postgres
+        );
         if server.exchange.may_end() {
             let own: Vec<_> = client.own.names.iter().collect();
             assert_eq!(client.names.count(), own.len(), "{own:?}");
@@ -250,7 +256,7 @@ fn play(steps: Vec<Do>) {
     let mut t = Stage {
         clients: Default::default(),
         servers: Default::default(),
-        library: Library::new(1, 1),
+        statement_registry: StatementRegistry::new(1, 1),
         pair: (0, 0),
         max: 2,
     };
@@ -308,7 +314,7 @@ fn play(steps: Vec<Do>) {
                 t.check();
                 assert!(t.servers[t.pair.1].exchange.may_end());
                 t.pair = (1 - t.pair.0, if server { 1 - t.pair.1 } else { t.pair.1 });
-                t.servers[t.pair.1].stock.begin_loan();
+                t.servers[t.pair.1].server_statements.begin_loan();
             }
             Do::DropAll => {
                 t.sync();
@@ -343,7 +349,7 @@ fn few_names_that_came_to_nothing_are_remembered() {
     let mut t = Stage {
         clients: Default::default(),
         servers: Default::default(),
-        library: Library::new(1, 1),
+        statement_registry: StatementRegistry::new(1, 1),
         pair: (0, 0),
         max: 2,
     };
@@ -354,5 +360,5 @@ fn few_names_that_came_to_nothing_are_remembered() {
     }
     let remembered = (0..20).filter(|name| t.clients[0].names.has_failed(format!("n{name}").as_bytes())).count();
     assert_eq!(remembered, 16);
-    assert!(t.servers[0].stock.is_empty());
+    assert!(t.servers[0].server_statements.is_empty());
 }

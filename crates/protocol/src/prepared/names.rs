@@ -2,15 +2,15 @@
 //!
 //! Always true: a name is there from the moment its client has asked for it, until the server has failed or skipped that, or
 //! its client has closed it.
-//! Not here: which server has the statement (`stock`).
+//! Not here: which server has the statement (`server_statements`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::account::Charge;
-use super::library::Library;
+use super::registry::StatementRegistry;
+use super::server_statements::unsettled;
 use super::statement::Statement;
-use super::stock::unsettled;
 use crate::fault::Fault;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars, spelled_like, split_dialect};
@@ -142,7 +142,7 @@ impl Names {
         name: &[u8],
         dialect: &Rc<[u8]>,
         is_settled: bool,
-        library: &mut Library,
+        statement_registry: &mut StatementRegistry,
     ) -> Result<Option<(Statement, u64)>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let (own, text) = (named.statement.dialect(), named.statement.text());
@@ -154,13 +154,14 @@ impl Names {
                 if **own != **dialect {
                     named.charge.share(text.len() + dialect.len())?;
                     named.statement =
-                        library.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
+                        statement_registry.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
                 }
             } else {
                 let unsettled = unsettled(dialect);
                 if **own != *unsettled {
                     named.charge.share(text.len() + unsettled.len())?;
-                    named.statement = library.add_like(&named.statement, &unsettled).ok_or(Fault::StatementsFull)?;
+                    named.statement =
+                        statement_registry.add_like(&named.statement, &unsettled).ok_or(Fault::StatementsFull)?;
                 }
             }
         }
@@ -175,11 +176,12 @@ impl Names {
         &mut self,
         name: &[u8],
         dialect: &Rc<[u8]>,
-        library: &mut Library,
+        statement_registry: &mut StatementRegistry,
     ) -> Result<Option<Statement>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         named.charge.share(named.statement.text().len() + dialect.len())?;
-        named.statement = library.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
+        named.statement =
+            statement_registry.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
         Ok(Some(named.statement.clone()))
     }
 

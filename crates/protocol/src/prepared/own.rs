@@ -3,7 +3,7 @@
 //!
 //! Always true: what may be there is known here until it has been closed, and it is closed before the server has another client; a name
 //! that its client has given by SQL is not among them.
-//! Not here: which texts say which names (crate `route`), the statements that clients share (`stock`).
+//! Not here: which texts say which names (crate `route`), the statements that clients share (`server_statements`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use wire::{frontend, write};
 
 use super::account::Charge;
 use super::names::{Named, Names};
+use super::server_statements::{Pending, ServerStatements, Sides, push_close, push_name, unsettled};
 use super::statement::Statement;
-use super::stock::{Pending, Sides, Stock, push_close, push_name, unsettled};
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
 use crate::fault::Fault;
@@ -85,11 +85,11 @@ impl Own {
 impl Sides<'_> {
     /// Takes what the client holds when it gives this name to a text.
     pub(super) fn charge(&self, name: &[u8], text: &[u8]) -> Result<Charge, Fault> {
-        self.library.charge_name(self.account, name, text, &self.dialect)
+        self.statement_registry.charge_name(self.account, name, text, &self.dialect)
     }
 }
 
-impl Stock {
+impl ServerStatements {
     /// Whether the server may have statements under names of its client's.
     #[must_use]
     pub fn has_own(&self) -> bool {
@@ -209,8 +209,8 @@ impl Stock {
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         let charge = sides.charge(name, text)?;
         let statement = match sides.is_settled {
-            true => sides.library.find_or_add(text, &sides.dialect),
-            false => sides.library.add(text, &unsettled(&sides.dialect)),
+            true => sides.statement_registry.find_or_add(text, &sides.dialect),
+            false => sides.statement_registry.add(text, &unsettled(&sides.dialect)),
         };
         let statement = statement.ok_or(Fault::StatementsFull)?;
         sides.tally.client_parses += 1;
@@ -279,27 +279,28 @@ mod tests {
     use wire::backend::{self, TxStatus};
     use wire::frame::{Scanner, Step as Next};
 
-    use super::super::{Account, Library, Moment, Tally};
+    use super::super::{Account, Moment, StatementRegistry, Tally};
     use super::*;
     use crate::vars::Tracked;
 
     struct Stage {
         names: Names,
-        stock: Stock,
+        server_statements: ServerStatements,
         exchange: Exchange,
-        library: Library,
+        statement_registry: StatementRegistry,
     }
 
     impl Stage {
         fn new() -> Self {
-            let (names, stock, exchange) = (Names::default(), Stock::default(), Exchange::default());
-            Self { names, stock, exchange, library: Library::new(1, 1) }
+            let (names, server_statements, exchange) =
+                (Names::default(), ServerStatements::default(), Exchange::default());
+            Self { names, server_statements, exchange, statement_registry: StatementRegistry::new(1, 1) }
         }
 
         fn has(&mut self, name: &str, text: &str) {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
-            let statement = self.library.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
-            let charge = self.library.charge_all(1).expect("room");
+            let statement = self.statement_registry.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
+            let charge = self.statement_registry.charge_all(1).expect("room");
             self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
         }
 
@@ -308,7 +309,7 @@ mod tests {
             let drops = if is_query { said.to_vec() } else { Vec::new() };
             let said = Said { names: said.to_vec(), drops, is_query };
             let mut out = Vec::new();
-            self.stock.bring_own(&said, &self.names, &mut self.exchange, &mut out);
+            self.server_statements.bring_own(&said, &self.names, &mut self.exchange, &mut out);
             kinds(&out)
         }
 
@@ -318,7 +319,7 @@ mod tests {
             let mut sides = Sides {
                 account: &Account::default(),
                 names: &mut self.names,
-                library: &mut self.library,
+                statement_registry: &mut self.statement_registry,
                 exchange: &mut self.exchange,
                 dialect: Rc::from(&b""[..]),
                 tracked: &Tracked::new([]),
@@ -330,7 +331,7 @@ mod tests {
                 tally: &mut Tally::default(),
                 out: &mut out,
             };
-            self.stock.ask(ask, 0, &mut sides).expect("no fault");
+            self.server_statements.ask(ask, 0, &mut sides).expect("no fault");
             out.iter().map(|bytes| if let Bytes::Own(bytes) = bytes { kinds(bytes) } else { String::new() }).collect()
         }
 
@@ -339,10 +340,10 @@ mod tests {
                 self.exchange.answered(*kind, b"I").expect("owed");
                 while self.exchange.due().is_some() {}
                 if *kind == backend::READY_FOR_QUERY {
-                    self.stock.drops_end();
+                    self.server_statements.drops_end();
                 }
             }
-            self.stock.settle(&mut self.exchange, Some(&mut self.names));
+            self.server_statements.settle(&mut self.exchange, Some(&mut self.names));
         }
     }
 
@@ -370,10 +371,10 @@ mod tests {
         assert_eq!(stage.says(&["a"], false), "CP", "it is another one by now");
         stage.exchange.asked(frontend::SYNC);
         stage.hears(b"31Z");
-        assert!(stage.stock.has_own());
+        assert!(stage.server_statements.has_own());
         let mut out = Vec::new();
-        stage.stock.close_own(&mut stage.exchange, &mut out);
-        assert_eq!((&*kinds(&out), stage.stock.has_own(), stage.exchange.is_ours()), ("CS", false, true));
+        stage.server_statements.close_own(&mut stage.exchange, &mut out);
+        assert_eq!((&*kinds(&out), stage.server_statements.has_own(), stage.exchange.is_ours()), ("CS", false, true));
     }
 
     #[test]
@@ -390,10 +391,10 @@ mod tests {
         stage.exchange.asked(frontend::SYNC);
         stage.hears(b"31Z");
         assert_eq!(stage.says(&["a"], false), "");
-        stage.stock.doubt_own();
+        stage.server_statements.doubt_own();
         stage.names.remove(b"a");
         assert_eq!(stage.says(&["a"], true), "CS");
-        assert!(!stage.stock.has_own());
+        assert!(!stage.server_statements.has_own());
     }
 
     /// The server refused the second Parse, though its client had closed the name. And where it skipped both, what it had was left for the next client.
@@ -410,7 +411,7 @@ mod tests {
             stage.exchange.asked(frontend::SYNC);
             stage.hears(answers);
             stage.hears(b"Z");
-            assert!(stage.stock.has_own() && stage.names.has(b"a"), "{answers:?}");
+            assert!(stage.server_statements.has_own() && stage.names.has(b"a"), "{answers:?}");
             assert_eq!(stage.says(&["a"], false), brought, "{answers:?}");
         }
     }
@@ -432,7 +433,10 @@ mod tests {
         stage.exchange.asked(frontend::SYNC);
         stage.hears(b"EZ1231Z");
         assert!(stage.names.has(b"a"), "the server has skipped the Close");
-        assert!(stage.stock.has_own(), "what the second batch has brought is closed before the next client");
+        assert!(
+            stage.server_statements.has_own(),
+            "what the second batch has brought is closed before the next client"
+        );
         assert_eq!((stage.says(&["a"], false), stage.asks(bind)), (String::new(), "B".into()));
     }
 
@@ -447,9 +451,9 @@ mod tests {
         }
         // The first text fails before it has dropped anything.
         stage.hears(b"31ZEZ31Z");
-        stage.stock.dropped(Some(&mut stage.names));
+        stage.server_statements.dropped(Some(&mut stage.names));
         assert!(stage.names.has(b"a") && !stage.names.has(b"b"));
         stage.hears(b"Z");
-        assert!(!stage.stock.is_dropping());
+        assert!(!stage.server_statements.is_dropping());
     }
 }

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::library::Library;
 use super::names::{Named, Names};
 use super::own::Held as Own;
+use super::registry::StatementRegistry;
+use super::server_statements::{Held, Moment, Pending, ServerStatements, State};
 use super::statement::{Entry, Mark, Statement};
-use super::stock::{Held, Moment, Pending, State, Stock};
 use crate::pack::Packed;
 
 /// Statements that are held by what has been packed, by their numbers.
@@ -62,7 +62,7 @@ pub struct Unpacking<'a> {
     /// Those that have been unpacked.
     pub found: &'a mut BTreeMap<u64, Statement>,
     /// Where they are kept.
-    pub library: &'a mut Library,
+    pub statement_registry: &'a mut StatementRegistry,
     /// Of the client whose they are.
     pub account: &'a Account,
 }
@@ -73,7 +73,7 @@ impl Unpacking<'_> {
             return Some(found.clone());
         }
         let packed = self.packed.get(&id).filter(|packed| !packed.text.0.is_empty())?;
-        let statement = self.library.take_in(id, &packed.text.0, packed.dialect.0.as_slice().into())?;
+        let statement = self.statement_registry.take_in(id, &packed.text.0, packed.dialect.0.as_slice().into())?;
         self.found.insert(id, statement.clone());
         Some(statement)
     }
@@ -105,7 +105,8 @@ impl PackedNamed {
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
         let Self { statement, step, is_reused } = self;
         let statement = from.statement(statement)?;
-        let charge = from.library.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
+        let charge =
+            from.statement_registry.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
         Some(Named { statement, step, is_reused, charge })
     }
 }
@@ -130,7 +131,7 @@ impl Names {
 
 /// What one server has.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct PackedStock {
+pub struct PackedServerStatements {
     held: Vec<PackedHeld>,
     pending: Vec<PackedPending>,
     taken: Vec<u64>,
@@ -208,10 +209,10 @@ impl PackedPending {
     }
 }
 
-impl Stock {
+impl ServerStatements {
     /// As a value.
-    pub fn pack(&self, gathered: &mut Gathered) -> PackedStock {
-        PackedStock {
+    pub fn pack(&self, gathered: &mut Gathered) -> PackedServerStatements {
+        PackedServerStatements {
             held: self.held.values().map(|held| PackedHeld::new(held, gathered)).collect(),
             pending: self.pending.iter().map(|pending| PackedPending::new(pending, gathered)).collect(),
             taken: self.taken.clone(),
@@ -222,15 +223,15 @@ impl Stock {
     }
 
     /// From a value.
-    pub fn unpack(packed: PackedStock, from: &mut Unpacking<'_>) -> Option<Self> {
-        let PackedStock { held, pending, taken, clock, loan, own } = packed;
-        let mut stock = Self { taken, clock, loan, ..Self::default() };
-        stock.own.names = own.into_iter().map(|Packed(name)| (name.into(), Own::DOUBTED)).collect();
+    pub fn unpack(packed: PackedServerStatements, from: &mut Unpacking<'_>) -> Option<Self> {
+        let PackedServerStatements { held, pending, taken, clock, loan, own } = packed;
+        let mut server_statements = Self { taken, clock, loan, ..Self::default() };
+        server_statements.own.names = own.into_iter().map(|Packed(name)| (name.into(), Own::DOUBTED)).collect();
         for held in held {
-            stock.put(held.unpack(from));
+            server_statements.put(held.unpack(from));
         }
-        stock.pending = pending.into_iter().map(|pending| pending.unpack(from)).collect::<Option<_>>()?;
-        Some(stock)
+        server_statements.pending = pending.into_iter().map(|pending| pending.unpack(from)).collect::<Option<_>>()?;
+        Some(server_statements)
     }
 }
 
@@ -243,67 +244,75 @@ mod tests {
     /// A server with a statement that it has, one that it has been sent, and a client that has named both and closed one.
     #[test]
     fn a_pair_goes_on_in_another_process_where_it_stood() {
-        let mut library = Library::new(1, 2);
-        let (mut names, mut stock, mut exchange) = (Names::default(), Stock::default(), Exchange::default());
+        let mut statement_registry = StatementRegistry::new(1, 2);
+        let (mut names, mut server_statements, mut exchange) =
+            (Names::default(), ServerStatements::default(), Exchange::default());
         let (mut tally, mut out) = (Tally::default(), Vec::new());
         let dialect: Rc<[u8]> = Rc::from(&b"ISO\0"[..]);
         let tracked = crate::vars::Tracked::new([]);
-        let mut ask =
-            |names: &mut Names, library: &mut Library, stock: &mut Stock, exchange: &mut Exchange, ask, bytes| {
-                let dialect = dialect.clone();
-                let mut sides = Sides {
-                    account: &Account::default(),
-                    names,
-                    library,
-                    exchange,
-                    dialect,
-                    tracked: &tracked,
-                    is_settled: true,
-                    is_by_sql: false,
-                    max: 10,
-                    follows: false,
-                    moment: Moment::default(),
-                    tally: &mut tally,
-                    out: &mut out,
-                };
-                stock.ask(ask, bytes, &mut sides).expect("it can go on")
+        let mut ask = |names: &mut Names,
+                       statement_registry: &mut StatementRegistry,
+                       server_statements: &mut ServerStatements,
+                       exchange: &mut Exchange,
+                       ask,
+                       bytes| {
+            let dialect = dialect.clone();
+            let mut sides = Sides {
+                account: &Account::default(),
+                names,
+                statement_registry,
+                exchange,
+                dialect,
+                tracked: &tracked,
+                is_settled: true,
+                is_by_sql: false,
+                max: 10,
+                follows: false,
+                moment: Moment::default(),
+                tally: &mut tally,
+                out: &mut out,
             };
+            server_statements.ask(ask, bytes, &mut sides).expect("it can go on")
+        };
         ask(
             &mut names,
-            &mut library,
-            &mut stock,
+            &mut statement_registry,
+            &mut server_statements,
             &mut exchange,
             Ask::Parse { name: b"a", text: b"select 1\0\0\0" },
             13,
         );
         exchange.answered(wire::backend::PARSE_COMPLETE, &[]).expect("owed");
-        stock.settle(&mut exchange, Some(&mut names));
+        server_statements.settle(&mut exchange, Some(&mut names));
         ask(
             &mut names,
-            &mut library,
-            &mut stock,
+            &mut statement_registry,
+            &mut server_statements,
             &mut exchange,
             Ask::Parse { name: b"b", text: b"select 2\0\0\0" },
             13,
         );
-        ask(&mut names, &mut library, &mut stock, &mut exchange, Ask::Close { name: b"a" }, 3);
+        ask(&mut names, &mut statement_registry, &mut server_statements, &mut exchange, Ask::Close { name: b"a" }, 3);
 
         let mut gathered = Gathered::default();
-        let (packed_names, packed_stock) = (names.pack(&mut gathered), stock.pack(&mut gathered));
+        let (packed_names, packed_server_statements) =
+            (names.pack(&mut gathered), server_statements.pack(&mut gathered));
         let packed: BTreeMap<_, _> = gathered.pack().into_iter().map(|packed| (packed.id, packed)).collect();
         assert_eq!(packed.keys().copied().collect::<Vec<_>>(), [1, 3]);
-        let mut other = Library::new(2, 3);
+        let mut other = StatementRegistry::new(2, 3);
         other.begin_above(3);
-        let (mut found, library) = (BTreeMap::new(), &mut other);
-        let mut from = Unpacking { packed: &packed, found: &mut found, library, account: &Account::default() };
+        let (mut found, statement_registry) = (BTreeMap::new(), &mut other);
+        let mut from =
+            Unpacking { packed: &packed, found: &mut found, statement_registry, account: &Account::default() };
         let mut names = Names::unpack(packed_names.clone(), &mut from).expect("there is room");
-        let mut stock = Stock::unpack(packed_stock, &mut from).expect("there is room");
-        let again = (names.pack(&mut Gathered::default()), stock.pack(&mut Gathered::default()));
-        assert_eq!(format!("{again:?}"), format!("{:?}", (&packed_names, stock.pack(&mut gathered))));
+        let mut server_statements =
+            ServerStatements::unpack(packed_server_statements, &mut from).expect("there is room");
+        let again = (names.pack(&mut Gathered::default()), server_statements.pack(&mut Gathered::default()));
+        assert_eq!(format!("{again:?}"), format!("{:?}", (&packed_names, server_statements.pack(&mut gathered))));
 
         // The second Parse fails: the Close behind it was skipped too, so that its name is there again.
         exchange.answered(wire::backend::ERROR_RESPONSE, &[]).expect("owed");
-        stock.settle(&mut exchange, Some(&mut names));
+        server_statements.settle(&mut exchange, Some(&mut names));
         assert_eq!((names.count(), names.has(b"a"), names.has_failed(b"b")), (1, true, true));
         let mut exchange = Exchange::default();
         out.clear();
@@ -311,7 +320,7 @@ mod tests {
         let mut sides = Sides {
             account: &Account::default(),
             names: &mut names,
-            library: &mut other,
+            statement_registry: &mut other,
             exchange: &mut exchange,
             dialect,
             tracked: &tracked,
@@ -323,7 +332,7 @@ mod tests {
             tally: &mut tally,
             out: &mut out,
         };
-        assert_eq!(stock.ask(bind, 9, &mut sides), Ok(Way::Replaced(3)));
+        assert_eq!(server_statements.ask(bind, 9, &mut sides), Ok(Way::Replaced(3)));
         assert_eq!(out.len(), 1, "the server has it already: {out:?}");
         assert_eq!(other.add(b"select 3\0\0\0", &Rc::from(&b""[..])).expect("there is room").id(), 5);
     }
@@ -331,27 +340,32 @@ mod tests {
     /// A server still has what is forgotten here: what is prepared in the other process must not get its number.
     #[test]
     fn what_is_forgotten_keeps_its_number() {
-        let (mut library, mut stock) = (Library::new(1, 1), Stock::default());
+        let (mut statement_registry, mut server_statements) =
+            (StatementRegistry::new(1, 1), ServerStatements::default());
         let dialect: Rc<[u8]> = Rc::from(&b"ISO\0"[..]);
         for text in [vec![b'x'; 2 << 20], b"select 1\0\0\0".to_vec(), vec![b'x'; 2 << 20]] {
-            let statement = library.find_or_add(&text, &dialect).expect("there is room");
-            let (mark, used) = (statement.mark(), stock.tick());
-            stock.put(Held { mark, used, state: State::Sure, loan: 0, moment: Moment::default() });
+            let statement = statement_registry.find_or_add(&text, &dialect).expect("there is room");
+            let (mark, used) = (statement.mark(), server_statements.tick());
+            server_statements.put(Held { mark, used, state: State::Sure, loan: 0, moment: Moment::default() });
         }
         let mut gathered = Gathered::default();
-        let packed_stock = stock.pack(&mut gathered);
+        let packed_server_statements = server_statements.pack(&mut gathered);
         let packed: BTreeMap<_, _> = gathered.pack().into_iter().map(|packed| (packed.id, packed)).collect();
         assert_eq!(packed.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
-        let (mut other, mut found) = (Library::new(1, 1), BTreeMap::new());
+        let (mut other, mut found) = (StatementRegistry::new(1, 1), BTreeMap::new());
         other.begin_above(3);
-        let mut from =
-            Unpacking { packed: &packed, found: &mut found, library: &mut other, account: &Account::default() };
-        let stock = Stock::unpack(packed_stock, &mut from).expect("it goes on");
+        let mut from = Unpacking {
+            packed: &packed,
+            found: &mut found,
+            statement_registry: &mut other,
+            account: &Account::default(),
+        };
+        let server_statements = ServerStatements::unpack(packed_server_statements, &mut from).expect("it goes on");
         drop(found);
-        assert_eq!((stock.count(), other.count()), (3, 1));
+        assert_eq!((server_statements.count(), other.count()), (3, 1));
         let prepared = other.find_or_add(b"select 1\0\0\0", &dialect).expect("there is room");
         assert_eq!((prepared.id(), other.add(b"select 2\0\0\0", &dialect).expect("there is room").id()), (2, 4));
-        drop((prepared, stock));
+        drop((prepared, server_statements));
         assert_eq!((other.count(), other.bytes()), (0, 0));
     }
 }

@@ -9,12 +9,12 @@ use std::rc::Rc;
 use wire::{frontend, write};
 
 use super::Bytes;
+use super::server_statements::{ServerStatements, Sides, push_close, push_name};
 use super::statement::Statement;
-use super::stock::{Sides, Stock, push_close, push_name};
 use crate::fault::Fault;
 use crate::vars::changes_of_dialect;
 
-impl Stock {
+impl ServerStatements {
     /// Sends the server a statement that it does not have, as its client has given it.
     pub(super) fn prepare_as_given(
         &mut self,
@@ -28,7 +28,10 @@ impl Stock {
             Ok(_) => statement,
             // Nobody else must get what is read otherwise.
             Err(CannotRead) => {
-                let anew = sides.names.read_anew(name, &sides.dialect, sides.library)?.ok_or(Fault::StatementsFull)?;
+                let anew = sides
+                    .names
+                    .read_anew(name, &sides.dialect, sides.statement_registry)?
+                    .ok_or(Fault::StatementsFull)?;
                 if self.has(&anew, named_by, sides.exchange.epoch()) {
                     return Ok(anew);
                 }

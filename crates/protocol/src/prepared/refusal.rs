@@ -1,16 +1,16 @@
 //! What a server refuses, as far as that is about statements.
 //!
 //! Always true: what a server says that it has or has not is believed; a client is told of its statements by its own names.
-//! Not here: what a refused step means for the names and statements that it was to give (`stock`).
+//! Not here: what a refused step means for the names and statements that it was to give (`server_statements`).
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::PREFIX;
 use super::names::Names;
-use super::stock::{Held, Pending, State, Stock};
+use super::server_statements::{Held, Pending, ServerStatements, State};
 
-impl Stock {
+impl ServerStatements {
     /// The server has refused something with this `ErrorResponse`. What it says about statements is believed: one that it does
     /// not have, or has already, and plans that do not fit their tables any more.
     pub fn refused(&mut self, body: &[u8]) {

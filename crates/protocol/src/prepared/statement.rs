@@ -3,7 +3,7 @@
 //! Always true: what a client has ([`Statement`]) has its text; that a server has it ([`Mark`]) keeps the text only while there is room, and only of a
 //! statement that another client may find. A server that has what we have forgotten is not asked for it any more, since its number is never used
 //! again; it is closed there when its turn comes, as what was not used for the longest time.
-//! Not here: how a text is found again (`library`), what is given up first when there is no room (`account`).
+//! Not here: how a text is found again (`statement_registry`), what is given up first when there is no room (`account`).
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};

@@ -2,15 +2,15 @@
 //!
 //! Always true: what a client binds or describes without a name is what it has given itself, or nothing; a Parse that is used in
 //! its own batch costs neither a copy nor a message.
-//! Not here: statements with names (`stock`).
+//! Not here: statements with names (`server_statements`).
 
 use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
 use wire::frontend;
 
 use super::account::{Account, Charge};
-use super::library::Library;
-use super::stock::Stock;
+use super::registry::StatementRegistry;
+use super::server_statements::ServerStatements;
 use super::{Bytes, Tally};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
@@ -51,9 +51,9 @@ impl Unnamed {
     }
 
     /// A batch ends that has not bound what it has given with this message.
-    pub fn keep(&mut self, parse: &[u8], account: &Account, library: &mut Library) {
+    pub fn keep(&mut self, parse: &[u8], account: &Account, statement_registry: &mut StatementRegistry) {
         // Who gives more than can be kept is told that there is none when it is bound.
-        let charge = library.charge(account, parse.len());
+        let charge = statement_registry.charge(account, parse.len());
         self.kept = charge.ok().map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
     }
 
@@ -74,7 +74,7 @@ impl Unnamed {
     /// Nothing can be sent unseen now.
     pub fn bring(
         &mut self,
-        stock: &mut Stock,
+        server_statements: &mut ServerStatements,
         exchange: &mut Exchange,
         tally: &mut Tally,
         out: &mut Vec<Bytes>,
@@ -94,7 +94,7 @@ impl Unnamed {
             None => out.push(Bytes::Own(CLOSE.to_vec())),
         }
         self.given = Some(exchange.epoch());
-        stock.unnamed_comes(exchange);
+        server_statements.unnamed_comes(exchange);
         Ok(())
     }
 
@@ -106,10 +106,10 @@ impl Unnamed {
 
     /// From another process.
     #[must_use]
-    pub fn unpack(packed: PackedUnnamed, account: &Account, library: &mut Library) -> Self {
+    pub fn unpack(packed: PackedUnnamed, account: &Account, statement_registry: &mut StatementRegistry) -> Self {
         let mut unnamed = Self { given: packed.given, kept: None };
         if let Some(parse) = packed.kept {
-            unnamed.keep(&parse.0, account, library);
+            unnamed.keep(&parse.0, account, statement_registry);
         }
         unnamed
     }
@@ -129,43 +129,47 @@ mod tests {
     use super::*;
     use crate::exchange::Asked;
 
-    fn bring(unnamed: &mut Unnamed, stock: &mut Stock, exchange: &mut Exchange) -> Vec<Bytes> {
+    fn bring(unnamed: &mut Unnamed, server_statements: &mut ServerStatements, exchange: &mut Exchange) -> Vec<Bytes> {
         let mut out = Vec::new();
-        unnamed.bring(stock, exchange, &mut Tally::default(), &mut out).expect("it can be sent");
+        unnamed.bring(server_statements, exchange, &mut Tally::default(), &mut out).expect("it can be sent");
         out
     }
 
     #[test]
     fn what_is_given_in_the_same_batch_is_there() {
-        let (mut unnamed, mut stock, mut exchange) = (Unnamed::default(), Stock::default(), Exchange::default());
+        let (mut unnamed, mut server_statements, mut exchange) =
+            (Unnamed::default(), ServerStatements::default(), Exchange::default());
         unnamed.begin_loan();
         unnamed.given(&exchange);
         assert_eq!(exchange.asked(frontend::PARSE), Asked::Forward);
-        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), []);
+        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), []);
     }
 
     #[test]
     fn what_was_given_on_another_server_is_given_again_and_what_was_not_is_closed() {
-        let (mut stock, mut exchange) = (Stock::default(), Exchange::default());
-        let mut library = Library::new(1, 1);
+        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
+        let mut statement_registry = StatementRegistry::new(1, 1);
         let mut unnamed = Unnamed::default();
         unnamed.given(&exchange);
-        unnamed.keep(b"P....\0select 1\0\0\0", &Account::default(), &mut library);
+        unnamed.keep(b"P....\0select 1\0\0\0", &Account::default(), &mut statement_registry);
         unnamed.begin_loan();
         let again = [Bytes::Own(b"P....\0select 1\0\0\0".to_vec())];
-        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), again);
-        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), []);
+        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), again);
+        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), []);
         let mut stranger = Unnamed::default();
         stranger.begin_loan();
-        assert_eq!(bring(&mut stranger, &mut stock, &mut exchange), [Bytes::Own(b"C\0\0\0\x06S\0".to_vec())]);
+        assert_eq!(
+            bring(&mut stranger, &mut server_statements, &mut exchange),
+            [Bytes::Own(b"C\0\0\0\x06S\0".to_vec())]
+        );
     }
 
     #[test]
     fn a_query_gives_it_up() {
-        let (mut stock, mut exchange) = (Stock::default(), Exchange::default());
+        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
         let mut unnamed = Unnamed::default();
-        unnamed.keep(b"P", &Account::default(), &mut Library::new(1, 1));
+        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
         unnamed.forget();
-        assert_eq!(bring(&mut unnamed, &mut stock, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
+        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
     }
 }

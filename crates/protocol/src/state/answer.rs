@@ -2,7 +2,7 @@
 //!
 //! Always true: a row is understood when it comes, and no more is kept than these bounds say; what does not fit in makes the whole answer one
 //! that cannot be understood, but for texts of statements (those are held) and functions (of which `route::Reading` has bounds of its own).
-//! Not here: what is asked (`probe`), what follows from the answer (`traces`).
+//! Not here: what is asked (`probe`), what follows from the answer (`session_effects`).
 
 use std::borrow::Cow;
 

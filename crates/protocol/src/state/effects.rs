@@ -2,7 +2,7 @@
 //!
 //! Always true: only what a statement's own text tells is applied here, and only when the transaction has been committed without an error; the
 //! same effects give the same settings on a server and to its client.
-//! Not here: which effects are certain (`route`), whether they have come about (`traces`).
+//! Not here: which effects are certain (`route`), whether they have come about (`session_effects`).
 
 use std::rc::Rc;
 

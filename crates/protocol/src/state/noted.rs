@@ -1,7 +1,7 @@
 //! Statements of the extended protocol of one client that touch something when they are executed, by their names.
 //!
 //! Always true: there are no more than [`NOTED_MAX`] of them, and what is known of them has no more than [`NOTED_BYTES_MAX`].
-//! Not here: what follows where there is no room (`traces`).
+//! Not here: what follows where there is no room (`session_effects`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -2,12 +2,12 @@
 //!
 //! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more; of each kind but channels, which somebody
 //! else takes over, there are no more than [`PINS_MAX`], and one that says that there is more.
-//! Not here: how it is found (`probe`), what may have made it (`traces`).
+//! Not here: how it is found (`probe`), what may have made it (`session_effects`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Time;
-use route::Touches;
+use route::DirtyState;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -102,7 +102,7 @@ impl Pins {
 
     /// Whether any is of a kind that something of this touches.
     #[must_use]
-    pub fn meets(&self, what: Touches) -> bool {
+    pub fn meets(&self, what: DirtyState) -> bool {
         self.kinds().any(|kind| what.meets(kind.touches()))
     }
 
@@ -205,7 +205,7 @@ struct Words {
     long: &'static str,
     /// In tables and settings.
     short: &'static str,
-    touches: Touches,
+    touches: DirtyState,
     /// In errors, all of them.
     many: &'static str,
     /// What a program may use instead.
@@ -235,7 +235,7 @@ impl Kind {
 
     /// What touches it, so that a question about that tells whether it is there still; nothing for what no server can tell.
     #[must_use]
-    pub fn touches(self) -> Touches {
+    pub fn touches(self) -> DirtyState {
         self.words().touches
     }
 
@@ -264,9 +264,9 @@ impl Kind {
     }
 
     /// The kind that a statement takes hold of by its own words.
-    pub fn taken(takes: Touches) -> impl Iterator<Item = Self> {
+    pub fn taken(takes: DirtyState) -> impl Iterator<Item = Self> {
         let is_taken = move |kind: &Self| match kind {
-            Self::Library => takes.has(Touches::LIBRARIES),
+            Self::Library => takes.has(DirtyState::LIBRARIES),
             kind => takes.meets(kind.touches()),
         };
         Self::ALL.into_iter().filter(is_taken)
@@ -306,7 +306,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "session-level advisory locks",
         instead: "Use pg_advisory_xact_lock, which ends with its transaction.",
         short: "lock",
-        touches: Touches::LOCKS,
+        touches: DirtyState::LOCKS,
         ends: "pg_advisory_unlock, pg_advisory_unlock_all",
     },
     Words {
@@ -314,7 +314,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "LISTEN commands",
         instead: "Listen on a connection of session pooling, or directly.",
         short: "listen",
-        touches: Touches::CHANNELS,
+        touches: DirtyState::CHANNELS,
         ends: "UNLISTEN",
     },
     Words {
@@ -322,7 +322,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "temporary tables, views and sequences",
         instead: "Create a table with ON COMMIT DROP, within a transaction.",
         short: "temporary",
-        touches: Touches::TEMPORARY,
+        touches: DirtyState::TEMPORARY,
         ends: "DROP, DISCARD TEMP",
     },
     Words {
@@ -330,7 +330,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "cursors WITH HOLD",
         instead: "Read the cursor within its transaction.",
         short: "cursor",
-        touches: Touches::CURSORS,
+        touches: DirtyState::CURSORS,
         ends: "CLOSE",
     },
     Words {
@@ -338,7 +338,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "statements prepared by SQL",
         instead: "Prepare by the protocol, as drivers do; that works here.",
         short: "statement",
-        touches: Touches::STATEMENTS,
+        touches: DirtyState::STATEMENTS,
         ends: "DEALLOCATE",
     },
     Words {
@@ -346,7 +346,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "LOAD commands",
         instead: "Name the library in session_preload_libraries.",
         short: "library",
-        touches: Touches::NOTHING,
+        touches: DirtyState::NOTHING,
         ends: "",
     },
     Words {
@@ -354,7 +354,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "temporary replication slots",
         instead: "Use a slot that is not temporary.",
         short: "slot",
-        touches: Touches::SLOTS,
+        touches: DirtyState::SLOTS,
         ends: "pg_drop_replication_slot",
     },
     Words {
@@ -362,7 +362,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "settings that cannot follow their client",
         instead: "Name the setting in the text of the statement.",
         short: "setting",
-        touches: Touches::NOTHING,
+        touches: DirtyState::NOTHING,
         ends: "DISCARD ALL",
     },
     Words {
@@ -370,7 +370,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "currval and lastval in another transaction than what they tell of",
         instead: "Use INSERT ... RETURNING.",
         short: "sequence",
-        touches: Touches::NOTHING,
+        touches: DirtyState::NOTHING,
         ends: "currval, lastval; or sequence_hold_time",
     },
     Words {
@@ -378,7 +378,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
         many: "sessions whose state cannot be read",
         instead: "Probe in the log of the server for why it could not answer.",
         short: "unknown",
-        touches: Touches::NOTHING,
+        touches: DirtyState::NOTHING,
         ends: "",
     },
 ];
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!(pins.news(Time(2)).collect::<Vec<_>>(), [&pin(3, 2), &pin(2, 2), &cursor]);
         assert_eq!((pins.begun(Time(2)).collect::<Vec<_>>(), pins.news(Time(3)).count()), (vec![Kind::Cursor], 0));
         assert_eq!(pins.kinds().collect::<Vec<_>>(), [Kind::Lock, Kind::Cursor]);
-        assert!(pins.meets(Touches::LOCKS) && !pins.meets(Touches::CHANNELS));
+        assert!(pins.meets(DirtyState::LOCKS) && !pins.meets(DirtyState::CHANNELS));
         assert_eq!(pins.oldest(), Some(&pin(1, 1)));
     }
 
@@ -507,6 +507,6 @@ mod tests {
             assert_eq!(Kind::ALL.iter().filter(|other| other.short() == kind.short()).count(), 1);
         }
         assert_eq!((Kind::Library.ends_by(), Kind::Library.short()), ("disconnect", "library"));
-        assert_eq!((Kind::Setting.ends_by(), Kind::Slot.touches()), ("DISCARD ALL", Touches::SLOTS));
+        assert_eq!((Kind::Setting.ends_by(), Kind::Slot.touches()), ("DISCARD ALL", DirtyState::SLOTS));
     }
 }

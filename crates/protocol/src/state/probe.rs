@@ -2,12 +2,12 @@
 //!
 //! Always true: only what may have been touched is asked; nothing in the question can be led astray by what the session has set:
 //! every name is qualified.
-//! Not here: what follows from the answer (`traces`, `worker::data::probe`).
+//! Not here: what follows from the answer (`session_effects`, `worker::data::probe`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use route::{Knowledge, Touches};
+use route::{DirtyState, Knowledge};
 
 use super::answer::Answer;
 use super::effects::INDEPENDENT;
@@ -21,7 +21,7 @@ use crate::vars::{Tracked, push_literal};
 /// A question and as much of its answer as has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    asked: Touches,
+    asked: DirtyState,
     /// The settings that are asked for by their names, those with a dot and the session's identity.
     custom: Vec<Box<str>>,
     /// The others among those that were touched.
@@ -48,7 +48,7 @@ pub struct Probe {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// What it was asked about.
-    pub asked: Touches,
+    pub asked: DirtyState,
     /// What it has that no other server has.
     pub holds: Vec<Hold>,
     /// What the functions of its database may do, if it was asked.
@@ -69,7 +69,7 @@ pub struct Seen {
 impl Probe {
     /// About what has been touched, and the settings of these names.
     #[must_use]
-    pub fn new<'a>(touched: Touches, names: impl Iterator<Item = &'a str>) -> Self {
+    pub fn new<'a>(touched: DirtyState, names: impl Iterator<Item = &'a str>) -> Self {
         let (mut custom, mut named): (Vec<Box<str>>, Vec<Box<str>>) = (Vec::new(), Vec::new());
         for name in names {
             let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
@@ -96,13 +96,13 @@ impl Probe {
     /// It asks nothing: its server sends a mark, at which another one takes over its channels, and tells what stands before that.
     #[must_use]
     pub fn of_mark(number: u64) -> Self {
-        Self { mark: Some(number), ..Self::new(Touches::NOTHING, std::iter::empty()) }
+        Self { mark: Some(number), ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
     }
 
     /// It asks nothing: its server has told all notifications that were committed before when it has answered.
     #[must_use]
     pub fn of_nothing() -> Self {
-        Self { is_empty: true, ..Self::new(Touches::NOTHING, std::iter::empty()) }
+        Self { is_empty: true, ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
     }
 
     /// Whether it asks nothing at all.
@@ -125,7 +125,7 @@ impl Probe {
 
     /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
     pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>, is_complete: bool) {
-        if !self.asked.has(Touches::ANY_SETTING) {
+        if !self.asked.has(DirtyState::ANY_SETTING) {
             return;
         }
         self.misses_settings = !is_complete;
@@ -156,7 +156,7 @@ impl Probe {
 
     /// Asks what the functions of the database may do.
     pub fn add_functions(&mut self) {
-        self.asked |= Touches::FUNCTIONS;
+        self.asked |= DirtyState::FUNCTIONS;
     }
 
     /// What the session has is known to be this, and is asked all the same (`session_verify`).
@@ -180,7 +180,7 @@ impl Probe {
         let asked = |what| self.asked.has(what);
         let names = array(self.custom.iter());
         part(!names.is_empty(), &CUSTOM.replace("NAMES", &names));
-        let is_any = asked(Touches::ANY_SETTING);
+        let is_any = asked(DirtyState::ANY_SETTING);
         // What servers report matters also where it was set to what it was.
         let is_one_by_one =
             |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
@@ -203,7 +203,7 @@ impl Probe {
             push_literal(&mut row, value);
             part(true, &(row + ",true),NULL"));
         }
-        if asked(Touches::FUNCTIONS) {
+        if asked(DirtyState::FUNCTIONS) {
             // The one part that may take its time. It comes behind the settings, of which it is one.
             sql.push_str("SET LOCAL statement_timeout=0;");
         }
@@ -212,14 +212,14 @@ impl Probe {
                 let _ = write!(sql, "SELECT {text};");
             }
         };
-        part(asked(Touches::LOCKS), LOCKS);
-        part(asked(Touches::CHANNELS) && !self.unlistens, CHANNELS);
-        part(asked(Touches::TEMPORARY), TEMPORARY);
-        part(asked(Touches::CURSORS), CURSORS);
-        part(asked(Touches::STATEMENTS), STATEMENTS);
-        part(asked(Touches::SLOTS), SLOTS);
-        part(asked(Touches::FUNCTIONS), NAMES);
-        part(asked(Touches::FUNCTIONS), FUNCTIONS);
+        part(asked(DirtyState::LOCKS), LOCKS);
+        part(asked(DirtyState::CHANNELS) && !self.unlistens, CHANNELS);
+        part(asked(DirtyState::TEMPORARY), TEMPORARY);
+        part(asked(DirtyState::CURSORS), CURSORS);
+        part(asked(DirtyState::STATEMENTS), STATEMENTS);
+        part(asked(DirtyState::SLOTS), SLOTS);
+        part(asked(DirtyState::FUNCTIONS), NAMES);
+        part(asked(DirtyState::FUNCTIONS), FUNCTIONS);
         if self.unlistens {
             sql.push_str("UNLISTEN *;");
         }
@@ -262,7 +262,7 @@ impl Probe {
             return None;
         }
         let Answer { holds, settings, statements, spelled, functions, .. } = self.answer;
-        let knowledge = self.asked.has(Touches::FUNCTIONS).then(|| functions.unwrap_or_default().end());
+        let knowledge = self.asked.has(DirtyState::FUNCTIONS).then(|| functions.unwrap_or_default().end());
         let is_missed = knowledge.as_ref().is_some_and(Knowledge::misses_settings);
         Some(Seen {
             asked: self.asked,
@@ -272,7 +272,7 @@ impl Probe {
             settings,
             custom: self.custom,
             named: self.named,
-            misses_settings: self.misses_settings || is_missed && self.asked.has(Touches::ANY_SETTING),
+            misses_settings: self.misses_settings || is_missed && self.asked.has(DirtyState::ANY_SETTING),
             statements,
             known: self.known,
             spelled,
@@ -282,7 +282,7 @@ impl Probe {
     /// Whether its answer tells of functions, which take their time to be read.
     #[must_use]
     pub fn reads_functions(&self) -> bool {
-        self.asked.has(Touches::FUNCTIONS)
+        self.asked.has(DirtyState::FUNCTIONS)
     }
 
     /// Whether the session has more than is kept of an answer, which therefore is not understood.
@@ -297,12 +297,12 @@ impl Seen {
     /// servers report by themselves is left out.
     #[must_use]
     pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
-        let is_all = self.asked.has(Touches::ANY_SETTING);
+        let is_all = self.asked.has(DirtyState::ANY_SETTING);
         let mut overrides = before.clone();
         if is_all {
             overrides.forget_settings();
         }
-        if are_all_told(self.asked.has(Touches::STATEMENTS)) {
+        if are_all_told(self.asked.has(DirtyState::STATEMENTS)) {
             *overrides.statements_mut() = Statements::default();
         }
         self.custom.iter().chain(&self.named).for_each(|name| overrides.reset(name));
@@ -371,7 +371,7 @@ impl Seen {
     #[must_use]
     pub fn is_first(&self, name: &str) -> Option<bool> {
         let is_it = |known: &str| known.eq_ignore_ascii_case(name);
-        let is_asked = self.asked.has(Touches::ANY_SETTING) || self.named.iter().any(|known| is_it(known));
+        let is_asked = self.asked.has(DirtyState::ANY_SETTING) || self.named.iter().any(|known| is_it(known));
         is_asked.then(|| !self.settings.iter().any(|(known, _)| is_it(known)))
     }
 
@@ -380,7 +380,7 @@ impl Seen {
     pub fn has_learned_settings(&self) -> bool {
         let custom: BTreeSet<&str> = self.custom.iter().map(|name| &**name).collect();
         let is_new = |name: &str| !custom.contains(name);
-        self.asked.has(Touches::ANY_SETTING)
+        self.asked.has(DirtyState::ANY_SETTING)
             && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
     }
 

@@ -17,7 +17,7 @@ fn row(texts: &[Option<&str>]) -> Vec<u8> {
     body
 }
 
-fn seen(touched: Touches, names: &[&str], rows: &[[Option<&str>; 4]]) -> Option<Seen> {
+fn seen(touched: DirtyState, names: &[&str], rows: &[[Option<&str>; 4]]) -> Option<Seen> {
     let mut probe = Probe::new(touched, names.iter().copied());
     rows.iter().for_each(|texts| probe.row(&row(texts)));
     probe.end()
@@ -29,12 +29,12 @@ fn tracked() -> Tracked {
 
 #[test]
 fn only_what_was_touched_is_asked() {
-    let probe = Probe::new(Touches::LOCKS, std::iter::empty());
+    let probe = Probe::new(DirtyState::LOCKS, std::iter::empty());
     let question = probe.question();
     assert!(
         question.contains("pg_lock_status") && !question.contains("pg_settings") && !question.contains("pg_cursors")
     );
-    let probe = Probe::new(Touches::SETTINGS, ["app.tenant"].into_iter());
+    let probe = Probe::new(DirtyState::SETTINGS, ["app.tenant"].into_iter());
     let question = probe.question();
     assert!(question.contains("ARRAY['app.tenant']") && !question.contains("pg_settings"));
 }
@@ -45,7 +45,7 @@ fn settings_are_those_of_the_session() {
     before.set("app.tenant", "7");
     before.set("work_mem", "1MB");
     let seen = seen(
-        Touches::SETTINGS,
+        DirtyState::SETTINGS,
         &["app.tenant", "search_path", "role"],
         &[
             [Some("s"), Some("app.tenant"), Some(""), None],
@@ -73,7 +73,7 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
     prepare("old", "prepare old as select 1", Box::from("x"));
     prepare("a", "prepare a as select 1", Box::from("y"));
     for (carries, carried, held) in [(true, "a c", "b d"), (false, "", "a b c d")] {
-        let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+        let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
         if carries {
             probe.carry_statements();
         }
@@ -90,7 +90,7 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
         assert_eq!((overrides.get("work_mem"), seen.statements().count()), (Some("1MB"), 4));
     }
     // Who has more than that keeps its server for the rest.
-    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
     probe.carry_statements();
     for name in ["c", "e"] {
         let text = long.replace("prepare c", &format!("prepare {name}"));
@@ -103,7 +103,7 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
 fn an_answer_to_everything_forgets_what_is_not_in_it() {
     let mut before = Overrides::default();
     before.set("app.tenant", "7");
-    let mut probe = Probe::new(Touches::ANYTHING, std::iter::empty());
+    let mut probe = Probe::new(DirtyState::ANYTHING, std::iter::empty());
     probe.add_custom(["app.tenant", "work_mem"].into_iter(), true);
     assert!(probe.question().contains("ARRAY['app.tenant','session_authorization','role']"));
     probe.row(&row(&[Some("s"), Some("TimeZone"), Some("UTC"), None]));
@@ -120,24 +120,24 @@ fn what_is_held_is_named() {
     // As they were given: 42; -1; 4 and -2.
     for (parts, what) in [("1 0 42", "42"), ("1 4294967295 4294967295", "-1"), ("2 4 4294967294", "4, -2")] {
         let row = [Some("l"), Some(parts), Some("ExclusiveLock"), None];
-        let seen = seen(Touches::LOCKS, &[], &[row]).expect("an answer");
+        let seen = seen(DirtyState::LOCKS, &[], &[row]).expect("an answer");
         assert_eq!(seen.holds, [Hold::lock(what, Some("ExclusiveLock"))]);
     }
-    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), Some("1 0"), Some("ExclusiveLock"), None]]), None);
+    assert_eq!(seen(DirtyState::LOCKS, &[], &[[Some("l"), Some("1 0"), Some("ExclusiveLock"), None]]), None);
 }
 
 #[test]
 fn an_answer_that_nobody_understands_is_none() {
-    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("?"), Some("x"), None, None]]), None);
-    assert_eq!(seen(Touches::LOCKS, &[], &[[Some("l"), None, None, None]]), None);
-    let mut probe = Probe::new(Touches::LOCKS, std::iter::empty());
+    assert_eq!(seen(DirtyState::LOCKS, &[], &[[Some("?"), Some("x"), None, None]]), None);
+    assert_eq!(seen(DirtyState::LOCKS, &[], &[[Some("l"), None, None, None]]), None);
+    let mut probe = Probe::new(DirtyState::LOCKS, std::iter::empty());
     probe.row(b"\0\x01\0\0");
     assert_eq!(probe.end(), None);
 }
 
 #[test]
 fn functions_are_told_by_their_text() {
-    let mut probe = Probe::new(Touches::NOTHING, std::iter::empty());
+    let mut probe = Probe::new(DirtyState::NOTHING, std::iter::empty());
     probe.add_functions();
     ["locks", "snake", "tame"].iter().for_each(|name| probe.row(&row(&[Some("g"), Some(name), None, None])));
     probe.row(&row(&[Some("f"), Some("tame"), Some("rh"), Some("BEGIN RETURN 1; END")]));
@@ -153,10 +153,10 @@ fn functions_are_told_by_their_text() {
 fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
     let deep = (0..20).fold("SET app.deep = 1".to_owned(), |text, at| format!("EXECUTE $t{at}$ {text} $t{at}$"));
     for (touched, text, is_kept) in [
-        (Touches::ANYTHING, &*deep, true),
-        (Touches::ANYTHING, "EXECUTE $t$ SET app.plain = 1 $t$", false),
+        (DirtyState::ANYTHING, &*deep, true),
+        (DirtyState::ANYTHING, "EXECUTE $t$ SET app.plain = 1 $t$", false),
         // Who only reads what functions do has set nothing.
-        (Touches::LOCKS, &*deep, false),
+        (DirtyState::LOCKS, &*deep, false),
     ] {
         let mut probe = Probe::new(touched, std::iter::empty());
         probe.add_functions();
@@ -164,25 +164,25 @@ fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
         probe.row(&row(&[Some("f"), Some("f"), Some("r"), Some(text)]));
         let seen = probe.end().expect("an answer");
         assert_eq!(seen.misses_settings(), is_kept, "{touched:?}");
-        let mut traces = crate::state::Traces::default();
-        traces.seen(&seen, &Overrides::default(), false, base::Time(0));
-        assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
+        let mut session_effects = crate::state::SessionEffects::default();
+        session_effects.seen(&seen, &Overrides::default(), false, base::Time(0));
+        assert_eq!(session_effects.is_marked(), is_kept, "{touched:?}");
     }
 }
 
 #[test]
 fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
     for (touched, is_complete, is_kept) in [
-        (Touches::ANY_SETTING, false, true),
-        (Touches::ANY_SETTING, true, false),
+        (DirtyState::ANY_SETTING, false, true),
+        (DirtyState::ANY_SETTING, true, false),
         // Who has named what it sets is asked for just that.
-        (Touches::SETTINGS, false, false),
+        (DirtyState::SETTINGS, false, false),
     ] {
         let mut probe = Probe::new(touched, std::iter::empty());
         probe.add_custom(["a.b"].into_iter(), is_complete);
-        let mut traces = crate::state::Traces::default();
-        traces.seen(&probe.end().expect("an answer"), &Overrides::default(), false, base::Time(0));
-        assert_eq!(traces.is_marked(), is_kept, "{touched:?}");
+        let mut session_effects = crate::state::SessionEffects::default();
+        session_effects.seen(&probe.end().expect("an answer"), &Overrides::default(), false, base::Time(0));
+        assert_eq!(session_effects.is_marked(), is_kept, "{touched:?}");
     }
 }
 
@@ -193,7 +193,7 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
     known.set("app.tenant", "7");
     let prepared = Statement { sql: "prepare a as select 1".into(), search_path: None };
     known.statements_mut().insert("a", prepared);
-    let mut probe = Probe::new(Touches::ANYTHING, ["app.tenant"].into_iter());
+    let mut probe = Probe::new(DirtyState::ANYTHING, ["app.tenant"].into_iter());
     probe.carry_statements();
     probe.verify(known);
     let question = probe.question();
@@ -225,17 +225,17 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
             "{told:?}"
         );
     }
-    let asked = seen(Touches::LOCKS, &[], &[]).expect("an answer");
+    let asked = seen(DirtyState::LOCKS, &[], &[]).expect("an answer");
     assert_eq!(asked.verdict(&Overrides::default()), None, "nothing was known");
 }
 
 #[test]
 fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
     let question = |touched, names: &[&str]| Probe::new(touched, names.iter().copied()).question();
-    let small = question(Touches::SETTINGS, &["search_path", "statement_timeout"]);
+    let small = question(DirtyState::SETTINGS, &["search_path", "statement_timeout"]);
     assert!(small.contains("ARRAY['search_path','statement_timeout']") && !small.contains("pg_settings"), "{small}");
     for (touched, names) in
-        [(Touches::SETTINGS, &["search_path", "temp_buffers"][..]), (Touches::ANY_SETTING, &["search_path"])]
+        [(DirtyState::SETTINGS, &["search_path", "temp_buffers"][..]), (DirtyState::ANY_SETTING, &["search_path"])]
     {
         assert!(question(touched, names).contains("pg_settings"), "{names:?}");
     }
@@ -245,7 +245,7 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
         [Some("d"), Some("search_path"), Some("public"), Some("public")],
         [Some("d"), Some("lock_timeout"), Some("5s"), Some("0")],
     ];
-    let seen = seen(Touches::SETTINGS, &["search_path", "lock_timeout"], &rows).expect("an answer");
+    let seen = seen(DirtyState::SETTINGS, &["search_path", "lock_timeout"], &rows).expect("an answer");
     assert_eq!((seen.is_first("search_path"), seen.is_first("lock_timeout")), (Some(true), Some(false)));
     let overrides = seen.overrides(&before, &tracked(), "ann");
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("lock_timeout", "5s")]);
@@ -254,24 +254,25 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
 /// What a question asks for has the bounds of what is kept.
 #[test]
 fn a_server_is_asked_for_no_more_than_is_read() {
-    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
     probe.add_functions();
     let question = probe.question();
     let (bytes, functions) = (route::TEXTS_BYTES_MAX, route::FUNCTIONS_MAX);
     for part in [format!("<=) {bytes} "), format!("LIMIT {}", functions + 1), format!("LIMIT {}", functions + 16)] {
         assert!(question.contains(&part), "{part}: {question}");
     }
-    let all = [Touches::LOCKS, Touches::TEMPORARY, Touches::CURSORS, Touches::STATEMENTS, Touches::SLOTS];
+    let all =
+        [DirtyState::LOCKS, DirtyState::TEMPORARY, DirtyState::CURSORS, DirtyState::STATEMENTS, DirtyState::SLOTS];
     for touched in all {
         let question = Probe::new(touched, std::iter::empty()).question();
         assert!(question.ends_with(&format!(" LIMIT {};", PINS_MAX + 1)), "{question}");
     }
-    let channels = Probe::new(Touches::CHANNELS, std::iter::empty()).question();
+    let channels = Probe::new(DirtyState::CHANNELS, std::iter::empty()).question();
     assert!(!channels.contains("LIMIT"), "somebody else takes over all of them: {channels}");
 }
 
 /// What a server tells of so many things of one kind, one of which may be told in other words than `about`.
-fn seen_many(touched: Touches, about: &str, count: usize) -> Seen {
+fn seen_many(touched: DirtyState, about: &str, count: usize) -> Seen {
     let mut probe = Probe::new(touched, std::iter::empty());
     probe.carry_statements();
     for number in 0..count {
@@ -298,42 +299,42 @@ fn of_each_kind_a_thousand_are_listed_and_then_one_that_says_that_there_are_more
         assert_eq!(seen.holds.iter().filter(|hold| !hold.is_more).count(), PINS_MAX);
         let more: Vec<_> = seen.holds.iter().filter(|hold| hold.is_more).map(Hold::words).collect();
         assert_eq!(more, [Box::from(format!("more than 1,000 {}", kind.many()))]);
-        let mut traces = crate::state::Traces::default();
+        let mut session_effects = crate::state::SessionEffects::default();
         let mut told = |count: usize, now: u64| {
-            traces.doubt(touched);
-            traces.seen(&seen_many(touched, about, count), &Overrides::default(), false, base::Time(now));
-            let news = traces.pins().news(base::Time(now)).count();
-            (traces.pins().iter().count(), traces.pins().has_more(kind), news)
+            session_effects.doubt(touched);
+            session_effects.seen(&seen_many(touched, about, count), &Overrides::default(), false, base::Time(now));
+            let news = session_effects.pins().news(base::Time(now)).count();
+            (session_effects.pins().iter().count(), session_effects.pins().has_more(kind), news)
         };
         assert_eq!(told(10, 1), (10, false, 10));
         assert_eq!(told(2 * PINS_MAX, 2), (PINS_MAX + 1, true, PINS_MAX - 9));
         assert_eq!(told(PINS_MAX + 1, 3), (PINS_MAX + 1, true, 0));
         assert_eq!(told(PINS_MAX, 4), (PINS_MAX, false, 0));
         assert_eq!(told(0, 5), (0, false, 0));
-        assert!(!traces.is_marked());
+        assert!(!session_effects.is_marked());
     }
-    assert_eq!(seen_many(Touches::CHANNELS, "n", 3 * PINS_MAX).holds.len(), 3 * PINS_MAX);
+    assert_eq!(seen_many(DirtyState::CHANNELS, "n", 3 * PINS_MAX).holds.len(), 3 * PINS_MAX);
 }
 
 /// They follow their client as far as all are listed. One that is not would be missing on another server.
 #[test]
 fn statements_follow_only_where_all_are_listed() {
-    let all = seen_many(Touches::STATEMENTS, "p", PINS_MAX);
+    let all = seen_many(DirtyState::STATEMENTS, "p", PINS_MAX);
     assert_eq!((all.holds.len(), all.statements.len()), (0, PINS_MAX));
-    let more = seen_many(Touches::STATEMENTS, "p", PINS_MAX + 1);
+    let more = seen_many(DirtyState::STATEMENTS, "p", PINS_MAX + 1);
     assert_eq!((more.statements.len(), more.holds.len(), more.holds[0].is_more), (PINS_MAX, 1, true));
-    let mut traces = crate::state::Traces::default();
-    traces.seen(&more, &Overrides::default(), false, base::Time(0));
-    assert!(traces.is_marked() && traces.may_have_prepared("whatever it is called"));
-    traces.seen(&all, &Overrides::default(), false, base::Time(1));
-    assert!(!traces.is_marked() && !traces.may_have_prepared("whatever it is called"));
+    let mut session_effects = crate::state::SessionEffects::default();
+    session_effects.seen(&more, &Overrides::default(), false, base::Time(0));
+    assert!(session_effects.is_marked() && session_effects.may_have_prepared("whatever it is called"));
+    session_effects.seen(&all, &Overrides::default(), false, base::Time(1));
+    assert!(!session_effects.is_marked() && !session_effects.may_have_prepared("whatever it is called"));
 }
 
 /// What is compared has to be known on both sides.
 #[test]
 fn statements_are_not_compared_where_not_all_are_listed() {
     for (count, is_compared) in [(PINS_MAX, true), (PINS_MAX + 1, false)] {
-        let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+        let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
         probe.verify(Overrides::default());
         for number in 0..count {
             probe.row(&row(&[Some("p"), Some(&format!("x{number}")), Some("-"), None]));
@@ -351,34 +352,41 @@ fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
         let text = format!("select pg_advisory_lock({number})");
         std::rc::Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())))
     };
-    let mut traces = crate::state::Traces::default();
-    let is_known = |traces: &mut crate::state::Traces, number: usize| {
-        traces.said(&class(number));
-        let is_awaited = traces.awaits_lock_row();
-        traces.lock_row(&[0, 1, 0, 0, 0, 0]);
-        traces.end_of_lock_answer();
-        assert_eq!(traces.settle_lock(base::Time(0)), is_awaited);
+    let mut session_effects = crate::state::SessionEffects::default();
+    let is_known = |session_effects: &mut crate::state::SessionEffects, number: usize| {
+        session_effects.said(&class(number));
+        let is_awaited = session_effects.awaits_lock_row();
+        session_effects.lock_row(&[0, 1, 0, 0, 0, 0]);
+        session_effects.end_of_lock_answer();
+        assert_eq!(session_effects.settle_lock(base::Time(0)), is_awaited);
         is_awaited
     };
     for number in 0..PINS_MAX {
-        assert!(is_known(&mut traces, number), "{number}");
+        assert!(is_known(&mut session_effects, number), "{number}");
     }
-    assert_eq!(traces.pins().iter().count(), PINS_MAX);
+    assert_eq!(session_effects.pins().iter().count(), PINS_MAX);
     for number in [PINS_MAX, 7] {
-        assert!(!is_known(&mut traces, number), "{number}");
-        assert!(traces.is_asked_for());
-        traces.seen(&seen_many(Touches::LOCKS, "l", PINS_MAX + 1), &Overrides::default(), false, base::Time(1));
+        assert!(!is_known(&mut session_effects, number), "{number}");
+        assert!(session_effects.is_asked_for());
+        session_effects.seen(
+            &seen_many(DirtyState::LOCKS, "l", PINS_MAX + 1),
+            &Overrides::default(),
+            false,
+            base::Time(1),
+        );
     }
-    traces.doubt(Touches::LOCKS);
-    traces.seen(&seen_many(Touches::LOCKS, "l", PINS_MAX - 1), &Overrides::default(), false, base::Time(2));
-    assert!(is_known(&mut traces, PINS_MAX));
+    session_effects.doubt(DirtyState::LOCKS);
+    session_effects.seen(&seen_many(DirtyState::LOCKS, "l", PINS_MAX - 1), &Overrides::default(), false, base::Time(2));
+    assert!(is_known(&mut session_effects, PINS_MAX));
 }
 
 #[test]
 fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
     let long = "x".repeat(1000);
     let names: Vec<String> = (0..ANSWER_BYTES_MAX / 1064 + 1).map(|at| format!("{at:06}")).collect();
-    for (about, touched) in [("s", Touches::ANY_SETTING), ("v", Touches::ANY_SETTING), ("n", Touches::CHANNELS)] {
+    for (about, touched) in
+        [("s", DirtyState::ANY_SETTING), ("v", DirtyState::ANY_SETTING), ("n", DirtyState::CHANNELS)]
+    {
         let mut probe = Probe::new(touched, std::iter::empty());
         let fits = (ANSWER_BYTES_MAX / 1070).min(names.len());
         for (number, name) in names.iter().enumerate() {
@@ -393,7 +401,7 @@ fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
 #[test]
 fn of_statements_that_are_not_carried_the_names_are_kept() {
     let text = |name: &str| format!("prepare {name} as select '{}'", "x".repeat(19_000));
-    let mut probe = Probe::new(Touches::STATEMENTS, std::iter::empty());
+    let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
     probe.carry_statements();
     for number in 0..3_000 {
         let name = format!("s{number}");
@@ -402,18 +410,21 @@ fn of_statements_that_are_not_carried_the_names_are_kept() {
     assert!(!probe.is_overfull());
     let seen = probe.end().expect("an answer");
     assert_eq!((seen.holds.len(), seen.statements.len()), (998, 3), "and that there are more");
-    let mut traces = crate::state::Traces::default();
-    traces.seen(&seen, &Overrides::default(), false, base::Time(0));
-    assert_eq!(traces.pins().iter().count(), 998);
-    traces.seen(&seen, &Overrides::default(), false, base::Time(1));
-    assert!(traces.pins().iter().count() == 998 && traces.pins().iter().all(|pin| pin.since == base::Time(0)));
+    let mut session_effects = crate::state::SessionEffects::default();
+    session_effects.seen(&seen, &Overrides::default(), false, base::Time(0));
+    assert_eq!(session_effects.pins().iter().count(), 998);
+    session_effects.seen(&seen, &Overrides::default(), false, base::Time(1));
+    assert!(
+        session_effects.pins().iter().count() == 998
+            && session_effects.pins().iter().all(|pin| pin.since == base::Time(0))
+    );
 }
 
 /// A server may tell the names of more functions than are read, or texts without names.
 #[test]
 fn functions_beyond_a_bound_may_do_anything() {
     let knowledge = |rows: &mut dyn Iterator<Item = [Option<String>; 4]>| {
-        let mut probe = Probe::new(Touches::NOTHING, std::iter::empty());
+        let mut probe = Probe::new(DirtyState::NOTHING, std::iter::empty());
         probe.add_functions();
         for texts in rows {
             probe.row(&row(&texts.each_ref().map(|text| text.as_deref())));

@@ -16,7 +16,7 @@ impl Stage {
         let server_name = self.loans.remove(client_name).expect("a loan");
         let server = self.servers.get_mut(&server_name).expect("a server");
         let client = self.clients.get_mut(client_name).expect("a client");
-        let is_marked = client.traces.as_ref().is_some_and(|traces| traces.is_marked());
+        let is_marked = client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
         if !is_between(server, client) || is_marked {
             self.loans.insert(client_name.to_owned(), server_name);
             self.lines.push("the loan goes on".to_owned());

@@ -17,8 +17,8 @@ use protocol::fault::Fault;
 use protocol::loan::{
     Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
 };
-use protocol::prepared::{Library, Tally};
-use protocol::state::{Kind, Learned, PinRules, Policy, Unseen};
+use protocol::prepared::{StatementRegistry, Tally};
+use protocol::state::{FunctionCatalog, Kind, PinRules, Policy, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
 use sink::Sink;
 
@@ -26,9 +26,9 @@ use sink::Sink;
 pub(crate) struct Stage {
     tracked: Tracked,
     known: Known,
-    library: Library,
+    statement_registry: StatementRegistry,
     texts: Texts,
-    learned: Learned,
+    function_catalog: FunctionCatalog,
     scopes: u32,
     rules: Rc<PinRules>,
     /// The time, in seconds.
@@ -70,9 +70,9 @@ impl Stage {
         Self {
             tracked: Tracked::new([]),
             known: Known::default(),
-            library: Library::new(1, 1),
+            statement_registry: StatementRegistry::new(1, 1),
             texts: Texts::default(),
-            learned: Learned::new(1),
+            function_catalog: FunctionCatalog::new(1),
             scopes: 1,
             rules: Rc::new(rules()),
             now: Time(0),
@@ -151,10 +151,12 @@ impl Stage {
                 client.subscriptions(0).comes_with(["a", "b", "c"].map(Box::from).into_iter());
             }
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
-            ["asks_for_numbers"] => self.learned.note_asker(0),
-            ["functions_known"] => drop(self.learned.learn(route::Knowledge::default(), 0, self.now, 1)),
+            ["asks_for_numbers"] => self.function_catalog.note_asker(0),
+            ["functions_known"] => drop(self.function_catalog.learn(route::Knowledge::default(), 0, self.now, 1)),
             // Nobody knows what a function of this name does.
-            ["suspects", name] => drop(self.learned.learn(route::Knowledge::new([*name], false), 0, self.now, 1)),
+            ["suspects", name] => {
+                let _ = self.function_catalog.learn(route::Knowledge::new([*name], false), 0, self.now, 1);
+            }
             ["rejects", kind] => self.policy(kind, Policy::Reject),
             ["pins", kind] => self.policy(kind, Policy::Pin),
             ["unseen", what] => {
@@ -166,7 +168,7 @@ impl Stage {
                 Rc::make_mut(&mut self.rules).unseen = unseen;
             }
             // So many bytes may be kept for a client.
-            ["room", bytes] => self.library.limit_clients(bytes.parse().expect("a number")),
+            ["room", bytes] => self.statement_registry.limit_clients(bytes.parse().expect("a number")),
             // Every loan of the pool ends with this query.
             ["resets"] => self.reset = Some("discard all".into()),
             // Somebody looks at the answer to the present request.
@@ -183,7 +185,7 @@ impl Stage {
                 client.user = user.parse().expect("a number");
             }
             // Other clients of the user have named more settings with a dot than are known.
-            ["misses_settings"] => self.learned.custom.miss_some(0, self.now),
+            ["misses_settings"] => self.function_catalog.custom.miss_some(0, self.now),
             // Everything comes in parts of so many bytes, where it is not cut anyway.
             ["parts", bytes] if self.cut == 0 => self.parts = bytes.parse().expect("a number"),
             ["parts", _] => {}
@@ -231,9 +233,9 @@ impl Stage {
             return;
         };
         let held = self.held.get(client_name).map(Vec::as_slice);
-        let differences = Differences::of(server, client, &self.tracked, &self.learned);
+        let differences = Differences::of(server, client, &self.tracked, &self.function_catalog);
         if differences.are_of_settings_only()
-            && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.learned, self.now)
+            && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.function_catalog, self.now)
         {
             server.life.becomes(Life::Unapplied);
             self.lines.push("needs nothing".to_owned());
@@ -307,10 +309,10 @@ impl Stage {
                 refusals: is_refusing.then(|| self.rules.clone()),
                 server_user: 0,
                 changes: 0,
-                library: &mut self.library,
+                statement_registry: &mut self.statement_registry,
                 texts: &mut self.texts,
                 tracked: &self.tracked,
-                learned: &mut self.learned,
+                function_catalog: &mut self.function_catalog,
                 scopes: &mut self.scopes,
             };
             let mut out = Vec::new();

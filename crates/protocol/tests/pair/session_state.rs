@@ -39,7 +39,7 @@ impl Stage {
     /// A request that was sent alone: what the session keeps is asked in the same packet, where its text tells that it will be asked.
     pub(super) fn ask_in_advance(&mut self, server_name: &str, client_name: &str, said: &[u8]) {
         let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
-        let probe = self.clients[client_name].question(Time(0), terms, &self.learned);
+        let probe = self.clients[client_name].question(Time(0), terms, &self.function_catalog);
         let client = self.clients.get_mut(client_name).expect("a client");
         let server = self.servers.get_mut(server_name).expect("a server");
         let is_alone = client.subscriptions.is_none()
@@ -47,16 +47,20 @@ impl Stage {
             && !client.is_torn()
             && !client.is_collecting();
         let is_plain = server.exchange.is_proven() && !server.again.is_sent() && server.life.is_running();
-        let Some(traces) = client.traces.as_mut().filter(|traces| traces.is_asked_for_by_one()) else { return };
+        let Some(session_effects) =
+            client.session_effects.as_mut().filter(|session_effects| session_effects.is_asked_for_by_one())
+        else {
+            return;
+        };
         if !is_alone || !is_plain || !is_of_one_statement(said) {
             return;
         }
-        if traces.awaits_lock_row() {
+        if session_effects.awaits_lock_row() {
             server.tells_lock = true;
             self.lines.push(format!("{server_name} will tell of a lock"));
         } else if let Some(probe) = probe {
             server.exchange.asks_ours();
-            server.makings_asked = self.learned.makings();
+            server.makings_asked = self.function_catalog.makings();
             self.lines.push(format!("{server_name} is asked in advance {}", asked(&probe)));
             server.life.becomes(Life::Foreseeing(Box::new(probe)));
         }
@@ -67,10 +71,10 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         if let Some(client) = client_name.and_then(|client| self.clients.get_mut(client))
             && !was_ours
-            && let Some(traces) = &mut client.traces
+            && let Some(session_effects) = &mut client.session_effects
         {
             let is_outside = server.exchange.status() == TxStatus::Idle;
-            traces.unlistens.is_ready(is_outside, server.exchange.owes_client_nothing());
+            session_effects.unlistens.is_ready(is_outside, server.exchange.owes_client_nothing());
         }
         let is_next = was_ours || client_name.is_some() && server.exchange.is_ours();
         if is_next && server.life.comes_to_probe(was_ours).is_some() {
@@ -110,15 +114,16 @@ impl Stage {
             Counted::Asked => self.lines.push(format!("{client_name} has asked for numbers")),
             Counted::Neither => {}
         }
-        if !client.traces.as_ref().is_some_and(|traces| traces.is_marked()) {
+        if !client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked()) {
             if !self.verifies || server.is_verified {
                 return;
             }
             let known = server.overrides.as_deref().cloned().unwrap_or_default();
-            client.traces.get_or_insert_default().verify(known);
+            client.session_effects.get_or_insert_default().verify(known);
         }
-        if let Some(traces) = client.traces.as_mut().filter(|traces| traces.is_asked_for())
-            && traces.settle_lock(self.now)
+        if let Some(session_effects) =
+            client.session_effects.as_mut().filter(|session_effects| session_effects.is_asked_for())
+            && session_effects.settle_lock(self.now)
         {
             let keeps = pins(client);
             let keeps = if keeps.is_empty() { keeps } else { format!(", and keeps {keeps}") };
@@ -138,11 +143,11 @@ impl Stage {
     /// The server is asked what its session has, if that is not known.
     fn ask(&mut self, name: &str, client_name: &str) {
         let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
-        let Some(probe) = self.clients[client_name].question(Time(0), terms, &self.learned) else { return };
+        let Some(probe) = self.clients[client_name].question(Time(0), terms, &self.function_catalog) else { return };
         self.lines.push(format!("{name} is asked {}", asked(&probe)));
         let server = self.servers.get_mut(name).expect("a server");
         server.exchange.asks_ours();
-        server.makings_asked = self.learned.makings();
+        server.makings_asked = self.function_catalog.makings();
         server.life.becomes(Life::Probing(Box::new(probe)));
     }
 
@@ -186,8 +191,8 @@ impl Stage {
     pub(super) fn learn(&mut self, name: &str, knowledge: Option<route::Knowledge>) {
         if let Some(knowledge) = knowledge {
             self.scopes += 1;
-            self.learned.learn(knowledge, self.servers[name].makings_asked, self.now, self.scopes);
-            self.lines.push(format!("{name} tells functions, which are {} now", self.learned.word(self.now)));
+            self.function_catalog.learn(knowledge, self.servers[name].makings_asked, self.now, self.scopes);
+            self.lines.push(format!("{name} tells functions, which are {} now", self.function_catalog.word(self.now)));
         }
     }
 
@@ -237,8 +242,8 @@ impl Stage {
             if client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.awaits_own_news()) {
                 line += "; it may have notified";
             }
-            if let Some(traces) = &mut client.traces {
-                let left = traces.unlistens.take();
+            if let Some(session_effects) = &mut client.session_effects {
+                let left = session_effects.unlistens.take();
                 let left = ["a", "b", "c"].into_iter().filter(|channel| left.has(channel)).collect::<Vec<_>>();
                 if !left.is_empty() {
                     line += &format!("; it has left {}", left.join(" "));
@@ -274,7 +279,13 @@ fn pins(client: &ClientSession) -> String {
         "" => pin.hold.words().into(),
         statement => format!("{} by {statement:?}", pin.hold.words()),
     };
-    client.traces.iter().flat_map(|traces| traces.pins().iter()).map(pin).collect::<Vec<_>>().join(", ")
+    client
+        .session_effects
+        .iter()
+        .flat_map(|session_effects| session_effects.pins().iter())
+        .map(pin)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What a question asks for.

@@ -14,9 +14,9 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::certificate::Named;
-use super::elders;
 use super::offer::{ALPN, authorities, certificates, own, private_key};
 use super::terms::{Terms, TermsText};
+use super::x509_v1;
 
 /// How much of a server's certificate is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,9 +140,9 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        if elders::is_elder(end_entity) {
+        if x509_v1::is_x509_v1(end_entity) {
             let is_trusted = self.trusted.iter().any(|trusted| trusted == end_entity);
-            match elders::verify(end_entity, &self.authorities, now, &self.algorithms) {
+            match x509_v1::verify(end_entity, &self.authorities, now, &self.algorithms) {
                 Err(CertificateError::UnknownIssuer) if is_trusted => {}
                 verified => verified?,
             }
@@ -183,7 +183,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        elders::older_signature(message, certificate, signed, &self.algorithms)
+        x509_v1::older_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -192,7 +192,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        elders::newer_signature(message, certificate, signed, &self.algorithms)
+        x509_v1::newer_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -1,6 +1,6 @@
 //! TLS between a worker and its kernel: the same door, [`Io`], on both sides.
 //!
-//! Always true: of a connection that was not secured nothing is looked at but whether it was; handshakes are done by the crew;
+//! Always true: of a connection that was not secured nothing is looked at but whether it was; handshakes are done by the handshake pool;
 //! the kernel says a name of ours with everything that it hears of a secured connection, and the worker hears its own.
 //! Not here: what a record is (`session`).
 
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver};
 
 use base::{Key, Origin, Slab, Time, Wall};
 
-use super::crew::{Home, Job, Return};
+use super::handshake_pool::{Home, Job, Return};
 use super::session::{Session, State};
 use super::stream::{Carried, Stage, Stream};
-use super::{Crew, Side};
+use super::{HandshakePool, Side};
 use crate::{
     Address, Chunk, Close, Completion, Conn, Doors, End, Io, Kernel, Lines, Listener, LogTarget, Peer, Receive, Socket,
     TcpTuning, Waker,
@@ -30,14 +30,14 @@ pub struct Tls<K> {
     due: Vec<Key>,
     /// What the kernel has said in this turn.
     raw: Vec<Completion<Socket>>,
-    crew: Crew,
+    handshake_pool: HandshakePool,
     home: Arc<Home>,
     back: Receiver<Return>,
 }
 
 impl<K: Kernel> Tls<K> {
     /// Puts TLS on a kernel. `waker` is the bell of the worker that waits at it.
-    pub fn new(kernel: K, crew: Crew, waker: Waker) -> Self {
+    pub fn new(kernel: K, handshake_pool: HandshakePool, waker: Waker) -> Self {
         let (sender, back) = mpsc::channel();
         Self {
             kernel,
@@ -45,7 +45,7 @@ impl<K: Kernel> Tls<K> {
             by_conn: Vec::new(),
             due: Vec::new(),
             raw: Vec::new(),
-            crew,
+            handshake_pool,
             home: Arc::new(Home { back: sender, waker }),
             back,
         }
@@ -91,7 +91,7 @@ impl<K: Kernel> Tls<K> {
         }
     }
 
-    /// Gives the crew a session with the bytes that have come.
+    /// Gives the handshake pool a session with the bytes that have come.
     fn send_away(&mut self, key: Key, session: Box<Session>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let bytes = std::mem::take(&mut stream.pending);
@@ -103,10 +103,11 @@ impl<K: Kernel> Tls<K> {
             Some(address) => Origin::of_server(address),
             None => Origin::LocalServers,
         };
-        stream.stage = Stage::Away(self.crew.give(from, Job { key, session, bytes, home: Arc::clone(&self.home) }));
+        stream.stage =
+            Stage::Away(self.handshake_pool.give(from, Job { key, session, bytes, home: Arc::clone(&self.home) }));
     }
 
-    /// A session is back from the crew.
+    /// A session is back from the handshake pool.
     fn returned(&mut self, back: Return, done: &mut Vec<Completion<Socket>>) {
         let Return { key, session, taken, rest } = back;
         // Whoever was closed meanwhile has no stream any more.
@@ -262,7 +263,7 @@ impl<K: Kernel> Io for Tls<K> {
     fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
         let session = Box::new(Session::new(side).map_err(io::Error::other)?);
         self.kernel.pause(conn);
-        // Who was called has nothing to say before the other side has: the crew is not asked for nothing.
+        // Who was called has nothing to say before the other side has: the handshake pool is not asked for nothing.
         if said.is_empty() && matches!(side, Side::Called(_)) {
             self.insert(conn, owner, Stage::Shaking(session));
             self.kernel.receive(conn, Receive::Once);
@@ -338,7 +339,7 @@ impl<K: Kernel> Io for Tls<K> {
                     let farewell = session.farewell(&mut stream.pending);
                     self.kernel.send(conn, farewell.into());
                 }
-                Stage::Away(Some(place)) => self.crew.forget(place),
+                Stage::Away(Some(place)) => self.handshake_pool.forget(place),
                 _ => {}
             }
         }

@@ -1,21 +1,21 @@
 //! TLS: connections whose bytes are secret on the wire and plain for the worker.
 //!
-//! Always true: a connection that nobody secured goes the way it went without this; handshakes are done by the [`Crew`], beside
+//! Always true: a connection that nobody secured goes the way it went without this; handshakes are done by the [`HandshakePool`], beside
 //! the turns; what is received is given on only after it has been decrypted and found whole.
 //! Not here: what is said before TLS begins (`SSLRequest` and its answer), and who must use it (`worker`).
 
 mod certificate;
-mod crew;
 mod demand;
-mod elders;
+mod handshake_pool;
 mod layer;
 mod offer;
 mod session;
 mod stream;
 mod terms;
+mod x509_v1;
 
-pub use crew::Crew;
 pub use demand::{Check, Demand, DemandParts};
+pub use handshake_pool::HandshakePool;
 pub use layer::Tls;
 pub use offer::{Offer, OfferParts};
 pub use stream::Carried;

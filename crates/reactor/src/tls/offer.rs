@@ -15,8 +15,8 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::certificate::{self, Fields};
-use super::elders::ElderClients;
 use super::terms::{Terms, TermsText};
+use super::x509_v1::X509V1Clients;
 
 /// What an [`Offer`] is made of; certificates and keys as PEM.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ impl Offer {
                 let others = WebPkiClientVerifier::builder_with_provider(authorities.clone(), provider.clone());
                 let others = if parts.demands_certificate { others } else { others.allow_unauthenticated() };
                 let others = others.build().map_err(|error| error.to_string())?;
-                builder.with_client_cert_verifier(Arc::new(ElderClients { others, authorities, algorithms }))
+                builder.with_client_cert_verifier(Arc::new(X509V1Clients { others, authorities, algorithms }))
             }
         };
         let own = own(chain, key, &provider)?;

@@ -2,7 +2,7 @@
 //!
 //! Always true: it never waits and knows no socket; an error is in words for the log, and with it comes the alert that tells
 //! the other side.
-//! Not here: where the bytes come from (`layer`), on which thread a handshake is done (`crew`).
+//! Not here: where the bytes come from (`layer`), on which thread a handshake is done (`handshake_pool`).
 
 use std::fmt;
 

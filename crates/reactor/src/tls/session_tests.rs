@@ -47,7 +47,7 @@ impl Authority {
 
 impl Authority {
     /// The same certificate as one of X.509's first version: without a version, without extensions, signed anew.
-    fn signs_as_an_elder(&self, common: &str) -> (String, String) {
+    fn signs_as_x509_v1(&self, common: &str) -> (String, String) {
         let (pem, key) = self.signs(&[], common);
         let der = certificates(pem.as_bytes()).expect("one")[0].to_vec();
         let (outer, _) = take_element(&der);
@@ -289,7 +289,7 @@ fn certificates_of_the_first_version_are_checked_as_others_are() {
     let impostor = Authority::new();
     let ca = ours.pem();
     for protocols in ["tlsv1.2", "tlsv1.3"] {
-        let own = ours.signs_as_an_elder("localhost");
+        let own = ours.signs_as_x509_v1("localhost");
         let called = offer(&own, Some(&ca), false, TermsText { protocols, ..TERMS });
         let shake = |check, ca: &str, own: Option<&(String, String)>, host| {
             let wire = Wire::shake(&called, &demand(check, Some(ca), own, host));
@@ -303,8 +303,8 @@ fn certificates_of_the_first_version_are_checked_as_others_are() {
         assert_eq!(shake(Check::Chain, &impostor.pem(), None, "x"), unknown);
         assert_eq!(shake(Check::ChainAndName, &ca, None, "localhost"), Ok(0));
         assert_eq!(shake(Check::ChainAndName, &ca, None, "otherhost"), failed("it does not name the host"));
-        assert_eq!(shake(Check::Nothing, &ca, Some(&ours.signs_as_an_elder("ann")), "x"), Ok(1));
-        assert_eq!(shake(Check::Nothing, &ca, Some(&impostor.signs_as_an_elder("ann")), "x"), unknown);
+        assert_eq!(shake(Check::Nothing, &ca, Some(&ours.signs_as_x509_v1("ann")), "x"), Ok(1));
+        assert_eq!(shake(Check::Nothing, &ca, Some(&impostor.signs_as_x509_v1("ann")), "x"), unknown);
         // Its key is looked at like any other's.
         let stolen = (own.0.clone(), ours.signs(&[], "x").1);
         let parts = (stolen.0.as_bytes(), stolen.1.as_bytes());

@@ -29,7 +29,7 @@ pub(crate) struct Stream {
 /// How far it is.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Its handshake is with the crew, where it waits or has waited at this place.
+    /// Its handshake is with the handshake pool, where it waits or has waited at this place.
     Away(Option<Place<Origin>>),
     /// Its handshake waits for bytes.
     Shaking(Box<Session>),

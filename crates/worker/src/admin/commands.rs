@@ -65,8 +65,8 @@ impl<I: Io> Worker<I> {
 
     /// A simple query is one, and so is all that one Sync ends.
     fn count_console_query(&mut self) {
-        let database = self.places.database(&CONSOLE.into(), None);
-        let totals = &mut self.places.databases[database as usize].totals;
+        let database = self.registry.database(&CONSOLE.into(), None);
+        let totals = &mut self.registry.databases[database as usize].totals;
         totals.query_count += 1;
         totals.xact_count += 1;
     }

@@ -7,14 +7,13 @@ use base::Time;
 use pool::{Command, ServerKey};
 use reactor::Peer;
 
-use crate::admin::rest::Rest;
+use crate::admin::suspended::Suspended;
 use crate::letters::{Order, Shutdown, ToWorker};
 
 pub(crate) mod commands;
 pub(crate) mod console;
 pub(crate) mod orders;
 pub(crate) mod reload;
-pub(crate) mod rest;
 pub(crate) mod seen;
 pub(crate) mod shutdown;
 pub(crate) mod snapshot;
@@ -23,6 +22,7 @@ pub(crate) mod stand;
 pub(crate) mod standing;
 pub(crate) mod stranded_locks;
 pub(crate) mod suspend;
+pub(crate) mod suspended;
 pub(crate) mod waits;
 
 /// What operators have ordered of a worker and is not done yet: how it goes down, that it rests, what they wait for.
@@ -35,7 +35,7 @@ pub(crate) struct Admin<S> {
     /// Orders that wait for something, by control's numbers for them.
     awaited: Vec<(u64, Order)>,
     /// It has been suspended.
-    rest: Option<Box<Rest<S>>>,
+    suspended: Option<Box<Suspended<S>>>,
     /// Another process goes on with what was here.
     is_handed_over: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Admin<S> {
 impl<S> Default for Admin<S> {
     fn default() -> Self {
         let (shutdown, is_drained, has_ended_clients, is_handed_over) = (None, false, false, false);
-        Self { shutdown, is_drained, has_ended_clients, awaited: Vec::new(), rest: None, is_handed_over }
+        Self { shutdown, is_drained, has_ended_clients, awaited: Vec::new(), suspended: None, is_handed_over }
     }
 }
 
@@ -55,9 +55,9 @@ impl<S> Admin<S> {
 
     /// Whether a command of the pools is one for now; one that is to be done on waking is kept.
     pub(crate) fn put_off(&mut self, command: Command, now: Time) -> Option<Command> {
-        match &mut self.rest {
-            Some(rest) => {
-                rest.put_off.push((command, now));
+        match &mut self.suspended {
+            Some(suspended) => {
+                suspended.put_off.push((command, now));
                 None
             }
             None => Some(command),
@@ -66,20 +66,20 @@ impl<S> Admin<S> {
 
     /// Keeps a letter if it is not to be read now.
     pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
-        match &mut self.rest {
-            Some(rest) => rest.keep_letter(letter),
+        match &mut self.suspended {
+            Some(suspended) => suspended.keep_letter(letter),
             None => Some(letter),
         }
     }
 
     /// Whether the worker has been suspended.
     pub(crate) fn is_resting(&self) -> bool {
-        self.rest.is_some()
+        self.suspended.is_some()
     }
 
     /// When it has had the time to come to rest, if it has been suspended.
     pub(crate) fn rest_deadline(&self) -> Option<Option<Time>> {
-        self.rest.as_ref().map(|rest| rest.deadline())
+        self.suspended.as_ref().map(|suspended| suspended.deadline())
     }
 
     /// Whether it goes down, in whatever way.
@@ -119,6 +119,6 @@ impl<S> Admin<S> {
             Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
             _ => false,
         };
-        self.rest.as_ref().is_some_and(|rest| rest.put_off.iter().any(|(command, _)| is_of(command)))
+        self.suspended.as_ref().is_some_and(|suspended| suspended.put_off.iter().any(|(command, _)| is_of(command)))
     }
 }

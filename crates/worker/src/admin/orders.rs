@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
 
     fn is_awaiting(&self, order: &Order) -> bool {
         let is_of = |server: &Server, whose: &Whose| match whose {
-            Some(name) => self.places.databases[server.database as usize].name == *name,
+            Some(name) => self.registry.databases[server.database as usize].name == *name,
             None => true,
         };
         let mut servers = self.servers.iter();
@@ -102,15 +102,17 @@ impl<I: Io> Worker<I> {
     /// The numbers of the databases in use that an order is about.
     fn databases_of(&self, whose: &Whose) -> Vec<u32> {
         match whose {
-            Some(name) => self.places.known_database(name).into_iter().collect(),
-            None => self.places.pools().map(|(_, place)| place.database).collect::<BTreeSet<_>>().into_iter().collect(),
+            Some(name) => self.registry.known_database(name).into_iter().collect(),
+            None => {
+                self.registry.pools().map(|(_, place)| place.database).collect::<BTreeSet<_>>().into_iter().collect()
+            }
         }
     }
 
     /// Servers of a database that are there now serve nobody else; clients are greeted with what new ones say.
     pub(crate) fn retire_servers_of(&mut self, database: u32, by: Ender) {
-        for pool in self.places.pools_of(database) {
-            if let Some(place) = self.places.pool_mut(pool) {
+        for pool in self.registry.pools_of(database) {
+            if let Some(place) = self.registry.pool_mut(pool) {
                 place.welcome_before = place.welcome.take().or(place.welcome_before.take());
                 place.salted = None;
                 place.retired_by = by;
@@ -126,7 +128,7 @@ impl<I: Io> Worker<I> {
     /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that
     /// (`server_fast_close`); in other modes servers come back by themselves.
     pub(crate) fn close_obsolete_sessions(&mut self) {
-        if !self.force.settings.server_fast_close {
+        if !self.active.settings.server_fast_close {
             return;
         }
         let lent = self.servers.iter().filter(|(_, server)| server.client().is_some());
@@ -158,7 +160,7 @@ impl<I: Io> Worker<I> {
         if numbers.is_empty() {
             return;
         }
-        let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.places.pools_of(number as u32)).collect();
+        let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.registry.pools_of(number as u32)).collect();
         for key in self.clients.keys() {
             let is_here = match self.clients.get(key).map(|client| &client.stage) {
                 Some(ClientStage::Ready(ready)) => pools.contains(&ready.pool),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use protocol::fault::Ender;
 use reactor::Io;
 
-use crate::letters::Force;
+use crate::letters::ActiveConfig;
 use crate::worker::Worker;
 
 /// What becomes of a database under new settings.
@@ -22,24 +22,24 @@ enum Fate {
 
 impl<I: Io> Worker<I> {
     /// Takes new settings over.
-    pub(crate) fn come_into_force(&mut self, force: Arc<Force>) {
-        self.io.tune(force.tuning);
-        self.io.log_to(force.log.clone());
-        let is_demand_new = self.force.tls.demand_parts != force.tls.demand_parts;
-        let old = std::mem::replace(&mut self.force, force);
+    pub(crate) fn come_into_force(&mut self, active: Arc<ActiveConfig>) {
+        self.io.tune(active.tuning);
+        self.io.log_to(active.log.clone());
+        let is_demand_new = self.active.tls.demand_parts != active.tls.demand_parts;
+        let old = std::mem::replace(&mut self.active, active);
         self.texts.forget_parameters();
-        self.sampler.look_at(self.force.settings.track_statements);
+        self.sampler.look_at(self.active.settings.track_statements);
         self.remembered.clear();
         self.count_clients_of_users(&old.settings);
         if is_demand_new {
             self.retire_servers();
         }
         let removed: Vec<usize> =
-            (0..self.places.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
+            (0..self.registry.databases.len()).filter(|&number| self.renew_database(number) == Fate::Removed).collect();
         self.remove_databases(&removed, Ender::Reload);
         self.apply_limits();
         self.renew_rates();
-        for pool in self.places.pool_keys() {
+        for pool in self.registry.pool_keys() {
             self.stand(pool);
             self.settle();
         }
@@ -55,16 +55,16 @@ impl<I: Io> Worker<I> {
 
     /// Servers stand on what TLS was before: each is replaced as soon as nobody uses it.
     fn retire_servers(&mut self) {
-        for number in 0..self.places.databases.len() as u32 {
+        for number in 0..self.registry.databases.len() as u32 {
             self.retire_servers_of(number, Ender::Reload);
         }
     }
 
     fn renew_database(&mut self, number: usize) -> Fate {
-        let Some(old) = self.places.databases[number].entry.clone() else { return Fate::Stays };
-        let new = self.force.settings.database(&old.name);
+        let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
+        let new = self.active.settings.database(&old.name);
         // A database made from `*` is never removed by a file that does not name it, as long as there is a `*`.
-        self.places.databases[number].entry = new.clone();
+        self.registry.databases[number].entry = new.clone();
         let Some(new) = new else { return Fate::Removed };
         if old.user != new.user {
             // Its pools are those of another user now.

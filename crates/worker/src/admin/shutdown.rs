@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(client, &Fault::ServersShuttingDown);
             self.settle();
         }
-        for pool in self.places.pool_keys() {
+        for pool in self.registry.pool_keys() {
             self.stand(pool);
             self.settle();
         }

@@ -23,7 +23,7 @@ use crate::letters::{
     TableRow, UserRow,
 };
 use crate::measured::Application;
-use crate::places::DatabasePlace;
+use crate::registry::DatabasePlace;
 use crate::upstream::cleaning::{detail, word};
 use crate::worker::Worker;
 
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         let is_logging_in = |client: &&Client| matches!(client.stage, ClientStage::Greeting(_) | ClientStage::Login(_));
         let mut snapshot = Snapshot {
             login_clients: self.clients.iter().map(|(_, client)| client).filter(is_logging_in).count() as u32,
-            names: self.places.names.len() as u32,
+            names: self.registry.names.len() as u32,
             names_asked: self.names_asked() as u32,
             protocol_surprises: self.protocol_surprises,
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
@@ -75,8 +75,8 @@ impl<I: Io> Worker<I> {
             snapshot.peers = self.peer_rows();
         }
         if what.stats {
-            let databases = self.places.databases.iter().enumerate();
-            let with_pool: BTreeSet<u32> = self.places.pools().map(|(_, place)| place.database).collect();
+            let databases = self.registry.databases.iter().enumerate();
+            let with_pool: BTreeSet<u32> = self.registry.pools().map(|(_, place)| place.database).collect();
             snapshot.stats = databases
                 .filter(|(number, place)| *place.name == *CONSOLE || with_pool.contains(&(*number as u32)))
                 .map(|(_, place)| (place.name.clone(), place.totals))
@@ -84,12 +84,12 @@ impl<I: Io> Worker<I> {
         }
         if what.pins {
             snapshot.pins = self.clients.iter().flat_map(|(key, _)| self.pin_rows(key)).collect();
-            let databases = self.places.databases.iter().filter(|place| place.entry.is_some());
-            let totals =
-                databases.flat_map(|place| place.learned.pins().map(|(kind, total)| (&place.name, kind, total)));
+            let databases = self.registry.databases.iter().filter(|place| place.entry.is_some());
+            let totals = databases
+                .flat_map(|place| place.function_catalog.pins().map(|(kind, total)| (&place.name, kind, total)));
             let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
             snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
-            snapshot.channels = self.places.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
+            snapshot.channels = self.registry.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
         if what.applications {
             let row = |Application { name: (database, user, name), sums, .. }: &Application| ApplicationRow {
@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
                     folded: *statements.folded(),
                 })
             };
-            snapshot.statements = self.places.databases.iter().filter_map(of).collect();
+            snapshot.statements = self.registry.databases.iter().filter_map(of).collect();
         }
         if what.waits {
             snapshot.waits = self.wait_rows();
@@ -146,9 +146,10 @@ impl<I: Io> Worker<I> {
                 ((*console.user).into(), CONSOLE.into(), "idle", None, console.application_name.clone(), None)
             }
             ClientStage::Ready(ready) => {
-                let database = self.places.pool(ready.pool)?.database_name.clone();
-                let user = self.places.users[ready.session.user as usize].name.clone();
-                let name: Box<str> = ready.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into();
+                let database = self.registry.pool(ready.pool)?.database_name.clone();
+                let user = self.registry.users[ready.session.user as usize].name.clone();
+                let name: Box<str> =
+                    ready.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into();
                 let (state, link, since) = match ready.link {
                     Link::None => ("idle", None, None),
                     Link::Waiting(since) | Link::Delayed(since) => ("waiting", None, Some(since)),
@@ -180,7 +181,7 @@ impl<I: Io> Worker<I> {
             state,
             state_detail,
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
-            local_port: ours.map_or(self.force.settings.listen_port, |ours| ours.port()),
+            local_port: ours.map_or(self.active.settings.listen_port, |ours| ours.port()),
             addr,
             port,
             connect_time: self.wall_of(client.since),
@@ -232,8 +233,10 @@ impl<I: Io> Worker<I> {
     /// What a client holds.
     fn pin_rows(&self, key: Key) -> Vec<PinRow> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
-        let (Link::Loan(server), Some(traces)) = (&ready.link, &ready.session.traces) else { return Vec::new() };
-        if traces.pins().is_empty() {
+        let (Link::Loan(server), Some(session_effects)) = (&ready.link, &ready.session.session_effects) else {
+            return Vec::new();
+        };
+        if session_effects.pins().is_empty() {
             return Vec::new();
         }
         let (Some(client), Some(server)) = (self.client_row(key), self.servers.get(*server)) else { return Vec::new() };
@@ -250,11 +253,11 @@ impl<I: Io> Worker<I> {
             age: self.now.since(pin.since),
             since: self.wall_of(pin.since),
         };
-        traces.pins().iter().map(row).collect()
+        session_effects.pins().iter().map(row).collect()
     }
 
     fn server_row(&self, key: Key, server: &Server) -> Row {
-        let place = self.places.pool(server.pool);
+        let place = self.registry.pool(server.pool);
         let state = match &server.stage {
             Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => "new",
             Stage::Idle if self.wants_check(server) => "used",
@@ -264,11 +267,11 @@ impl<I: Io> Worker<I> {
         };
         let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
-        let port = self.places.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        let port = self.registry.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
-            replication: Replication::word(server.private.as_ref().map(|private| private.kind)),
+            replication: Replication::word(server.dedicated.as_ref().map(|dedicated| dedicated.kind)),
             state,
             state_detail: self.detail_of_server(server),
             addr: theirs.map_or_else(|| "unix".to_owned(), |theirs| theirs.ip().to_string()),
@@ -283,10 +286,10 @@ impl<I: Io> Worker<I> {
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: server.pid(),
             tls: said(server.security.as_deref()),
-            application_name: server.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            application_name: server.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into(),
             held: 0,
             unsent: self.io.unsent(server.conn),
-            prepared_statements: server.session.stock.count(),
+            prepared_statements: server.session.server_statements.count(),
             memory: 0,
             at_rest_since: is_at_rest.then_some(server.asked),
         }
@@ -300,7 +303,7 @@ impl<I: Io> Worker<I> {
 
     fn pool_rows(&self, detail: Detail) -> Vec<PoolRow> {
         let mut rows: BTreeMap<_, _> =
-            self.places.pools().map(|(key, place)| (key, self.empty_row(key, place, detail))).collect();
+            self.registry.pools().map(|(key, place)| (key, self.empty_row(key, place, detail))).collect();
         for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
             let (pool, is_waiting) = match &client.stage {
                 ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_) | Link::Delayed(_))),
@@ -334,13 +337,13 @@ impl<I: Io> Worker<I> {
         let mut rows: Vec<PoolRow> = rows.into_values().collect();
         let consoles =
             self.clients.iter().filter(|(_, client)| matches!(client.stage, ClientStage::Console(_))).count();
-        if self.places.known_database(CONSOLE).is_some() {
+        if self.registry.known_database(CONSOLE).is_some() {
             rows.push(console_row(consoles as u32));
         }
         rows
     }
 
-    fn empty_row(&self, key: pool::PoolKey, place: &crate::places::PoolPlace, detail: Detail) -> PoolRow {
+    fn empty_row(&self, key: pool::PoolKey, place: &crate::registry::PoolPlace, detail: Detail) -> PoolRow {
         let snapshot = self.pools.snapshot(self.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
         let mut row = console_row(0);
@@ -357,43 +360,44 @@ impl<I: Io> Worker<I> {
     fn database_rows(&self) -> Vec<DatabaseRow> {
         let servers = tally(self.servers.iter().map(|(_, server)| server.database));
         let followed: BTreeSet<u32> =
-            self.places.pools().filter(|(_, place)| place.follows).map(|(_, place)| place.database).collect();
-        let databases = self.places.databases.iter().zip(0_u32..);
-        let row = |(place, number): (&crate::places::DatabasePlace, u32)| {
+            self.registry.pools().filter(|(_, place)| place.follows).map(|(_, place)| place.database).collect();
+        let databases = self.registry.databases.iter().zip(0_u32..);
+        let row = |(place, number): (&crate::registry::DatabasePlace, u32)| {
             let (name, entry) = (place.name.clone(), place.entry.clone()?);
             let servers = servers.get(&number).copied().unwrap_or(0);
-            let functions = if followed.contains(&number) { place.learned.word(self.now) } else { "" };
+            let functions = if followed.contains(&number) { place.function_catalog.word(self.now) } else { "" };
             Some(DatabaseRow { name, entry, servers, clients: place.clients, functions })
         };
         databases.filter_map(row).collect()
     }
 
     fn user_rows(&self) -> Vec<UserRow> {
-        let users = self.servers.iter().filter_map(|(_, server)| self.places.pool(server.pool)).map(|place| place.user);
+        let users =
+            self.servers.iter().filter_map(|(_, server)| self.registry.pool(server.pool)).map(|place| place.user);
         let servers = tally(users);
-        let row = |(number, place): (u32, &crate::places::UserPlace)| {
+        let row = |(number, place): (u32, &crate::registry::UserPlace)| {
             let servers = servers.get(&number).copied().unwrap_or(0);
             UserRow { name: place.name.clone(), servers, clients: place.clients }
         };
-        self.places.users().map(row).collect()
+        self.registry.users().map(row).collect()
     }
 
     fn table_rows(&self) -> Vec<TableRow> {
         let (all, unused) = self.io.buffers();
         let used = all - unused;
-        let (prepared, users_known) = (&self.library, self.places.users_known());
+        let (prepared, users_known) = (&self.statement_registry, self.registry.users_known());
         let row = |name, size, used, free| TableRow { name, size, used, free };
         vec![
             row("client_cache", size_of::<Client>(), self.clients.len(), 0),
             row("server_cache", size_of::<Option<Server>>(), self.servers.len(), self.servers.free()),
-            row("db_cache", size_of::<crate::places::DatabasePlace>(), self.places.databases.len(), 0),
+            row("db_cache", size_of::<crate::registry::DatabasePlace>(), self.registry.databases.len(), 0),
             row(
                 "user_cache",
-                size_of::<crate::places::UserPlace>(),
+                size_of::<crate::registry::UserPlace>(),
                 users_known,
-                self.places.users.len() - users_known,
+                self.registry.users.len() - users_known,
             ),
-            row("pool_cache", size_of::<crate::places::PoolPlace>(), self.places.pools().count(), 0),
+            row("pool_cache", size_of::<crate::registry::PoolPlace>(), self.registry.pools().count(), 0),
             row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),
             row("prepared_text_cache", 1, prepared.bytes(), 0),
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),

@@ -16,15 +16,15 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Looks who waits in which pool.
     pub(crate) fn watch_waits(&mut self) {
-        let after = self.places.watch.goes_on();
-        let some = self.places.pools_after(after, LOOKS_MAX);
+        let after = self.registry.watch.goes_on();
+        let some = self.registry.pools_after(after, LOOKS_MAX);
         let is_last = some.len() < LOOKS_MAX;
         for (numbers, pool) in some {
             let due = self.watch_pool(pool);
-            self.places.watch.looked(numbers, due);
+            self.registry.watch.looked(numbers, due);
         }
         let next = match is_last {
-            true => self.places.watch.ends(self.now, self.force.settings.log_pool_wait),
+            true => self.registry.watch.ends(self.now, self.active.settings.log_pool_wait),
             false => Some(self.now + NEXT_TURN),
         };
         next.into_iter().for_each(|next| self.watch_at(next));
@@ -34,8 +34,8 @@ impl<I: Io> Worker<I> {
     fn watch_pool(&mut self, pool: PoolKey) -> Option<Time> {
         let now = self.now;
         let seen = self.pools.look_at_waits(now, pool)?;
-        let watched = &mut self.places.pool_mut(pool)?.watched;
-        let Some(enough) = self.force.settings.log_pool_wait else {
+        let watched = &mut self.registry.pool_mut(pool)?.watched;
+        let Some(enough) = self.active.settings.log_pool_wait else {
             *watched = Watched::default();
             return None;
         };
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
 
     fn tell_of_waits(&mut self, pool: PoolKey, word: Word, why: Option<WaitReason>) {
         let told = why.and_then(|why| self.unserved(pool, why));
-        let Some(place) = self.places.pool_mut(pool) else { return };
+        let Some(place) = self.registry.pool_mut(pool) else { return };
         let names = (place.database_name.clone(), place.user_name.clone());
         let about = Subject::pool(&place.database_name, &place.user_name);
         if let (Word::Begins { .. } | Word::Worse, Some(told)) = (word, &told) {

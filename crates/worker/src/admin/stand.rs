@@ -6,20 +6,20 @@
 use pool::{Event, PoolKey};
 use reactor::Io;
 
-use crate::places::PoolPlace;
+use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether a pool is to pause.
     pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> bool {
-        let is_database_paused = |place: &PoolPlace| self.force.standing.pauses(&place.database_name);
-        self.admin.is_ending_servers() || self.places.pool(pool).is_some_and(is_database_paused)
+        let is_database_paused = |place: &PoolPlace| self.active.standing.pauses(&place.database_name);
+        self.admin.is_ending_servers() || self.registry.pool(pool).is_some_and(is_database_paused)
     }
 
     /// Has a pool pause or go on, as it is ordered now.
     pub(crate) fn stand(&mut self, pool: PoolKey) {
         let is_paused = self.is_pause_ordered(pool);
-        let Some(place) = self.places.pool_mut(pool) else { return };
+        let Some(place) = self.registry.pool_mut(pool) else { return };
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
             let database = place.database;
             self.tell_pools(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use measure::Closed;
 use pool::ServerKey;
 use reactor::{Io, Level};
-use route::Touches;
+use route::DirtyState;
 
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::Stage;
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
     /// Meanwhile it may have got something to do, and then it will be asked again.
     fn locks_of_server_differ(&mut self, key: ServerKey, locks: &[String], is_new: bool) {
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
-        let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
+        let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
         match server.stage {
             Stage::Idle => {
                 if is_new {
@@ -50,8 +50,12 @@ impl<I: Io> Worker<I> {
     /// What a client holds is not what was known: its server is asked.
     fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_asked_for()) else { return };
-        traces.doubt(Touches::LOCKS);
+        let Some(session_effects) =
+            ready.session.session_effects.as_mut().filter(|session_effects| !session_effects.is_asked_for())
+        else {
+            return;
+        };
+        session_effects.doubt(DirtyState::LOCKS);
         if self.keep_or_probe(server_key, client_key) {
             self.end_loan_if_over(server_key, client_key);
         }

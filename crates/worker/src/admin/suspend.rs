@@ -14,7 +14,7 @@ use protocol::fault::Fault;
 use protocol::loan::Life;
 use reactor::{Completion, Conn, Doors, Io, Level, Receive};
 
-use crate::admin::rest::{Frozen, Kept, Rest};
+use crate::admin::suspended::{Frozen, Kept, Suspended};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::letters::Order;
@@ -23,7 +23,7 @@ use crate::worker::{Owner, Worker};
 
 /// What coming to rest means to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Repose {
+enum SuspendState {
     /// It is not heard any more, and is at rest when everything given to it has been taken.
     Rests,
     /// It is in the middle of something that only it can end, and is waited for.
@@ -36,12 +36,12 @@ impl<I: Io> Worker<I> {
     /// From now on everybody comes to rest.
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
-        let until = self.force.settings.suspend_timeout.map(|limit| self.now + limit);
-        match &mut self.admin.rest {
+        let until = self.active.settings.suspend_timeout.map(|limit| self.now + limit);
+        match &mut self.admin.suspended {
             // Whoever is asked once more has no longer for it.
-            Some(rest) if rest.is_handover && is_handover => rest.until = rest.limit,
-            Some(rest) => (rest.until, rest.limit, rest.is_handover) = (until, until, is_handover),
-            None => self.admin.rest = Some(Box::new(Rest::new(is_handover, until, self.now + TOLD_AFTER))),
+            Some(suspended) if suspended.is_handover && is_handover => suspended.until = suspended.limit,
+            Some(suspended) => (suspended.until, suspended.limit, suspended.is_handover) = (until, until, is_handover),
+            None => self.admin.suspended = Some(Box::new(Suspended::new(is_handover, until, self.now + TOLD_AFTER))),
         }
         self.io.accept(Doors::Resting);
         self.mind_consoles();
@@ -49,8 +49,8 @@ impl<I: Io> Worker<I> {
 
     /// Everybody goes on, if the worker was suspended. What has happened meanwhile, and what letters have come, is still to be looked at.
     pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
-        let rest = self.admin.rest.take()?;
-        let Rest { put_off, frozen, .. } = *rest;
+        let suspended = self.admin.suspended.take()?;
+        let Suspended { put_off, frozen, .. } = *suspended;
         self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
         for (command, since) in put_off.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
             }
             _ => false,
         };
-        match self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        match self.admin.suspended.as_mut().and_then(|suspended| suspended.frozen.as_mut()) {
             Some(frozen) if !is_console => {
                 frozen.kept.completions.push(completion);
                 None
@@ -127,16 +127,16 @@ impl<I: Io> Worker<I> {
 
     /// Something is packed: from now on nothing is touched here, if another process is to have it.
     pub(crate) fn freeze(&mut self) {
-        let is_open = |rest: &Rest<_>| freezes(rest.is_handover && rest.frozen.is_none());
-        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| is_open(rest)) {
+        let is_open = |suspended: &Suspended<_>| freezes(suspended.is_handover && suspended.frozen.is_none());
+        if let Some(suspended) = self.admin.suspended.as_mut().filter(|suspended| is_open(suspended)) {
             let (clients, servers) = (HashSet::new(), HashSet::new());
-            rest.frozen = Some(Frozen { clients, servers, kept: Kept::default() });
+            suspended.frozen = Some(Frozen { clients, servers, kept: Kept::default() });
         }
     }
 
     /// Notes what has been packed.
     pub(crate) fn note_packed(&mut self, clients: Vec<Key>, servers: Vec<ServerKey>) {
-        if let Some(frozen) = self.admin.rest.as_mut().and_then(|rest| rest.frozen.as_mut()) {
+        if let Some(frozen) = self.admin.suspended.as_mut().and_then(|suspended| suspended.frozen.as_mut()) {
             frozen.clients.extend(clients);
             frozen.servers.extend(servers);
         }
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
 
     /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
     pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
-        let frozen = self.admin.rest.as_mut().and_then(|rest| rest.frozen.take());
+        let frozen = self.admin.suspended.as_mut().and_then(|suspended| suspended.frozen.take());
         let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
         let clients = self.clients.iter().map(|(key, _)| key);
         let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
@@ -155,16 +155,21 @@ impl<I: Io> Worker<I> {
 
     /// At the end of a turn in which it is suspended.
     pub(crate) fn come_to_rest(&mut self) {
-        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.tell_at.is_some_and(|at| at <= self.now)) {
-            rest.tell_at = None;
+        if let Some(suspended) =
+            self.admin.suspended.as_mut().filter(|suspended| suspended.tell_at.is_some_and(|at| at <= self.now))
+        {
+            suspended.tell_at = None;
             self.tell_of_the_restless();
         }
-        if let Some(rest) = self.admin.rest.as_mut().filter(|rest| rest.until.is_some_and(|until| until <= self.now)) {
-            rest.until = None;
+        if let Some(suspended) =
+            self.admin.suspended.as_mut().filter(|suspended| suspended.until.is_some_and(|until| until <= self.now))
+        {
+            suspended.until = None;
             self.close_the_restless();
         }
-        let clients = self.clients.iter().filter(|(_, client)| self.repose_of_client(client) == Repose::Rests);
-        let servers = self.servers.iter().filter(|(key, _)| self.repose_of_server(*key) == Repose::Rests);
+        let clients =
+            self.clients.iter().filter(|(_, client)| self.suspend_state_of_client(client) == SuspendState::Rests);
+        let servers = self.servers.iter().filter(|(key, _)| self.suspend_state_of_server(*key) == SuspendState::Rests);
         let conns: Vec<Conn> =
             clients.map(|(_, client)| client.conn).chain(servers.map(|(_, server)| server.conn)).collect();
         for conn in conns {
@@ -175,9 +180,9 @@ impl<I: Io> Worker<I> {
             }
         }
         if self.is_at_rest()
-            && let Some(rest) = &mut self.admin.rest
+            && let Some(suspended) = &mut self.admin.suspended
         {
-            (rest.until, rest.tell_at) = (None, None);
+            (suspended.until, suspended.tell_at) = (None, None);
         }
     }
 
@@ -211,67 +216,67 @@ impl<I: Io> Worker<I> {
     }
 
     fn is_client_at_rest(&self, client: &Client) -> bool {
-        match self.repose_of_client(client) {
-            Repose::Rests => self.io.is_at_rest(client.conn),
-            Repose::Awaited => false,
-            Repose::Exempt => true,
+        match self.suspend_state_of_client(client) {
+            SuspendState::Rests => self.io.is_at_rest(client.conn),
+            SuspendState::Awaited => false,
+            SuspendState::Exempt => true,
         }
     }
 
     fn is_server_at_rest(&self, key: ServerKey) -> bool {
-        match self.repose_of_server(key) {
-            Repose::Rests => self.servers.get(key).is_none_or(|server| self.io.is_at_rest(server.conn)),
-            Repose::Awaited => false,
-            Repose::Exempt => true,
+        match self.suspend_state_of_server(key) {
+            SuspendState::Rests => self.servers.get(key).is_none_or(|server| self.io.is_at_rest(server.conn)),
+            SuspendState::Awaited => false,
+            SuspendState::Exempt => true,
         }
     }
 
-    fn repose_of_client(&self, client: &Client) -> Repose {
+    fn suspend_state_of_client(&self, client: &Client) -> SuspendState {
         match &client.stage {
-            _ if client.is_own => Repose::Exempt,
-            ClientStage::Greeting(greeting) if greeting.is_shaking() => Repose::Awaited,
-            ClientStage::Greeting(_) => Repose::Rests,
-            ClientStage::Login(login) if login.is_awaiting_rate() => Repose::Rests,
+            _ if client.is_own => SuspendState::Exempt,
+            ClientStage::Greeting(greeting) if greeting.is_shaking() => SuspendState::Awaited,
+            ClientStage::Greeting(_) => SuspendState::Rests,
+            ClientStage::Login(login) if login.is_awaiting_rate() => SuspendState::Rests,
             // Its proof, its slot, or what a server says of its user.
-            ClientStage::Login(login) if login.waits_for().is_none() => Repose::Awaited,
-            ClientStage::Login(_) => Repose::Rests,
+            ClientStage::Login(login) if login.waits_for().is_none() => SuspendState::Awaited,
+            ClientStage::Login(_) => SuspendState::Rests,
             ClientStage::Ready(ready) => match ready.link {
-                Link::Loan(server) => self.repose_of_server(server),
-                Link::None | Link::Waiting(_) | Link::Delayed(_) => Repose::Rests,
+                Link::Loan(server) => self.suspend_state_of_server(server),
+                Link::None | Link::Waiting(_) | Link::Delayed(_) => SuspendState::Rests,
             },
-            ClientStage::Cancelling(_) => Repose::Awaited,
-            ClientStage::Console(_) => Repose::Exempt,
+            ClientStage::Cancelling(_) => SuspendState::Awaited,
+            ClientStage::Console(_) => SuspendState::Exempt,
         }
     }
 
-    fn repose_of_server(&self, key: ServerKey) -> Repose {
-        let Some(server) = self.servers.get(key) else { return Repose::Exempt };
+    fn suspend_state_of_server(&self, key: ServerKey) -> SuspendState {
+        let Some(server) = self.servers.get(key) else { return SuspendState::Exempt };
         let is_awaited = matches!(
             server.session.life,
             Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_)
         );
         match server.stage {
-            Stage::Idle => Repose::Rests,
+            Stage::Idle => SuspendState::Rests,
             Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
-                Repose::Exempt
+                SuspendState::Exempt
             }
             // Until it has taken over the parameters its client holds its request back.
-            Stage::Lent { .. } if is_awaited => Repose::Awaited,
-            Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => Repose::Awaited,
+            Stage::Lent { .. } if is_awaited => SuspendState::Awaited,
+            Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => SuspendState::Awaited,
             // It cannot go along; its client can, once it has done with it.
             Stage::Lent { .. }
                 if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
             {
-                Repose::Awaited
+                SuspendState::Awaited
             }
-            Stage::Lent { .. } => Repose::Rests,
+            Stage::Lent { .. } => SuspendState::Rests,
             // What is being dialed or cleaned belongs to nobody.
-            _ => Repose::Exempt,
+            _ => SuspendState::Exempt,
         }
     }
 
     fn is_departing(&self) -> bool {
-        self.admin.rest.as_ref().is_some_and(|rest| rest.is_handover)
+        self.admin.suspended.as_ref().is_some_and(|suspended| suspended.is_handover)
     }
 
     /// `suspend_timeout` has passed: whoever is not at rest is closed.

@@ -13,7 +13,7 @@ use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
 use crate::data::client::{Client, Link, Ready, Stage};
 use crate::data::statements::text_of;
 use crate::letters::Detail;
-use crate::places::PoolPlace;
+use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
-        let place = self.places.pool(ready.pool)?;
+        let place = self.registry.pool(ready.pool)?;
         let server_key = match ready.link {
             Link::Loan(server) => Some(server),
             _ => None,
@@ -40,13 +40,17 @@ impl<I: Io> Worker<I> {
         let server = server_key.and_then(|server| self.servers.get(server));
         let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
-        let pins = ready.session.traces.iter().flat_map(|traces| traces.pins().iter().map(|pin| pin.hold.words()));
+        let pins = ready
+            .session
+            .session_effects
+            .iter()
+            .flat_map(|session_effects| session_effects.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
         let said = server.map_or(&[][..], |server| text_of(server.said.bytes(), ready).bytes);
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
-            application_name: ready.session.vars.get(self.force.tracked.application_name()).unwrap_or("").into(),
+            application_name: ready.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into(),
             addr,
             port,
             client: client.id,
@@ -70,13 +74,13 @@ impl<I: Io> Worker<I> {
             Link::Waiting(since) => return Some((Doing::Waits(self.pools.waits_for(ready.pool)?), since)),
             Link::Loan(server) => self.servers.get(server),
         };
-        Some(match (ready.meter.division.present(), &ready.session.traces) {
+        Some(match (ready.meter.division.present(), &ready.session.session_effects) {
             (Some((phase, since)), _) => (Doing::In(phase), since),
-            (None, Some(traces)) if !traces.pins().is_empty() => {
-                (Doing::Kept, traces.kept_since().unwrap_or(client.answered))
+            (None, Some(session_effects)) if !session_effects.pins().is_empty() => {
+                (Doing::Kept, session_effects.kept_since().unwrap_or(client.answered))
             }
             (None, _) => {
-                let doing = match self.places.pool(ready.pool)?.mode {
+                let doing = match self.registry.pool(ready.pool)?.mode {
                     pool::Mode::Session => Doing::Session,
                     _ => Doing::Between,
                 };
@@ -89,9 +93,9 @@ impl<I: Io> Worker<I> {
     fn login_row(&self, client: &Client) -> Option<WaitRow> {
         let Stage::Login(login) = &client.stage else { return None };
         let (pool, since) = login.waits_since().filter(|_| !client.is_own)?;
-        let place = self.places.pool(pool)?;
+        let place = self.registry.pool(pool)?;
         let (addr, port) = self.address_of_peer(client);
-        let limit = self.force.settings.client_login_timeout;
+        let limit = self.active.settings.client_login_timeout;
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),

@@ -16,7 +16,7 @@ use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
 use crate::data::client::{Client, Seat, Stage};
-use crate::letters::{ToWorker, Traveller, Waits};
+use crate::letters::{GreetedClient, ToWorker, Waits};
 use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
 
@@ -26,7 +26,8 @@ impl<I: Io> Worker<I> {
         let peer = self.io.peer(&socket);
         let id = self.posts.ids.take();
         let (since, since_wall) = (self.now, self.io.wall());
-        let is_operator = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid || uid == ROOT);
+        let is_operator =
+            matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid || uid == ROOT);
         let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
         let Some(key) = self.take_client(socket, peer, id, since, Stage::Greeting(Box::new(greeting))) else { return };
         if !self.count_unauthenticated(key) {
@@ -143,7 +144,7 @@ impl<I: Io> Worker<I> {
             Opening::Cancel { key: cancel_key } => {
                 // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
                 // that is asked afterwards.
-                let limit = self.force.settings.cancel_wait_timeout;
+                let limit = self.active.settings.cancel_wait_timeout;
                 let waits = Waits { since: self.now, until: limit.map(|limit| self.now + limit) };
                 client.stage = Stage::Cancelling(waits);
                 self.io.receive(client.conn, Receive::Once);
@@ -152,14 +153,14 @@ impl<I: Io> Worker<I> {
             }
             Opening::Session { bytes, minor, parameters } => {
                 let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp(_));
-                if is_clear && self.force.settings.client_tls_sslmode.forbids_clear_text() {
+                if is_clear && self.active.settings.client_tls_sslmode.forbids_clear_text() {
                     self.fail_client(key, &Fault::TlsRequired);
                     return;
                 }
                 let early = greeting.said.split_off(bytes);
                 let (since_wall, has_kept_descriptor) = (greeting.since_wall, greeting.has_kept_descriptor);
-                let ignored = &self.force.settings.ignore_startup_parameters;
-                let rules = StartupRules { tracked: &self.force.tracked, ignored };
+                let ignored = &self.active.settings.ignore_startup_parameters;
+                let rules = StartupRules { tracked: &self.active.tracked, ignored };
                 match Request::read(minor, parameters, &rules) {
                     Ok(Request { unsupported: Some(fault), ref user, ref database, ref replication, .. })
                         if replication.is_some() || !self.would_follow(database, user) =>
@@ -181,7 +182,7 @@ impl<I: Io> Worker<I> {
     /// Whether sessions of this user in this database follow their clients. Whoever wants a database that there is not is told that, and
     /// not what could not be set in it.
     fn would_follow(&self, database: &str, user: &str) -> bool {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         match settings.database(database) {
             Some(entry) => settings.follows_state(&entry, user),
             None => database != CONSOLE,
@@ -191,12 +192,12 @@ impl<I: Io> Worker<I> {
     /// Whether this client may have TLS: not by a unix socket, and not twice.
     fn offers_tls(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };
-        self.force.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp(_))
+        self.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp(_))
     }
 
     /// Begins TLS with a client, which has said the beginning of it already. Until it stands nothing is heard of it.
     fn secure_client(&mut self, key: Key, said: &[u8]) {
-        let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.force.tls.offer.clone()) else { return };
+        let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.active.tls.offer.clone()) else { return };
         if let Stage::Greeting(greeting) = &mut client.stage {
             greeting.handshake = Some(if said.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
@@ -229,7 +230,7 @@ impl<I: Io> Worker<I> {
 
     /// The database that the client wants may live on another worker: then it goes there, once.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
-        let home = self.force.homes.home_of(&request.database);
+        let home = self.active.homes.home_of(&request.database);
         let Some(client) = self.clients.get_mut(key) else { return };
         if home == self.id || usize::from(home.0) >= self.posts.workers.len() {
             client.stage = Stage::Login(Box::new(LoggingIn::new(request)));
@@ -242,7 +243,7 @@ impl<I: Io> Worker<I> {
             Some(socket) => {
                 let unauthenticated = client.seat.unauthenticated.take();
                 self.forget_client(key);
-                let traveller = Traveller {
+                let greeted_client = GreetedClient {
                     socket,
                     peer,
                     security,
@@ -254,7 +255,7 @@ impl<I: Io> Worker<I> {
                     is_own,
                     unauthenticated,
                 };
-                (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
+                (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
             }
             None => {
                 // Bytes of ours are still on their way to it, which can only be the answer to its request for encryption.
@@ -276,16 +277,26 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client comes from the worker that accepted it.
-    pub(crate) fn receive_traveller(&mut self, traveller: Traveller<I::Socket>) {
-        let Traveller { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated } =
-            traveller;
+    pub(crate) fn receive_greeted_client(&mut self, greeted_client: GreetedClient<I::Socket>) {
+        let GreetedClient { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated } =
+            greeted_client;
         let early = sent_along(early);
-        let home = self.force.homes.home_of(&request.database);
+        let home = self.active.homes.home_of(&request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let traveller =
-                Traveller { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated };
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(traveller)));
+            let greeted_client = GreetedClient {
+                socket,
+                peer,
+                security,
+                request,
+                early,
+                id,
+                since,
+                since_wall,
+                is_own,
+                unauthenticated,
+            };
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
             return;
         }
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));

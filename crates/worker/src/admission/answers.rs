@@ -17,16 +17,16 @@ use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage as ServerStage};
 use crate::letters::{Inquirer, Told};
-use crate::places::Doubt;
 use crate::planted::{asker, fault_of_part};
+use crate::registry::Doubt;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A judge has spoken.
+    /// An external authenticator has spoken.
     pub(crate) fn judged(&mut self, key: Key, verdict: Verdict) {
         let key = asker(key, &self.clients);
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        let Some((judge, password)) = login.take_awaiting_verdict() else { return };
+        let Some((authenticator, password)) = login.take_awaiting_verdict() else { return };
         match verdict {
             Ok(()) => {
                 login.judged = Some(Arc::new(Secret::Plain(password)));
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
-                self.fail_client(key, &judge.fault());
+                self.fail_client(key, &authenticator.fault());
             }
         }
     }
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
                 Err(fault) => self.disproved(key, &fault, again),
             },
             Some(Hashing::Secret { user, secret, method, told }) => {
-                let place = &mut self.places.users[user as usize];
+                let place = &mut self.registry.users[user as usize];
                 place.derived = Some((secret, Arc::new(ScramSecret::of(&salted))));
                 let under_way = place.hashing.take_if(|hashing| hashing.asker == key);
                 self.ask_proof(key, Demand::Proof(method), told);
@@ -119,11 +119,11 @@ impl<I: Io> Worker<I> {
         };
         let user = login.request.user.clone();
         // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
-        let is_known = login.told.is_some() || self.force.users.secret(&user).is_some();
+        let is_known = login.told.is_some() || self.active.users.secret(&user).is_some();
         let is_same = match (&map, name.as_deref()) {
             (_, None) => false,
             (None, Some(name)) => *name == *user,
-            (Some(map), Some(name)) => self.force.idents.allows(map, name, &user),
+            (Some(map), Some(name)) => self.active.idents.allows(map, name, &user),
         };
         if is_known && is_same {
             self.passed(key, None);
@@ -202,7 +202,7 @@ impl<I: Io> Worker<I> {
                             self.hash_proof(key, unproved, derivation, None);
                             return;
                         }
-                        Ok(Step::Ask(_) | Step::Judge(_)) | Err(_) => {}
+                        Ok(Step::Ask(_) | Step::ExternalAuth(_)) | Err(_) => {}
                     }
                 }
             }
@@ -218,7 +218,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has said once more what it knows of a pool's user: the pool's next servers are logged in by that.
     pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
-        let Some(place) = self.places.pool_mut(key) else { return };
+        let Some(place) = self.registry.pool_mut(key) else { return };
         place.doubt = Doubt::InVain;
         match told {
             Told::User { name, secret } if name == place.user_name && !secret.is_none() => {

@@ -16,7 +16,7 @@ use protocol::vars::Vars;
 use reactor::Peer;
 use wire::Scanner;
 
-use crate::letters::{Judge, Right};
+use crate::letters::{ExternalAuth, Right};
 
 /// A client that is logging in.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub(crate) struct LoggingIn {
     pub(crate) told: Option<Arc<Secret>>,
     /// Whether that was some time ago.
     pub(crate) is_told_before: bool,
-    /// Its password, which a judge has found right.
+    /// Its password, which an external authenticator has found right.
     pub(crate) judged: Option<Arc<Secret>>,
     pub(crate) request: Request,
     /// The server that is being dialed for it alone.
-    pub(crate) pledged: Option<ServerKey>,
+    pub(crate) dedicating: Option<ServerKey>,
     pub(crate) waits: Waits,
     /// What it said and nobody has looked at.
     pub(crate) said: Vec<u8>,
@@ -49,7 +49,7 @@ pub(crate) enum Waits {
     /// For the same once more: what it has shown does not fit what was remembered.
     SecretAgain(Box<Again>),
     /// For what this one says about its password.
-    Verdict(Judge, Password),
+    Verdict(ExternalAuth, Password),
     /// For a password that is being hashed.
     Hash(Box<Hashing>),
     /// For a rate limit to let it show who it is.
@@ -69,7 +69,7 @@ pub(crate) enum Waits {
 pub(crate) struct Proof {
     pub(crate) login: Login,
     /// Who judges the password that comes.
-    pub(crate) judge: Option<Judge>,
+    pub(crate) authenticator: Option<ExternalAuth>,
     pub(crate) scanner: Scanner,
     pub(crate) body: Vec<u8>,
     /// What was asked, if the answer can be judged by another secret as well, and the one that it is judged by may be old.
@@ -79,7 +79,7 @@ pub(crate) struct Proof {
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
         let (told, judged, waits) = (None, None, Waits::Slot);
-        Self { told, is_told_before: false, judged, request, pledged: None, waits, said: Vec::new() }
+        Self { told, is_told_before: false, judged, request, dedicating: None, waits, said: Vec::new() }
     }
 
     /// Somebody who has proved who it is, and waits for a first server of this pool.
@@ -150,14 +150,14 @@ impl LoggingIn {
     }
 
     /// Somebody else judges its password.
-    pub(crate) fn await_verdict(&mut self, judge: Judge, password: Password) {
-        self.waits = Waits::Verdict(judge, password);
+    pub(crate) fn await_verdict(&mut self, authenticator: ExternalAuth, password: Password) {
+        self.waits = Waits::Verdict(authenticator, password);
     }
 
     /// Who judges its password, and the password, if that is awaited.
-    pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(Judge, Password)> {
+    pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(ExternalAuth, Password)> {
         self.take(|waits| match waits {
-            Waits::Verdict(judge, password) => Ok((judge, password)),
+            Waits::Verdict(authenticator, password) => Ok((authenticator, password)),
             waits => Err(waits),
         })
     }
@@ -231,7 +231,7 @@ pub(crate) enum Demand {
     /// That it can answer this.
     Proof(Method),
     /// Its password, which somebody else knows.
-    Judgement(Judge),
+    Judgement(ExternalAuth),
     /// That it is a user of the system who may be this one.
     SystemUser {
         /// The user's number.

@@ -15,7 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether the file of secrets has one of this user.
     pub(crate) fn has_secret(&self, user: &str) -> bool {
-        self.force.users.secret(user).is_some_and(|secret| !secret.is_none())
+        self.active.users.secret(user).is_some_and(|secret| !secret.is_none())
     }
 
     /// What a server is to be asked about this user, if anybody is there to ask it.
@@ -28,8 +28,8 @@ impl<I: Io> Worker<I> {
         database: &str,
         user: &str,
     ) -> Result<Option<SecretQuestion>, Fault> {
-        let force = self.force.clone();
-        let settings = &force.settings;
+        let active = self.active.clone();
+        let settings = &active.settings;
         let entry = settings.database(database);
         if entry.is_none() && database != CONSOLE {
             // Whether it exists is told to nobody who has not proved who they are.
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
             self.log.about(&line, Level::Error, format_args!("authentication database \"{asked}\" is not configured."));
             return Err(Fault::BouncerConfig);
         }
-        if force.standing.disabled.contains(&asked) {
+        if active.standing.disabled.contains(&asked) {
             return Err(Fault::AuthDatabaseDisabled { name: (*asked).into() });
         }
         let sql = own.and_then(|entry| entry.auth_query.clone()).unwrap_or_else(|| (*settings.auth_query).into());

@@ -78,14 +78,14 @@ impl<I: Io> Worker<I> {
                 return;
             }
         };
-        let is_new = self.places.known_database(&name).is_none();
-        let database = self.places.database(&entry.name, Some(entry.clone()));
+        let is_new = self.registry.known_database(&name).is_none();
+        let database = self.registry.database(&entry.name, Some(entry.clone()));
         if entry.automatic && is_new {
             self.log.add(Level::Log, format_args!("registered new auto-database: {name}"));
             self.arm_sweep();
         }
         self.seat(key, database);
-        self.places.databases[database as usize].totals.client_login_count += 1;
+        self.registry.databases[database as usize].totals.client_login_count += 1;
         self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
     }
 
@@ -94,16 +94,16 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// There is none of that name, or it takes nobody now, or nobody more.
     fn destination(&self, key: Key, name: &str) -> Result<Arc<Database>, Fault> {
-        let number = self.places.known_database(name);
-        let entry = number.and_then(|number| self.places.databases[number as usize].entry.clone());
+        let number = self.registry.known_database(name);
+        let entry = number.and_then(|number| self.registry.databases[number as usize].entry.clone());
         // A database that has come, or come back, during the login may have another home: here there is none of that name.
-        let is_here = self.force.homes.home_of(name) == self.id;
-        let entry = entry.or_else(|| self.force.settings.database(name)).filter(|_| is_here);
+        let is_here = self.active.homes.home_of(name) == self.id;
+        let entry = entry.or_else(|| self.active.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
         if self.clients.get(key).is_some_and(|client| !client.is_own && self.admin.shuts_out(client.peer)) {
             return Err(Fault::ShuttingDown);
         }
-        if self.force.standing.disabled.contains(name) {
+        if self.active.standing.disabled.contains(name) {
             return Err(Fault::DatabaseDisabled { name: name.into() });
         }
         number.map_or(Ok(()), |number| self.room_in(number, &entry))?;
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
             let line = self.client_prefix(key);
             self.log.about(&line, Level::Log, format_args!("pgbouncer access from unix socket"));
         }
-        let tracked = &self.force.tracked;
+        let tracked = &self.active.tracked;
         let mut vars = Vars::new(tracked);
         let mut fixed = Vec::new();
         write::authentication(&mut fixed, 0, &[]);
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
         }
         let mut out = Vec::new();
         let cancel_key = self.give_cancel_key(key, minor);
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), None);
+        write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), None);
         let Some(client) = self.clients.get_mut(key) else { return };
         let console = ConsoleClient::new(right, user, application_name, cancel_key);
         let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
@@ -160,8 +160,8 @@ impl<I: Io> Worker<I> {
         }
         self.io.send(client.conn, out.into());
         self.io.receive(client.conn, Receive::Stream);
-        let database = self.places.database(&CONSOLE.into(), None);
-        let totals = &mut self.places.databases[database as usize].totals;
+        let database = self.registry.database(&CONSOLE.into(), None);
+        let totals = &mut self.registry.databases[database as usize].totals;
         totals.client_login_count += 1;
         self.said_early(key, login.into_said());
     }

@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
     /// A client that waited for a hash has gone.
     pub(crate) fn hash_unneeded(&mut self, key: Key, of_user: Option<u32>) {
         let mut next = None;
-        if let Some(under_way) = of_user.map(|user| &mut self.places.users[user as usize].hashing)
+        if let Some(under_way) = of_user.map(|user| &mut self.registry.users[user as usize].hashing)
             && let Some(hashing) = under_way
         {
             if hashing.waiting.remove(&key) {

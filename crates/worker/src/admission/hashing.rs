@@ -21,7 +21,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Has a client's password hashed, that is then held against its user's secret.
     pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Again>) {
-        let (asked, allowed) = (derivation.iterations, self.force.settings.scram_iterations_max);
+        let (asked, allowed) = (derivation.iterations, self.active.settings.scram_iterations_max);
         if asked > allowed {
             let line = self.client_prefix(key);
             let text = format_args!("SCRAM secret has {asked} iterations, more than {allowed} (scram_iterations_max)");
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         login.waits = Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told }));
         // So that it is seen if it goes.
         self.io.receive(*conn, Receive::Stream);
-        match &mut self.places.users[user as usize].hashing {
+        match &mut self.registry.users[user as usize].hashing {
             Some(under_way) if under_way.secret == secret => {
                 under_way.waiting.insert(key);
                 return;
@@ -63,6 +63,6 @@ impl<I: Io> Worker<I> {
     fn derivation_of(&mut self, password: Password) -> Derivation {
         let mut salt = [0; auth::scram::SALT_BYTES];
         self.io.randomness(&mut salt);
-        Derivation { password, salt: salt.into(), iterations: self.force.settings.scram_iterations }
+        Derivation { password, salt: salt.into(), iterations: self.active.settings.scram_iterations }
     }
 }

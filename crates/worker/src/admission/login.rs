@@ -99,10 +99,10 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         let channel = security.as_ref().and_then(|security| security.end_point.clone());
-        let mut judge = None;
+        let mut authenticator = None;
         let method = match demand {
             Demand::Judgement(known) => {
-                judge = Some(known);
+                authenticator = Some(known);
                 Method::Elsewhere
             }
             Demand::Nothing => {
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
             }
         };
         let is_scram = method == Method::Scram || matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
-        if known.secret.is_none() && judge.is_none() {
+        if known.secret.is_none() && authenticator.is_none() {
             let line = self.client_prefix(key);
             self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
         }
@@ -142,14 +142,16 @@ impl<I: Io> Worker<I> {
                 self.send_to_client(key, out);
                 self.passed(key, keys);
             }
-            Ok(Step::Judge(_) | Step::Derive(..)) => unreachable!("nothing can be judged before it is asked for"),
+            Ok(Step::ExternalAuth(_) | Step::Derive(..)) => {
+                unreachable!("nothing can be judged before it is asked for")
+            }
             Ok(Step::Ask(asked)) => {
                 self.send_to_client(key, out);
                 let Some(client) = self.clients.get_mut(key) else { return };
                 let Stage::Login(login) = &mut client.stage else { return };
                 // What answers SCRAM was made from the old secret's salt, and says nothing about another one.
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
-                let proof = Proof { login: asked, judge, scanner: Scanner::default(), body: Vec::new(), again };
+                let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
                 login.waits = Waits::Proof(Box::new(proof));
                 self.io.receive(client.conn, Receive::Stream);
                 let said = std::mem::take(&mut login.said);
@@ -226,16 +228,16 @@ impl<I: Io> Worker<I> {
         let Stage::Login(login) = &mut client.stage else { return };
         let Waits::Proof(proof) = std::mem::replace(&mut login.waits, Waits::Slot) else { return };
         let mut out = Vec::new();
-        let Proof { login: asked, judge, scanner, body, again } = *proof;
+        let Proof { login: asked, authenticator, scanner, body, again } = *proof;
         match asked.answer(&body, &mut out) {
             Ok(Step::Passed(keys)) => {
                 self.send_to_client(key, out);
                 self.passed(key, keys);
             }
-            Ok(Step::Judge(password)) => {
+            Ok(Step::ExternalAuth(password)) => {
                 // Who is asked for a password that is known elsewhere has somebody who judges it.
-                let Some(judge) = judge else { return self.fail_client(key, &Fault::Unservable) };
-                self.ask_judge(key, judge, password);
+                let Some(authenticator) = authenticator else { return self.fail_client(key, &Fault::Unservable) };
+                self.ask_external_auth(key, authenticator, password);
             }
             Ok(Step::Derive(unproved, derivation)) => {
                 let fault = Fault::PasswordWrong;
@@ -243,7 +245,7 @@ impl<I: Io> Worker<I> {
                 self.hash_proof(key, unproved, derivation, again);
             }
             Ok(Step::Ask(next)) => {
-                let proof = Proof { login: next, judge, scanner, body: Vec::new(), again };
+                let proof = Proof { login: next, authenticator, scanner, body: Vec::new(), again };
                 login.waits = Waits::Proof(Box::new(proof));
                 self.send_to_client(key, out);
             }
@@ -272,15 +274,15 @@ impl<I: Io> Worker<I> {
         let is_listener = *is_listener;
         if !is_listener {
             // It takes a server as it comes: no parameter is set for it.
-            login.request.vars = Vars::new(&self.force.tracked);
+            login.request.vars = Vars::new(&self.active.tracked);
         }
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
-        match self.force.settings.database(&name) {
+        match self.active.settings.database(&name) {
             Some(entry) => {
                 // As itself, also where clients share one user: what they leave on their servers must not answer. Who listens for them is
                 // one of them.
                 let shared = entry.user.clone().filter(|_| is_listener);
-                let database = self.places.database(&entry.name, Some(entry.clone()));
+                let database = self.registry.database(&entry.name, Some(entry.clone()));
                 if is_listener {
                     self.listener_comes(key, database);
                 }
@@ -302,8 +304,8 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         let is_newcomer = newcomer.is_some();
-        let full = newcomer.and_then(|name| self.places.known_database(name)).and_then(|database| {
-            let entry = self.places.databases[database as usize].entry.as_deref()?;
+        let full = newcomer.and_then(|name| self.registry.known_database(name)).and_then(|database| {
+            let entry = self.registry.databases[database as usize].entry.as_deref()?;
             self.room_in(database, entry).err()
         });
         match full {

@@ -16,14 +16,14 @@ use reactor::{Io, Level, Peer, Receive};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::{Demand, Entry};
 use crate::data::client::Client;
-use crate::letters::{Judge, Right, ToControl};
+use crate::letters::{ExternalAuth, Right, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether and how somebody may enter the console.
     pub(crate) fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
-        let settings = &self.force.settings;
-        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.force.own_uid);
+        let settings = &self.active.settings;
+        let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid);
         if user == CONSOLE && is_own {
             return Some(Entry::Open(Right::Admin));
         }
@@ -39,9 +39,9 @@ impl<I: Io> Worker<I> {
 
     /// What this client has to show.
     pub(crate) fn demand(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
-        match self.force.settings.auth_type {
+        match self.active.settings.auth_type {
             AuthType::Any => {
-                let entry = self.force.settings.database(database);
+                let entry = self.active.settings.database(database);
                 if entry.is_some_and(|entry| entry.user.is_none()) {
                     let line = self.client_prefix(key);
                     self.log.about(&line, Level::Error, format_args!("auth_type=any requires forced user"));
@@ -55,9 +55,9 @@ impl<I: Io> Worker<I> {
             AuthType::Hba => self.demand_of_rules(key, peer, database, user),
             AuthType::Cert => self.demand_of_certificate(key, None, user),
             AuthType::Md5 => Demand::Proof(Method::Md5),
-            AuthType::Pam => self.demand_of_judge(key, database, Judge::Pam),
-            AuthType::Ldap => match self.force.settings.auth_ldap_options.clone() {
-                Some(options) => self.demand_of_judge(key, database, Judge::Ldap(options)),
+            AuthType::Pam => self.demand_of_external_auth(key, database, ExternalAuth::Pam),
+            AuthType::Ldap => match self.active.settings.auth_ldap_options.clone() {
+                Some(options) => self.demand_of_external_auth(key, database, ExternalAuth::Ldap(options)),
                 None => Demand::Refusal(Fault::LdapUnset),
             },
         }
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         let names = security.map_or(&[][..], |security| &security.names);
         let is_named = names.iter().any(|name| match map {
             None => **name == *user,
-            Some(map) => self.force.idents.allows(map, name, user),
+            Some(map) => self.active.idents.allows(map, name, user),
         });
         if is_named { Demand::Proof(Method::Certificate) } else { Demand::Refusal(Fault::CertificateRejected) }
     }
@@ -83,10 +83,10 @@ impl<I: Io> Worker<I> {
         // As in PostgreSQL, who wants the stream of one database is judged by the rules for that database.
         let is_replication = self.replication_of(key) == Some(Replication::Physical);
         let visit = Visit { from, is_tls, database, user, is_replication };
-        match self.force.hba.method_for(&visit) {
+        match self.active.hba.method_for(&visit) {
             Some(HbaMethod::Ldap(options)) => {
-                let judge = Judge::Ldap(options.clone());
-                self.demand_of_judge(key, database, judge)
+                let authenticator = ExternalAuth::Ldap(options.clone());
+                self.demand_of_external_auth(key, database, authenticator)
             }
             None => Demand::Refusal(Fault::NoMethod),
             Some(HbaMethod::Trust) => Demand::Proof(Method::Trust),

@@ -12,14 +12,14 @@ use protocol::fault::Fault;
 
 /// Who knows the passwords.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Judge {
+pub enum ExternalAuth {
     /// The system's modules.
     Pam,
     /// A directory that is asked like this.
     Ldap(Arc<LdapOptions>),
 }
 
-impl Judge {
+impl ExternalAuth {
     /// What the client is told if it is not.
     pub(super) fn fault(&self) -> Fault {
         match self {
@@ -44,7 +44,7 @@ pub struct PasswordQuestion {
     /// For which client.
     pub client: ClientKey,
     /// Who knows.
-    pub judge: Judge,
+    pub authenticator: ExternalAuth,
     /// The user.
     pub user: Arc<str>,
     /// The password.

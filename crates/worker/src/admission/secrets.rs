@@ -29,16 +29,16 @@ impl<I: Io> Worker<I> {
         method: Method,
         told: Option<Arc<Secret>>,
     ) -> Result<Known, Arc<Secret>> {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         // Who stands in [users] only is nobody, as in PgBouncer.
         let is_told = told.is_some();
-        let secret = told.or_else(|| self.force.users.secret(user).cloned());
+        let secret = told.or_else(|| self.active.users.secret(user).cloned());
         let is_asked_by_scram = match secret.as_deref() {
             // As in PostgreSQL, whom a server does not know, or knows no password of, is taken for somebody with a secret of SCRAM.
             None | Some(Secret::None) if method == Method::Md5 => {
                 is_told
                     || matches!(
-                        self.force.users.like(user, &self.force.mock_key).map(|like| &**like),
+                        self.active.users.like(user, &self.active.mock_key).map(|like| &**like),
                         None | Some(Secret::None | Secret::Scram(_))
                     )
             }
@@ -51,25 +51,25 @@ impl<I: Io> Worker<I> {
                 (None, Some(secret)) => return Err(secret.clone()),
                 (derived, _) => derived.map(ServerSecret::Derived),
             },
-            _ => Some(ServerSecret::mock(user, &self.force.mock_key, settings.scram_iterations)),
+            _ => Some(ServerSecret::mock(user, &self.active.mock_key, settings.scram_iterations)),
         };
-        let like = self.force.users.iter().next().map(|(_, secret)| secret.clone());
+        let like = self.active.users.iter().next().map(|(_, secret)| secret.clone());
         Ok(Known { user: user.into(), secret, scram, like, channel: None })
     }
 
     /// What a plaintext secret is checked against by SCRAM, if that has been made of it: once for each secret, since it costs a
     /// millisecond.
     fn derived(&self, user: &str, secret: Option<&Arc<Secret>>) -> Option<Arc<ScramSecret>> {
-        let number = self.places.known_user(user)?;
-        let (of, derived) = self.places.users[number as usize].derived.as_ref()?;
-        let is_of_now = derived.iterations == self.force.settings.scram_iterations;
+        let number = self.registry.known_user(user)?;
+        let (of, derived) = self.registry.users[number as usize].derived.as_ref()?;
+        let is_of_now = derived.iterations == self.active.settings.scram_iterations;
         // A server tells the same secret at each login.
         (is_of_now && Some(of) == secret).then(|| derived.clone())
     }
 
     /// What a server has told of a client's user not long ago, if that is believed.
     pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
-        self.force.settings.auth_query_cache_ttl?;
+        self.active.settings.auth_query_cache_ttl?;
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
         let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
         login.told = Some(secret.clone());
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
 
     /// Remembers what a server has told of a client's user, if there is something to be remembered.
     pub(crate) fn remember_secret(&mut self, key: Key, secret: &Arc<Secret>) {
-        let Some(believed) = self.force.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
+        let Some(believed) = self.active.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
         let (database, user) = (&login.request.database, &login.request.user);
         self.remembered.keep(database, user, secret.clone(), self.now + believed, self.now);

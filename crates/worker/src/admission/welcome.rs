@@ -23,10 +23,10 @@ use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
 use crate::data::taken::Taken;
 use crate::measured::Measured;
-use crate::places::{Doubt, PoolPlace, Welcome};
 use crate::planted::opens_paused;
+use crate::registry::{Doubt, PoolPlace, Welcome};
+use crate::upstream::dedicated_client::CLIENT_GONE;
 use crate::upstream::introduction::begun_with;
-use crate::upstream::private::CLIENT_GONE;
 use crate::watched::Watched;
 use crate::worker::Worker;
 
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         keys: Option<ScramKeys>,
     ) {
         let pool = self.pool_for(database, entry, on_server);
-        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.places.pool_mut(pool)) {
+        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.registry.pool_mut(pool)) {
             place.keys = Some(keys);
         }
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
         let ClientStage::Login(login) = &mut client.stage else { return };
         let told = login.told.take().filter(|_| *login.request.user == *on_server);
         let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
-        if let Some(place) = self.places.pool_mut(pool).filter(|_| !is_own) {
+        if let Some(place) = self.registry.pool_mut(pool).filter(|_| !is_own) {
             place.judged = judged;
             if told.is_some() {
                 (place.told, place.doubt) = (told, Doubt::None);
@@ -59,8 +59,8 @@ impl<I: Io> Worker<I> {
         let wants_stream = login.request.replication.is_some() && !is_own;
         self.io.receive(client.conn, Receive::Stream);
         if wants_stream {
-            self.want_private(key, pool);
-        } else if self.places.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
+            self.want_dedicated(key, pool);
+        } else if self.registry.pool(pool).is_some_and(|place| place.welcome_for(is_own).is_some()) {
             self.welcome(key);
         } else {
             self.tell_pools(Event::Greets { pool, client: key });
@@ -71,18 +71,18 @@ impl<I: Io> Worker<I> {
 
     /// The pool of a user on a database; opened when it is the first who asks.
     pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
-        let number = self.places.user(on_server, &self.force.settings);
-        if let Some(pool) = self.places.pool_key(database, number) {
+        let number = self.registry.user(on_server, &self.active.settings);
+        if let Some(pool) = self.registry.pool_key(database, number) {
             return pool;
         }
         self.limit_user(number);
-        let limit = self.force.settings.max_db_connections(entry).unwrap_or(0);
+        let limit = self.active.settings.max_db_connections(entry).unwrap_or(0);
         self.pools.set_database_limit(database, limit);
-        let limits = self.force.settings.pool_limits(entry, on_server);
+        let limits = self.active.settings.pool_limits(entry, on_server);
         let pool = self.pools.open(self.now, database, number, limits);
-        let user_name = self.places.users[number as usize].name.clone();
-        let database_name = self.places.databases[database as usize].name.clone();
-        self.places.insert_pool(
+        let user_name = self.registry.users[number as usize].name.clone();
+        let database_name = self.registry.databases[database as usize].name.clone();
+        self.registry.insert_pool(
             pool,
             PoolPlace {
                 database,
@@ -90,8 +90,8 @@ impl<I: Io> Worker<I> {
                 user: number,
                 user_name,
                 mode: limits.mode,
-                follows: self.force.settings.follows_state(entry, on_server),
-                pin_rules: Rc::new(self.force.settings.pin_rules(entry, on_server)),
+                follows: self.active.settings.follows_state(entry, on_server),
+                pin_rules: Rc::new(self.active.settings.pin_rules(entry, on_server)),
                 welcome: None,
                 welcome_before: None,
                 latest: None,
@@ -119,12 +119,12 @@ impl<I: Io> Worker<I> {
 
     /// Opens the pools that have a minimum and need no client to know their user.
     pub(crate) fn open_forced_pools(&mut self) {
-        let force = self.force.clone();
-        for (name, entry) in &force.settings.databases {
+        let active = self.active.clone();
+        for (name, entry) in &active.settings.databases {
             let Some(user) = entry.user.clone() else { continue };
-            let has_minimum = force.settings.pool_limits(entry, &user).servers_min > 0;
-            if has_minimum && force.homes.home_of(name) == self.id {
-                let database = self.places.database(name, Some(entry.clone()));
+            let has_minimum = active.settings.pool_limits(entry, &user).servers_min > 0;
+            if has_minimum && active.homes.home_of(name) == self.id {
+                let database = self.registry.database(name, Some(entry.clone()));
                 self.pool_for(database, entry, &user);
             }
         }
@@ -134,11 +134,11 @@ impl<I: Io> Worker<I> {
     pub(crate) fn welcome(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
         let Some(pool) = login.waits_for() else { return };
-        let Some(place) = self.places.pool(pool) else { return };
+        let Some(place) = self.registry.pool(pool) else { return };
         let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
         let mut vars = login.request.vars.clone();
-        if self.force.settings.application_name_add_host && !*is_own {
-            add_host(&mut vars, self.force.tracked.application_name(), *peer, self.force.settings.listen_port);
+        if self.active.settings.application_name_add_host && !*is_own {
+            add_host(&mut vars, self.active.tracked.application_name(), *peer, self.active.settings.listen_port);
         }
         vars.fill_from(&welcome.vars);
         let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
@@ -153,29 +153,29 @@ impl<I: Io> Worker<I> {
         let minor = login.request.minor;
         let given = login.request.settings.clone();
         let mut placeholders = 0;
-        if let Some((database, user)) = self.places.pool(pool).map(|place| (place.database, place.user)) {
-            let learned = &mut self.places.databases[database as usize].learned;
+        if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
+            let function_catalog = &mut self.registry.databases[database as usize].function_catalog;
             let names = given.iter().map(|(name, _)| name).filter(|name| name.contains('.'));
-            placeholders = learned.custom.mention(user, names, self.now);
+            placeholders = function_catalog.custom.mention(user, names, self.now);
         }
-        if let Some(place) = self.places.pool_mut(pool).filter(|place| place.follows && !is_own) {
+        if let Some(place) = self.registry.pool_mut(pool).filter(|place| place.follows && !is_own) {
             place.latest = Some(vars.clone());
         }
-        let user = self.places.user(&user_name, &self.force.settings);
+        let user = self.registry.user(&user_name, &self.active.settings);
         let cancel_key = self.give_cancel_key(key, minor);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
-        let notice = self.force.settings.login_notify_message.as_deref();
+        let notice = self.active.settings.login_notify_message.as_deref();
         let follows = !given.is_empty() && matches!(link, Link::None);
         let fixed =
             if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
-        write_welcome(&mut out, &fixed, &vars, &self.force.tracked, cancel_key.bytes(), notice);
+        write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
         let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
         let session = ClientSession { given, overrides, placeholders, ..ClientSession::new(user, vars) };
         let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
         if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
-            ready.session.traces.get_or_insert_default().begin_with_statements();
+            ready.session.session_effects.get_or_insert_default().begin_with_statements();
         }
         let ready = ClientStage::Ready(ready);
         let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ready) else { return };
@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
             self.trace_login(key);
         }
         self.said_early(key, login.said);
-        if self.places.has_idle_timeouts {
+        if self.registry.has_idle_timeouts {
             self.arm_client(key);
         }
     }
@@ -207,12 +207,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn bind(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
         let Some(server) = self.servers.get_mut(server_key) else {
             // It has gone in this very turn: the client asks for another one.
-            self.want_private_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
+            self.want_dedicated_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
             return;
         };
         let welcome = server.welcome.take();
         let is_there = match self.clients.get(client_key).map(|client| &client.stage) {
-            Some(ClientStage::Login(login)) => login.pledged == Some(server_key),
+            Some(ClientStage::Login(login)) => login.dedicating == Some(server_key),
             _ => false,
         };
         let (Some(welcome), true) = (welcome, is_there) else {
@@ -224,18 +224,18 @@ impl<I: Io> Worker<I> {
         server.lends(client_key, Life::Running);
         server.asked = self.now;
         let (pool, vars) = (server.pool, server.session.vars.clone());
-        let totals = &mut self.places.databases[server.database as usize].totals;
+        let totals = &mut self.registry.databases[server.database as usize].totals;
         totals.wait_time += waited.as_micros() as u64;
         self.let_in(client_key, pool, &welcome, vars, Link::Loan(server_key));
     }
 
-    fn want_private_again(&mut self, client_key: ClientKey, since: Time) {
+    fn want_dedicated_again(&mut self, client_key: ClientKey, since: Time) {
         let pool = match self.clients.get(client_key).map(|client| &client.stage) {
-            Some(ClientStage::Login(login)) if login.pledged.is_none() => login.waits_for(),
+            Some(ClientStage::Login(login)) if login.dedicating.is_none() => login.waits_for(),
             _ => None,
         };
         if let Some(pool) = pool {
-            self.tell_pools(Event::WantsPrivate { pool, client: client_key, since });
+            self.tell_pools(Event::WantsDedicated { pool, client: client_key, since });
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::worker::{Owner, Worker};
 impl<I: Io> Worker<I> {
     /// Makes the key of a client that speaks protocol 3.`minor`. It counts from now on.
     pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
-        let peer = self.force.settings.own_peer();
+        let peer = self.active.settings.own_peer();
         let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
         self.cancel.keys.insert(key.name(), client);
         key
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         let Ok(cancel_key) = self.cancel.rows.insert(cancel) else { return false };
         match self.io.connect(&address, Owner::Cancel(cancel_key).to_bits()) {
             Ok(conn) => {
-                let limit = self.force.settings.cancel_wait_timeout;
+                let limit = self.active.settings.cancel_wait_timeout;
                 let timer = limit.map(|limit| self.timers.insert(self.now + limit, Timer::Cancel(cancel_key)));
                 if let Some(cancel) = self.cancel.rows.get_mut(cancel_key) {
                     (cancel.conn, cancel.timer) = (conn, timer);
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn count_cancel(&mut self, pool: PoolKey, change: i32) {
-        if let Some(place) = self.places.pool_mut(pool) {
+        if let Some(place) = self.registry.pool_mut(pool) {
             place.cancels = place.cancels.saturating_add_signed(change);
         }
     }

@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
             return self.tell_requester(requester);
         }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
-        if !self.force.settings.peers.contains_key(&peer) {
+        if !self.active.settings.peers.contains_key(&peer) {
             // It has gone by a reload, on the way from another worker.
             return self.tell_requester(requester);
         }
@@ -57,9 +57,9 @@ impl<I: Io> Worker<I> {
 
     /// Dials for the requests that wait, as many as the peer may have connections.
     fn start_forwards(&mut self, peer: u16) {
-        let force = self.force.clone();
-        let Some(place) = force.settings.peers.get(&peer) else { return };
-        let limit = force.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
+        let active = self.active.clone();
+        let Some(place) = active.settings.peers.get(&peer) else { return };
+        let limit = active.settings.peer_pool_size(place).unwrap_or(CANCELS_MAX) as usize;
         while self.cancel.forwards.connections(peer) < limit
             && let Some(key) = self.cancel.forwards.first_waiting(peer)
         {
@@ -103,7 +103,7 @@ impl<I: Io> Worker<I> {
         if let Some(timer) = forward.timer.take() {
             self.timers.remove(timer);
         }
-        let due = forward.due(&self.force.settings);
+        let due = forward.due(&self.active.settings);
         forward.timer = due.map(|(at, _)| self.timers.insert(at, Timer::Forward(key)));
     }
 
@@ -142,7 +142,7 @@ impl<I: Io> Worker<I> {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
         let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
-        match forward.due(&self.force.settings) {
+        match forward.due(&self.active.settings) {
             Some((at, why)) if at <= self.now => {
                 self.fail_forward(key, &format!("{why} (age={waited}s)"));
                 self.start_forwards(peer);
@@ -165,7 +165,7 @@ impl<I: Io> Worker<I> {
     /// A request cannot be passed on.
     fn fail_forward(&mut self, key: Key, why: &str) {
         let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
-        let place = self.force.settings.peers.get(peer);
+        let place = self.active.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
         self.log.about(&Subject::id(Id::Client(*id)), Level::Warning, line);
@@ -188,20 +188,20 @@ impl<I: Io> Worker<I> {
 
     /// Other settings are in force: requests for peers that are gone end, and others may have more time, or more connections.
     pub(crate) fn renew_peers(&mut self) {
-        let force = self.force.clone();
+        let active = self.active.clone();
         let gone: Vec<Key> = self
             .cancel
             .forwards
             .rows
             .iter()
-            .filter(|(_, row)| !force.settings.peers.contains_key(&row.peer))
+            .filter(|(_, row)| !active.settings.peers.contains_key(&row.peer))
             .map(|(key, _)| key)
             .collect();
         gone.into_iter().for_each(|key| self.fail_forward(key, "peer removed"));
         for key in self.cancel.forwards.rows.keys() {
             self.time_forward(key);
         }
-        self.cancel.forwards.known.retain(|peer| force.settings.peers.contains_key(peer));
+        self.cancel.forwards.known.retain(|peer| active.settings.peers.contains_key(peer));
         for peer in self.cancel.forwards.known.clone() {
             self.start_forwards(peer);
         }

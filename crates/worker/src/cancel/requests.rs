@@ -32,10 +32,10 @@ impl<I: Io> Worker<I> {
             self.tell_requester(requester);
             return;
         };
-        match key.clone().aim(self.force.settings.own_peer()) {
+        match key.clone().aim(self.active.settings.own_peer()) {
             Aim::Here(key) => self.route_here(key, requester, waits),
             // It may be the key of a client that came before this process had its number.
-            Aim::Peer { peer, .. } if !self.force.settings.peers.contains_key(&peer) => {
+            Aim::Peer { peer, .. } if !self.active.settings.peers.contains_key(&peer) => {
                 let text = format_args!("could not find peer {peer} to forward cancel request to");
                 self.log.add(Level::Debug, text);
                 self.route_here(key, requester, waits);

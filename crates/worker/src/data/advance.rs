@@ -17,7 +17,8 @@ use crate::worker::Worker;
 /// Whether these bytes of a client, which its server was sent when it owed nothing, will have that asked.
 pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> bool {
     let (client, server_session) = (&ready.session, &server.session);
-    let is_asked_for = client.traces.as_ref().is_some_and(|traces| traces.is_asked_for_by_one());
+    let is_asked_for =
+        client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for_by_one());
     let is_lent = matches!(server.stage, ServerStage::Lent { .. }) && server_session.life.is_running();
     let is_alone =
         client.subscriptions.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
@@ -47,7 +48,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, &probe.question());
         server.session.exchange.asks_ours();
-        server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
+        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.makings();
         server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
         self.io.send(server.conn, out.into());
     }

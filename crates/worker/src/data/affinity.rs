@@ -1,8 +1,8 @@
 //! A server stays for a moment with a client that comes back at once, where everybody who waits for it would need other things set there.
 //!
-//! Always true: a server lingers only where nobody waits whom it would suit as it is, and only with what its client is to have set;
-//! whatever an operator orders finds no server lingering.
-//! Not here: how long and how often it does (`pool::linger`), what is told to a server (`catch_up`), when it has lingered in vain (`due`).
+//! Always true: a server is held for its last client only where nobody waits whom it would suit as it is, and only with what its client is to have set;
+//! whatever an operator orders finds no server held like that.
+//! Not here: how long and how often it does (`pool::affinity_hold`), what is told to a server (`catch_up`), when it was held in vain (`due`).
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A loan could end. Whether it does not, since its client may come back at once.
-    pub(crate) fn lingers(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
+    pub(crate) fn is_held_for_affinity(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if self.limits.count_transactions() && self.goes_one_by_one(client_key) {
             // Its next transaction is to be counted.
             return false;
@@ -44,9 +44,9 @@ impl<I: Io> Worker<I> {
         if *is_listener || is_ending || !is_clean || !is_like_client {
             return false;
         }
-        let Some(until) = server.linger.begin(&mut ready.haste, self.now) else { return false };
+        let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.now) else { return false };
         let is_traced = *tracers != 0;
-        self.lingering.rows.push_back((until, server_key));
+        self.affinity_holds.rows.push_back((until, server_key));
         // What it has said meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
             self.enqueue(Task::GoOn(client_key));
@@ -57,8 +57,8 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Ends the loan of a server that lingers, if its client has not come back.
-    pub(crate) fn end_linger(&mut self, server_key: ServerKey) {
+    /// Ends the loan of a server that is held for its last client, if its client has not come back.
+    pub(crate) fn end_affinity_hold(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Stage::Lent { client: client_key } = server.stage else { return };
         if !server.session.life.is_running() {
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         if !is_between(&server.session, &ready.session) {
             return;
         }
-        server.linger.end_in_vain(&mut ready.haste);
+        server.affinity_hold.end_in_vain(&mut ready.hold_history);
         self.end_loan(server_key, client_key);
     }
 }

@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         if let Some(server) = self.servers.get_mut(key) {
             (server.query_since, server.xact_since) = (None, None);
         }
-        if self.force.settings.verbose > 0 {
+        if self.active.settings.verbose > 0 {
             let line = self.server_prefix(key);
             self.log.about(&line, Level::Debug, format_args!("plans are out of date: statements are prepared anew"));
         }

@@ -17,14 +17,14 @@ impl<I: Io> Worker<I> {
     pub(crate) fn needs_nothing(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return false };
         let Some(server) = self.servers.get(server_key) else { return false };
-        let place = self.places.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
+        let place = self.registry.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
         // At its end the server would be asked, and what that has is not what its client is to have.
-        if self.force.settings.session_verify || place.is_none() || server.private.is_some() {
+        if self.active.settings.session_verify || place.is_none() || server.dedicated.is_some() {
             return false;
         }
-        let learned = &self.places.databases[server.database as usize].learned;
-        let (said, tracked) = (ready.held_in_one_piece(), &self.force.tracked);
-        ready.session.needs_nothing(&server.session, said, &mut self.texts, tracked, learned, self.now)
+        let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
+        let (said, tracked) = (ready.held_in_one_piece(), &self.active.tracked);
+        ready.session.needs_nothing(&server.session, said, &mut self.texts, tracked, function_catalog, self.now)
     }
 
     /// A server is sent a request that needs nothing of what its client has set.

@@ -33,9 +33,9 @@ impl<I: Io> Worker<I> {
         let server_vars = server.session.vars.clone();
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
             let mut vars = (*ready.session.vars).clone();
-            if self.force.settings.verbose > 0 {
+            if self.active.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
-                for (name, ours, theirs) in vars.respellings(&server_vars, &self.force.tracked) {
+                for (name, ours, theirs) in vars.respellings(&server_vars, &self.active.tracked) {
                     let what = format_args!(
                         "varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
                     );
@@ -58,8 +58,10 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        if let Some(traces) = ready.session.traces.as_mut().filter(|traces| !traces.is_known()) {
-            traces.leave();
+        if let Some(session_effects) =
+            ready.session.session_effects.as_mut().filter(|session_effects| !session_effects.is_known())
+        {
+            session_effects.leave();
         }
         server.session.life.becomes(Life::Running);
         self.end_loan_if_over(server_key, client_key);
@@ -90,14 +92,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(place) = self.places.pool(server.pool) else {
+        let Some(place) = self.registry.pool(server.pool) else {
             // It is closed as it comes back.
-            ready.session.traces = None;
+            ready.session.session_effects = None;
             self.end_loan(server_key, client_key);
             return;
         };
         let is_overfull = probe.is_overfull();
-        match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.force, self.now)) {
+        match conclude(&mut server.session, &mut ready.session, *probe, terms(place, &self.active, self.now)) {
             Probed::Functions(knowledge) => {
                 self.learn(server_key, knowledge);
                 if self.keep_or_probe(server_key, client_key) {
@@ -120,8 +122,8 @@ impl<I: Io> Worker<I> {
             self.log.about(&client, Level::Warning, text);
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let Some(traces) = &ready.session.traces else { return };
-        if traces.pins().is_empty() {
+        let Some(session_effects) = &ready.session.session_effects else { return };
+        if session_effects.pins().is_empty() {
             self.end_loan_if_over(server_key, client_key);
             return;
         }
@@ -140,7 +142,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return true;
         };
-        let losses = self.places.databases[database as usize].listening.losses;
+        let losses = self.registry.databases[database as usize].listening.losses;
         let has_left = state.has_left_channels;
         let is_cut_off = has_left
             && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.has_moved());
@@ -170,7 +172,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let client = server.client().and_then(|client| self.clients.get_mut(client));
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = client else { return };
-        server.linger.come_back();
+        server.affinity_hold.come_back();
         doubt_what_was_read(&mut server.session, &mut ready.session);
         server.asked = self.now;
         self.arm_server(server_key);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use base::Time;
-use pool::{ClientKey, Event, Linger, ServerKey};
+use pool::{AffinityHold, ClientKey, Event, ServerKey};
 use protocol::loan::begin;
 use reactor::Io;
 
@@ -44,17 +44,17 @@ impl<I: Io> Worker<I> {
             !server.session.is_in_message(),
             "a server was to be lent in the middle of a message to another client"
         );
-        assert!(server.private.is_none(), "a server was to be lent that is one client's alone");
-        let totals = &mut self.places.databases[server.database as usize].totals;
+        assert!(server.dedicated.is_none(), "a server was to be lent that is one client's alone");
+        let totals = &mut self.registry.databases[server.database as usize].totals;
         totals.server_assignment_count += 1;
-        server.linger = Linger::default();
+        server.affinity_hold = AffinityHold::default();
         server.is_full = false;
         server.said.forget();
         if server.sampled.take().is_some() {
             server.session.answer_tally = None;
         }
         // The box of the last loan serves again.
-        match (self.force.settings.log_min_duration_transaction, &mut server.course) {
+        match (self.active.settings.log_min_duration_transaction, &mut server.course) {
             (None, None) => {}
             (None, course) => *course = None,
             (Some(_), course) => **course.get_or_insert_default() = Course::default(),
@@ -66,15 +66,15 @@ impl<I: Io> Worker<I> {
             || ready.last_server.replace(server_key) != Some(server_key);
         begin(&mut server.session, &mut ready.session, client_key, is_anew);
         if waited >= WAITED_LONG
-            && let Some(place) = self.places.pool_mut(pool)
+            && let Some(place) = self.registry.pool_mut(pool)
         {
-            place.watched.has_waited(self.now, self.force.settings.log_pool_wait, waited);
+            place.watched.has_waited(self.now, self.active.settings.log_pool_wait, waited);
         }
         if tracers != 0 {
             self.trace_loan(client_key, waited);
         }
         if is_listener {
-            self.tell_pools(Event::SetAside { server: server_key });
+            self.tell_pools(Event::TakeOutsideSize { server: server_key });
         }
         self.catches_up(server_key, client_key, since)
     }

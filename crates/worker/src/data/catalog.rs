@@ -2,7 +2,7 @@
 //!
 //! Always true: a change counts when it is made, and again when others see it; so do functions, of which nothing is known until a server has
 //! been asked behind that.
-//! Not here: what follows from it (`protocol::prepared`), which functions there are (`learned`).
+//! Not here: what follows from it (`protocol::prepared`), which functions there are (`function_catalog`).
 
 use pool::ServerKey;
 use reactor::Io;
@@ -11,7 +11,7 @@ use wire::backend::TxStatus;
 use crate::data::functions::FunctionsMade;
 use crate::data::server::Server;
 use crate::letters::ToWorker;
-use crate::places::DatabasePlace;
+use crate::registry::DatabasePlace;
 use crate::worker::Worker;
 
 impl Server {
@@ -25,10 +25,10 @@ impl Server {
         let has_made_functions = std::mem::take(&mut self.session.makes_functions);
         if has_made_functions {
             // Whoever has been asked for functions meanwhile has not seen these.
-            let sees_all = is_asked_next && self.session.makings_asked == place.learned.makings();
-            place.learned.functions_are_made(scopes);
+            let sees_all = is_asked_next && self.session.makings_asked == place.function_catalog.makings();
+            place.function_catalog.functions_are_made(scopes);
             if sees_all {
-                self.session.makings_asked = place.learned.makings();
+                self.session.makings_asked = place.function_catalog.makings();
             }
         }
         has_made_functions
@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
     /// A server makes functions, or has made them: all who call its database by another name are told, on any worker.
     pub(crate) fn tell_of_functions(&self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let (Some(entry), Some(address)) = (entry, server.address.clone()) else { return };
         let made = FunctionsMade { known: (self.id, server.database), dbname: (&*entry.dbname).into(), address };
         self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
@@ -48,7 +48,7 @@ impl<I: Io> Worker<I> {
     /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.
     pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        self.places.databases[server.database as usize].changes += 1;
+        self.registry.databases[server.database as usize].changes += 1;
         if let Some(client) = server.client() {
             self.claim_done(client);
         }

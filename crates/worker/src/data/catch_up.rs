@@ -36,8 +36,8 @@ impl<I: Io> Worker<I> {
             return false;
         }
         server.asked = self.now;
-        let learned = &self.places.databases[server.database as usize].learned;
-        let differences = Differences::of(&server.session, &ready.session, &self.force.tracked, learned);
+        let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
+        let differences = Differences::of(&server.session, &ready.session, &self.active.tracked, function_catalog);
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
             self.lend_untold(server_key, client_key);
             return false;
@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
         let Told { out, is_along, texts } =
-            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.force.tracked);
+            server.session.apply(&ready.session, client_key, differences, may_go_along, &self.active.tracked);
         if out.is_empty() {
             server.lends(client_key, Life::Running);
             return true;
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         ready.meter.division.go_on(self.now, Phase::Waiting, Phase::Settings);
         self.io.send(server.conn, out.into());
         let along = if is_along { ready.pop_held() } else { None };
-        if self.force.settings.verbose > 0 {
+        if self.active.settings.verbose > 0 {
             let line = self.server_prefix(server_key);
             for sql in &texts {
                 self.log.about(&line, Level::Debug, format_args!("varcache_apply: {sql}"));
@@ -78,11 +78,11 @@ impl<I: Io> Worker<I> {
     /// Whether a server of its pool has taken what this client began with, from itself or from another one.
     pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
-        let Some(place) = self.places.pool_mut(ready.pool) else { return false };
+        let Some(place) = self.registry.pool_mut(ready.pool) else { return false };
         let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
         if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
             ready.is_taken = true;
-        } else if !ready.is_taken && place.taken.has(hash(ready, &self.force.tracked)) {
+        } else if !ready.is_taken && place.taken.has(hash(ready, &self.active.tracked)) {
             ready.is_taken = true;
             place.taken.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
         }
@@ -93,8 +93,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_taken, true) {
-            let hash = hash(ready, &self.force.tracked);
-            if let Some(place) = self.places.pool_mut(ready.pool) {
+            let hash = hash(ready, &self.active.tracked);
+            if let Some(place) = self.registry.pool_mut(ready.pool) {
                 place.taken.add(hash);
             }
         }

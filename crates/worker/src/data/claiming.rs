@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn note_claim(&mut self, key: Key, server_key: ServerKey, bytes: &[u8]) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let before = ready.claimed.take();
-        let Some(server) = self.servers.get(server_key).filter(|server| server.private.is_none()) else { return };
+        let Some(server) = self.servers.get(server_key).filter(|server| server.dedicated.is_none()) else { return };
         if ready.session.scanner.is_in_body() || !ready.session.scanner.torn_header().is_empty() {
             return;
         }
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
             ready.claimed = before.filter(|before| before.goes_on(bytes, 0));
             return;
         }
-        let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
+        let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
         let next = self.now + PROMPT;
         let claimed = begins(bytes, before.as_deref(), dialect);
         ready.claimed = claimed.map(|claimed| Box::new(Claimed { since: self.now, next, ..claimed }));

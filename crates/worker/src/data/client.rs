@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use base::{Slab, Time};
-use pool::{ClientKey, Haste, PoolKey, ServerKey};
+use pool::{ClientKey, HoldHistory, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::loan::ClientSession;
 use protocol::replication::Replication;
@@ -95,7 +95,7 @@ pub(crate) struct Ready {
     /// The server that it has had last.
     pub(crate) last_server: Option<ServerKey>,
     /// Whether it is worth waiting for.
-    pub(crate) haste: Haste,
+    pub(crate) hold_history: HoldHistory,
     /// Whether a server of its pool has taken what it began with.
     pub(crate) is_taken: bool,
     pub(crate) is_paused: bool,
@@ -144,7 +144,7 @@ impl Ready {
             cancel_key,
             link: Link::None,
             last_server: None,
-            haste: Haste::default(),
+            hold_history: HoldHistory::default(),
             is_taken: false,
             is_paused: false,
             is_notified: false,
@@ -236,14 +236,14 @@ impl Ready {
 
 /// Whether a client's notifications are looked at.
 pub(crate) fn has_subscriptions(clients: &Slab<Client>, client: ClientKey) -> bool {
-    subscriptions_and_traces(clients, Some(client)).0
+    subscriptions_and_session_effects(clients, Some(client)).0
 }
 
 /// The same, and whether it may have changed something in its session.
-pub(crate) fn subscriptions_and_traces(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
+pub(crate) fn subscriptions_and_session_effects(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
     match client.and_then(|client| clients.get(client)) {
         Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {
-            (*is_listener || ready.session.subscriptions.is_some(), ready.session.traces.is_some())
+            (*is_listener || ready.session.subscriptions.is_some(), ready.session.session_effects.is_some())
         }
         Some(Client { is_listener, .. }) => (*is_listener, false),
         None => (false, false),

@@ -16,39 +16,39 @@ use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
-use crate::tasks::Farewell;
+use crate::tasks::ClientClose;
 use crate::tracers::What;
-use crate::upstream::private::CLIENT_GONE;
+use crate::upstream::dedicated_client::CLIENT_GONE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Tells a client what went wrong and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
-        if !self.is_closed_later(key, || Farewell::Failed(Box::new(fault.clone()))) {
+        if !self.is_closed_later(key, || ClientClose::Failed(Box::new(fault.clone()))) {
             self.fail_now(key, fault);
         }
     }
 
     /// The same where the log is told in another way.
     pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
-        if !self.is_closed_later(key, || Farewell::Unlogged(Box::new(fault.clone()))) {
+        if !self.is_closed_later(key, || ClientClose::Unlogged(Box::new(fault.clone()))) {
             self.close_with_words(key, fault);
         }
     }
 
     /// A client has gone, or is sent away without a word.
     pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
-        if !self.is_closed_later(key, || Farewell::Parted(why.into())) {
+        if !self.is_closed_later(key, || ClientClose::Parted(why.into())) {
             self.part_now(key, why);
         }
     }
 
     /// A client is closed that has been given what was withheld from it.
-    pub(crate) fn close_now(&mut self, key: Key, farewell: &Farewell) {
-        match farewell {
-            Farewell::Failed(fault) => self.fail_now(key, fault),
-            Farewell::Unlogged(fault) => self.close_with_words(key, fault),
-            Farewell::Parted(why) => self.part_now(key, why),
+    pub(crate) fn close_now(&mut self, key: Key, how: &ClientClose) {
+        match how {
+            ClientClose::Failed(fault) => self.fail_now(key, fault),
+            ClientClose::Unlogged(fault) => self.close_with_words(key, fault),
+            ClientClose::Parted(why) => self.part_now(key, why),
         }
     }
 
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         let line = self.client_prefix(key);
         self.report_refused_login(key, fault);
         self.close_line(key, &text);
-        if self.force.settings.log_pooler_errors {
+        if self.active.settings.log_pooler_errors {
             let detail = fault.logged_detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
             self.log.about(&line, Level::Warning, format_args!("pooler error: {text}{detail}"));
         }
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn drop_client(&mut self, key: Key, why: &str) {
         if let Some(client) = self.clients.get(key) {
             let conn = client.conn;
-            if self.force.settings.verbose > 0 {
+            if self.active.settings.verbose > 0 {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Debug, format_args!("closing because: {why}"));
             }
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn close_line(&mut self, key: Key, why: &str) {
-        if !self.force.settings.log_disconnections {
+        if !self.active.settings.log_disconnections {
             return;
         }
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
@@ -144,11 +144,11 @@ impl<I: Io> Worker<I> {
                 Link::None | Link::Delayed(_) => {}
             },
             ClientStage::Login(login) => {
-                let pledged = login.pledged;
+                let dedicating = login.dedicating;
                 if let Some(pool) = login.waits_for() {
                     self.tell_pools(Event::Left { pool, client: key });
                 }
-                if let Some(server) = pledged {
+                if let Some(server) = dedicating {
                     self.lose_server(server, Closed::Client, CLIENT_GONE);
                 }
             }
@@ -166,7 +166,7 @@ impl<I: Io> Worker<I> {
             (self.posts.control)(ToControl::SecretUnneeded { from: self.id, client: key });
         }
         if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
-            (self.posts.control)(ToControl::JudgeUnneeded { from: self.id, client: key });
+            (self.posts.control)(ToControl::ExternalAuthUnneeded { from: self.id, client: key });
         }
         if matches!(&client.stage, ClientStage::Login(login) if login.awaited_map().is_some()) {
             (self.posts.control)(ToControl::SystemUserUnneeded { from: self.id, client: key });
@@ -208,8 +208,8 @@ impl<I: Io> Worker<I> {
         let fault = match why {
             Refusal::QueryWaitTimeout(why) => {
                 let since = self.clients.get(key).map_or(self.now, |client| client.asked);
-                if let Some(place) = pool.and_then(|pool| self.places.pool_mut(pool)) {
-                    place.watched.has_waited(self.now, self.force.settings.log_pool_wait, self.now.since(since));
+                if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
+                    place.watched.has_waited(self.now, self.active.settings.log_pool_wait, self.now.since(since));
                 }
                 let why = pool.and_then(|pool| self.unserved(pool, why));
                 Fault::QueryWaitTimeout { secs: self.now.since(since).as_secs(), why }
@@ -222,7 +222,7 @@ impl<I: Io> Worker<I> {
                 Fault::ServerLoginFailing { cause: text, detail, hint, whose }
             }
             Refusal::DatabaseRemoved => Fault::DatabaseRemoved { by: Ender::Reload },
-            Refusal::PrivateRefused(failure) => match failure.sqlstate {
+            Refusal::DedicatedRefused(failure) => match failure.sqlstate {
                 Some(sqlstate) => Fault::ReplicationRefused { sqlstate, text: failure.text },
                 None => Fault::server_said(*b"08P01", failure.text),
             },
@@ -249,21 +249,21 @@ impl<I: Io> Worker<I> {
     /// A server, or all of its pool, is to be replaced.
     pub(crate) fn retired_by(&mut self, server: ServerKey, by: Ender) {
         let pool = self.servers.get(server).map(|server| server.pool);
-        if let Some(place) = pool.and_then(|pool| self.places.pool_mut(pool)) {
+        if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
             place.retired_by = by;
         }
     }
 
     /// What had the servers of a pool replaced last.
     pub(crate) fn ender_of(&self, server: ServerKey) -> Ender {
-        let pool = self.servers.get(server).and_then(|server| self.places.pool(server.pool));
+        let pool = self.servers.get(server).and_then(|server| self.registry.pool(server.pool));
         pool.map_or(Ender::default(), |place| place.retired_by)
     }
 
     /// Says so if nobody is left on the console who could wake what is suspended.
     pub(crate) fn mind_consoles(&mut self) {
         let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
-        let is_here = self.force.homes.home_of(CONSOLE) == self.id;
+        let is_here = self.active.homes.home_of(CONSOLE) == self.id;
         if is_here && !self.clients.iter().any(|(_, client)| is_console(client)) {
             (self.posts.control)(ToControl::ConsolesGone);
         }

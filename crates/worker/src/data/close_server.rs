@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
     /// Takes a server's row away and closes it: with a word if it can hear one.
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         self.report_closed_server(key, cause, why);
-        if self.force.settings.log_disconnections
+        if self.active.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {
             let age = self.now.since(server.since).as_secs();
@@ -47,10 +47,10 @@ impl<I: Io> Worker<I> {
             self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
-        let hears = self.hears_private(key);
+        let hears = self.hears_dedicated(key);
         let Some(server) = self.servers.remove(key) else { return };
         if server.is_counted
-            && let Some(place) = self.places.pool_mut(server.pool)
+            && let Some(place) = self.registry.pool_mut(server.pool)
         {
             place.measured.lives.closes(cause);
         }
@@ -80,29 +80,29 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.is_counted = true;
         let why = why.unwrap_or(server.opened_for);
-        if let Some(place) = self.places.pool_mut(server.pool) {
+        if let Some(place) = self.registry.pool_mut(server.pool) {
             place.measured.lives.opens(why);
         }
     }
 
-    /// A server goes: if it was pledged to a client, that waits for another one.
+    /// A server goes: if it was being dialed for one client alone, that waits for another one.
     pub(crate) fn unpledge(&mut self, key: ServerKey) {
-        let Some(private) = self.servers.get(key).and_then(|server| server.private.as_ref()) else { return };
-        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(private.client)
-            && login.pledged == Some(key)
+        let Some(dedicated) = self.servers.get(key).and_then(|server| server.dedicated.as_ref()) else { return };
+        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(dedicated.client)
+            && login.dedicating == Some(key)
         {
-            login.pledged = None;
+            login.dedicating = None;
         }
     }
 
     /// Whether a server can be told that this is the end: one that streams listens all the time, as long as its client stands
     /// between two messages.
-    pub(crate) fn hears_private(&self, key: ServerKey) -> bool {
+    pub(crate) fn hears_dedicated(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
-        let Some(private) = server.private.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
+        let Some(dedicated) = server.dedicated.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
             return false;
         };
-        match self.clients.get(private.client) {
+        match self.clients.get(dedicated.client) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.session.is_torn(),
             _ => false,
         }

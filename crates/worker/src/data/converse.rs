@@ -12,11 +12,11 @@ use protocol::fault::Fault;
 use protocol::loan::{Answers, Heard, Life, Place, ToClient};
 use reactor::{Chunk, Conn, Io};
 
-use crate::data::client::{Client, Stage as ClientStage, subscriptions_and_traces};
+use crate::data::client::{Client, Stage as ClientStage, subscriptions_and_session_effects};
 use crate::data::counts::Ends;
 use crate::data::flow::unpinned_for;
 use crate::data::server::{Server, Stage};
-use crate::places::PoolPlace;
+use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 /// Gives a client what its server has said.
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.heard = self.now;
         let (is_full, is_slowed) = (server.is_full, server.is_slowed);
-        self.places.databases[server.database as usize].totals.sent += chunk.len() as u64;
+        self.registry.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
             _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
@@ -85,11 +85,11 @@ impl<I: Io> Worker<I> {
                 self.keep_rest_for_later(key, chunk.part(place.at..chunk.len()));
                 return;
             }
-            if self.servers.get(key).is_some_and(Server::lingers) {
+            if self.servers.get(key).is_some_and(Server::is_held_for_affinity) {
                 // It says so to nobody: its client is told no more than by a server that it does not have.
                 self.give_client(key, &chunk, place.start..place.at);
                 place.start = place.at;
-                self.end_linger(key);
+                self.end_affinity_hold(key);
             }
             let Some(heard) = self.hear_server_some(key, &chunk, &mut place) else { return };
             match heard {
@@ -156,11 +156,11 @@ impl<I: Io> Worker<I> {
         }
         let is_statement = |place: &PoolPlace| place.mode == Mode::Statement;
         let mut answers = Answers {
-            tracked: &self.force.tracked,
+            tracked: &self.active.tracked,
             known: &mut self.known_vars,
             shares_parameters,
             is_listener,
-            is_statement_mode: server.private.is_none() && self.places.pool(server.pool).is_some_and(is_statement),
+            is_statement_mode: server.dedicated.is_none() && self.registry.pool(server.pool).is_some_and(is_statement),
             withholds,
         };
         let mut to_client = Given { io: &mut self.io, conn, chunk, is_any: false };
@@ -179,8 +179,8 @@ impl<I: Io> Worker<I> {
         let mut ends = Ends::Nothing;
         if !was_ours {
             server.session.is_told_along = false;
-            let place = &mut self.places.databases[server.database as usize];
-            has_made_functions = server.tell_of_catalog(place, &mut self.places.scopes, is_asked_behind);
+            let place = &mut self.registry.databases[server.database as usize];
+            has_made_functions = server.tell_of_catalog(place, &mut self.registry.scopes, is_asked_behind);
             ends = server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
@@ -199,8 +199,8 @@ impl<I: Io> Worker<I> {
         if has_made_functions {
             self.tell_of_functions(key);
         }
-        let (listens, has_traces) = subscriptions_and_traces(&self.clients, client);
-        client.iter().filter(|_| listens || has_traces).for_each(|client| self.end_own_news(key, *client));
+        let (listens, has_session_effects) = subscriptions_and_session_effects(&self.clients, client);
+        client.iter().filter(|_| listens || has_session_effects).for_each(|client| self.end_own_news(key, *client));
         if is_asked_behind {
             self.answers_next(key);
             return;

@@ -24,16 +24,16 @@ impl<I: Io> Worker<I> {
     /// The same, as far as is known. Whether what the client has on its server has become known, and is nothing: then it is to be asked once more.
     fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        server.linger.come_back();
+        server.affinity_hold.come_back();
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
         // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
-        let is_session =
-            server.private.is_some() || self.places.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
+        let is_session = server.dedicated.is_some()
+            || self.registry.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
             self.arm_server(server_key);
-            if ends_obsolete(self.force.settings.server_fast_close) {
+            if ends_obsolete(self.active.settings.server_fast_close) {
                 self.close_obsolete_session(server_key);
             }
             return false;
@@ -45,13 +45,14 @@ impl<I: Io> Worker<I> {
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
         let counted = ready.session.counting.ends();
-        let mut is_marked = ready.session.traces.as_ref().is_some_and(|traces| traces.is_marked());
-        if counted != Counted::Neither || server.session.numbers_until.is_some() {
-            is_marked = self.count_numbers(server_key, client_key, counted);
+        let mut is_marked =
+            ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
+        if counted != Counted::Neither || server.session.sequences_until.is_some() {
+            is_marked = self.count_sequences(server_key, client_key, counted);
         }
         if is_marked || self.verify_untouched(server_key, client_key) {
             return self.keep_or_probe(server_key, client_key);
-        } else if !self.lingers(server_key, client_key) {
+        } else if !self.is_held_for_affinity(server_key, client_key) {
             self.end_loan(server_key, client_key);
         }
         false
@@ -71,11 +72,11 @@ impl<I: Io> Worker<I> {
 
     /// The same for one that has just become ready.
     pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
-        if !self.force.settings.server_fast_close || !self.pools.is_obsolete(key) {
+        if !self.active.settings.server_fast_close || !self.pools.is_obsolete(key) {
             return;
         }
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
-        let is_session = self.places.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
+        let is_session = self.registry.pool(server.pool).is_some_and(|place| place.mode == Mode::Session);
         if let Some(client) = server.client().filter(|_| is_session) {
             let by = self.ender_of(key);
             self.lose_server(key, Closed::Obsolete, CloseReason::ConfigurationChanged.as_str());

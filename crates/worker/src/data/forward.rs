@@ -17,7 +17,7 @@ use crate::data::advance::are_asked_about;
 use crate::data::claims::may_claim;
 use crate::data::client::Stage;
 use crate::data::flow::{send_part, unpinned_for};
-use crate::places::DatabasePlace;
+use crate::registry::DatabasePlace;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -58,19 +58,20 @@ impl<I: Io> Worker<I> {
         }
         let length_max = self.message_bytes_max();
         let one_by_one = self.limits.count_transactions() && self.goes_one_by_one(key);
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let client = self.clients.get_mut(key)?;
         let Stage::Ready(ready) = &mut client.stage else { return None };
         let server = self.servers.get_mut(server_key)?;
-        let place = self.places.pool(server.pool);
-        let is_shared = server.private.is_none();
+        let place = self.registry.pool(server.pool);
+        let is_shared = server.dedicated.is_none();
         let follows_statements = is_shared && place.is_some_and(|place| place.mode != Mode::Session);
         let follows = is_shared && place.is_some_and(|place| place.follows);
         let rules = place.map(|place| &place.pin_rules);
         let unseen = rules.map_or(Unseen::Verify, |rules| rules.unseen);
         let refusals = rules.filter(|rules| follows && rules.has_refusals()).cloned();
         let server_user = place.map_or(u32::MAX, |place| place.user);
-        let DatabasePlace { totals, learned, changes, .. } = &mut self.places.databases[server.database as usize];
+        let DatabasePlace { totals, function_catalog, changes, .. } =
+            &mut self.registry.databases[server.database as usize];
         let mut requests = Requests {
             now: self.now,
             client: key,
@@ -84,11 +85,11 @@ impl<I: Io> Worker<I> {
             refusals,
             server_user,
             changes: *changes,
-            library: &mut self.library,
+            statement_registry: &mut self.statement_registry,
             texts: &mut self.texts,
-            tracked: &self.force.tracked,
-            learned,
-            scopes: &mut self.places.scopes,
+            tracked: &self.active.tracked,
+            function_catalog,
+            scopes: &mut self.registry.scopes,
         };
         let conn = server.conn;
         let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
@@ -108,7 +109,7 @@ impl<I: Io> Worker<I> {
             ready.meter.division.enter(self.now, Phase::FirstByte);
             server.said.note(bytes);
             if let Some(weight) = self.sampler.begins(self.now) {
-                let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
+                let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
                 server.look_at_statement(ready, bytes, weight, dialect, self.now);
             }
         }

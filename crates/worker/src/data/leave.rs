@@ -1,7 +1,7 @@
 //! A client leaves its server, in whatever state.
 //!
 //! Always true: a server that is not known to be clean is mended first, or closed; nobody is lent it before.
-//! Not here: why the client leaves (`close`), what becomes of its server (`protocol::loan`), how that is done (`upstream::mend`).
+//! Not here: why the client leaves (`close`), what becomes of its server (`protocol::loan`), how that is done (`upstream::begin_cleanup`).
 
 use measure::Closed;
 use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
@@ -12,8 +12,8 @@ use reactor::Io;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::fingerprint;
 use crate::planted::{is_nobody_elses, leave_unsent};
-use crate::upstream::mend::reset_of;
-use crate::upstream::private::CLIENT_GONE_IN_THE_MIDDLE;
+use crate::upstream::begin_cleanup::reset_of;
+use crate::upstream::dedicated_client::CLIENT_GONE_IN_THE_MIDDLE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -27,18 +27,18 @@ impl<I: Io> Worker<I> {
             server.session.life.take_probe();
         }
         server.session.again.forget();
-        if is_nobody_elses(server.private.is_some(), server.session.exchange.may_end()) {
-            self.leave_private(server_key);
+        if is_nobody_elses(server.dedicated.is_some(), server.session.exchange.may_end()) {
+            self.leave_dedicated(server_key);
             return;
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
-        if server.session.numbers_until.is_some() {
-            self.forget_numbers(server_key, client_key);
+        if server.session.sequences_until.is_some() {
+            self.forget_sequences(server_key, client_key);
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         leave_unsent(&mut ready.held, &mut self.io, server.conn);
-        let reset = reset_of(&self.pools, &self.force, server.pool);
+        let reset = reset_of(&self.pools, &self.active, server.pool);
         let ended = server.session.is_left(&mut ready.session, reset);
         self.take_back(server_key, ended);
     }
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Its client has gone: nobody else could use it.
-    pub(crate) fn leave_private(&mut self, key: ServerKey) {
+    pub(crate) fn leave_dedicated(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_at_rest = server.session.exchange.may_end();
         let why = if is_at_rest { "replication client was closed" } else { CLIENT_GONE_IN_THE_MIDDLE };
@@ -60,11 +60,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whatever a client has drawn on this server is no reason any more to keep it.
-    pub(crate) fn forget_numbers(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn forget_sequences(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if let Some(statement) = ready.session.traces.as_mut().and_then(|traces| traces.lets_go_of_numbers()) {
-            self.places.databases[server.database as usize].learned.numbers.in_vain(&statement);
+        if let Some(statement) =
+            ready.session.session_effects.as_mut().and_then(|session_effects| session_effects.lets_go_of_sequences())
+        {
+            self.registry.databases[server.database as usize].function_catalog.numbers.in_vain(&statement);
         }
     }
 }

@@ -11,7 +11,7 @@ use reactor::Io;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::tasks::Task;
-use crate::upstream::mend::reset_of;
+use crate::upstream::begin_cleanup::reset_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
             *answered = (*answered).max(server.answered);
             is_traced = *tracers != 0;
         }
-        match server.session.ends(|| reset_of(&self.pools, &self.force, server.pool)) {
+        match server.session.ends(|| reset_of(&self.pools, &self.active, server.pool)) {
             Ended::Clean => {
                 server.stage = Stage::Idle;
                 self.unlink_flow(client_key, server_key);
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         if has_held && !self.is_behind(client_key) {
             self.enqueue(Task::GoOn(client_key));
         }
-        if self.places.has_idle_timeouts {
+        if self.registry.has_idle_timeouts {
             self.arm_client(client_key);
         }
     }

@@ -4,7 +4,7 @@
 //! Not here: which statements these are (`route`), how often a lock is held (`protocol::state`), locks that nobody knows of (`admin::stranded_locks`).
 
 use pool::{ClientKey, ServerKey};
-use protocol::state::Traces;
+use protocol::state::SessionEffects;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage};
@@ -13,7 +13,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A client has sent one statement to a server that owed nothing: whether it is one whose answer tells all.
     pub(crate) fn awaits_lock_row(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        let is_awaited = self.traces_of(client_key).is_some_and(Traces::awaits_lock_row);
+        let is_awaited = self.session_effects_of(client_key).is_some_and(SessionEffects::awaits_lock_row);
         if is_awaited && let Some(server) = self.servers.get_mut(server_key) {
             server.session.tells_lock = true;
         }
@@ -24,26 +24,30 @@ impl<I: Io> Worker<I> {
     /// (`session_verify`).
     pub(crate) fn settle_lock(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get(server_key) else { return false };
-        if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
+        if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {
             return false;
         }
-        let is_verified = self.force.settings.session_verify;
+        let is_verified = self.active.settings.session_verify;
         let known = is_verified.then(|| server.session.overrides.as_deref().cloned().unwrap_or_default());
         let now = self.now;
-        let Some(traces) = self.traces_of(client_key).filter(|traces| traces.is_asked_for()) else { return false };
-        if !traces.settle_lock(now) {
+        let Some(session_effects) =
+            self.session_effects_of(client_key).filter(|session_effects| session_effects.is_asked_for())
+        else {
+            return false;
+        };
+        if !session_effects.settle_lock(now) {
             return false;
         }
-        if let Some(known) = known.filter(|_| traces.pins().is_empty()) {
-            traces.verify(known);
+        if let Some(known) = known.filter(|_| session_effects.pins().is_empty()) {
+            session_effects.verify(known);
             return false;
         }
         true
     }
 
-    fn traces_of(&mut self, client: ClientKey) -> Option<&mut Traces> {
+    fn session_effects_of(&mut self, client: ClientKey) -> Option<&mut SessionEffects> {
         match self.clients.get_mut(client) {
-            Some(Client { stage: Stage::Ready(ready), .. }) => ready.session.traces.as_deref_mut(),
+            Some(Client { stage: Stage::Ready(ready), .. }) => ready.session.session_effects.as_deref_mut(),
             _ => None,
         }
     }

@@ -124,7 +124,9 @@ impl<I: Io> Worker<I> {
     fn keeps_something(&self, client: ClientKey) -> bool {
         let client = self.clients.get(client).filter(|client| !client.is_listener);
         client.is_some_and(|client| match &client.stage {
-            ClientStage::Ready(ready) => ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty()),
+            ClientStage::Ready(ready) => {
+                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
+            }
             _ => false,
         })
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod advance;
 pub(crate) mod affinity;
+pub(crate) mod affinity_holds;
 pub(crate) mod again;
 pub(crate) mod ahead;
 pub(crate) mod answered;
@@ -26,7 +27,6 @@ pub(crate) mod functions;
 pub(crate) mod hear;
 pub(crate) mod held;
 pub(crate) mod leave;
-pub(crate) mod lingering;
 pub(crate) mod loan;
 pub(crate) mod lock_calls;
 pub(crate) mod loss;

@@ -24,8 +24,10 @@ impl<I: Io> Worker<I> {
         if is_ours && self.cannot_prepare(key, &notice) {
             return;
         }
-        if let Some(server) = self.servers.get_mut(key).filter(|server| is_ours && server.session.stock.has_own()) {
-            server.session.stock.doubt_own();
+        if let Some(server) =
+            self.servers.get_mut(key).filter(|server| is_ours && server.session.server_statements.has_own())
+        {
+            server.session.server_statements.doubt_own();
         }
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
@@ -92,7 +94,7 @@ impl<I: Io> Worker<I> {
         if let Preparation::Prepare(name) = preparation {
             let database = server.database as usize;
             let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
-            if self.places.databases[database].learned.is_news(Kind::Statement, &text) {
+            if self.registry.databases[database].function_catalog.is_news(Kind::Statement, &text) {
                 let line = self.server_prefix(key);
                 self.log.about(&line, Level::Log, format_args!("{text}"));
             }

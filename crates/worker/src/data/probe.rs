@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
         }
         let is_known = match self.clients.get(client_key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.session.traces.as_ref().is_some_and(|traces| !traces.is_asked_for())
+                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.is_asked_for())
             }
             _ => false,
         };
@@ -46,8 +46,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let place = self.places.pool(server.pool).filter(|place| place.follows);
-        let Some(terms) = place.map(|place| terms(place, &self.force, self.now)) else { return false };
+        let place = self.registry.pool(server.pool).filter(|place| place.follows);
+        let Some(terms) = place.map(|place| terms(place, &self.active, self.now)) else { return false };
         let Some(reset) = apply_effects(&mut server.session, &mut ready.session, terms) else { return false };
         if let Some(vars) = reset {
             self.go_back(client_key, vars);
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        if ready.session.traces.as_ref().is_none_or(|traces| traces.pins().is_empty()) {
+        if ready.session.session_effects.as_ref().is_none_or(|session_effects| session_effects.pins().is_empty()) {
             return true;
         }
         if !self.move_channels(server_key, client_key) {
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn go_back(&mut self, key: ClientKey, vars: Vars) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let out = ready.session.goes_back(vars, &self.force.tracked, &mut self.known_vars);
+        let out = ready.session.goes_back(vars, &self.active.tracked, &mut self.known_vars);
         self.io.send(client.conn, out.into());
         if self.tracers.is_any() {
             self.find_tracers(key);

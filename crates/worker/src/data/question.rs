@@ -14,19 +14,19 @@ use route::{Knowledge, Unread};
 use wire::{frontend, write};
 
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::letters::Force;
-use crate::places::PoolPlace;
+use crate::letters::ActiveConfig;
+use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 /// By what rules the state of sessions follows the clients of a pool.
-pub(crate) fn terms<'a>(place: &'a PoolPlace, force: &'a Force, now: Time) -> Terms<'a> {
+pub(crate) fn terms<'a>(place: &'a PoolPlace, active: &'a ActiveConfig, now: Time) -> Terms<'a> {
     Terms {
         now,
-        tracked: &force.tracked,
+        tracked: &active.tracked,
         login: &place.user_name,
         server_user: place.user,
         rules: &place.pin_rules,
-        verifies: force.settings.session_verify,
+        verifies: active.settings.session_verify,
     }
 }
 
@@ -37,8 +37,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
             return None;
         };
-        let terms = terms(self.places.pool(server.pool)?, &self.force, self.now);
-        ready.session.question(*since, terms, &self.places.databases[server.database as usize].learned)
+        let terms = terms(self.registry.pool(server.pool)?, &self.active, self.now);
+        ready.session.question(*since, terms, &self.registry.databases[server.database as usize].function_catalog)
     }
 
     /// Sends a question of ours to a server.
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
             write::query(&mut out, &probe.question());
         }
         server.session.exchange.asks_ours();
-        server.session.makings_asked = self.places.databases[server.database as usize].learned.makings();
+        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.makings();
         server.session.life.becomes(Life::Probing(Box::new(probe)));
         server.asked = self.now;
         self.io.send(server.conn, out.into());
@@ -59,9 +59,9 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn learn(&mut self, server: ServerKey, knowledge: Option<Knowledge>) {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
-        self.places.scopes += 1;
-        let learned = &mut self.places.databases[row.database as usize].learned;
-        let what = match learned.learn(knowledge, row.session.makings_asked, self.now, self.places.scopes) {
+        self.registry.scopes += 1;
+        let function_catalog = &mut self.registry.databases[row.database as usize].function_catalog;
+        let what = match function_catalog.learn(knowledge, row.session.makings_asked, self.now, self.registry.scopes) {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",
@@ -74,14 +74,15 @@ impl<I: Io> Worker<I> {
     pub(crate) fn probe_session(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        if !self.places.pool(server.pool).is_some_and(|place| place.follows) {
+        if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {
             // Not any more. The server is closed as it comes back.
-            ready.session.traces = None;
+            ready.session.session_effects = None;
             self.end_loan(server_key, client_key);
             return;
         }
         // A cancel request that is still on its way would hit our question.
-        let is_asked_for = ready.session.traces.as_ref().is_some_and(|traces| traces.is_asked_for());
+        let is_asked_for =
+            ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for());
         if server.session.cancels_sent > 0 || !is_asked_for {
             self.arm_server(server_key);
             return;

@@ -2,7 +2,7 @@
 //!
 //! Always true: who is known to ask is never told a number that another client has drawn; a server is kept for numbers for no longer than
 //! `sequence_hold_time` after a transaction.
-//! Not here: which texts draw and ask (`route::Numbers`), what a transaction has done (`protocol::state::Counting`).
+//! Not here: which texts draw and ask (`route::Sequences`), what a transaction has done (`protocol::state::Counting`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::state::{Counted, Kind, Policy};
@@ -14,36 +14,36 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A transaction has ended in a loan that could end, too, if its client were not to find there what it has drawn: whether the
     /// client keeps its server, for whatever reason.
-    pub(crate) fn count_numbers(&mut self, server_key: ServerKey, client_key: ClientKey, counted: Counted) -> bool {
+    pub(crate) fn count_sequences(&mut self, server_key: ServerKey, client_key: ClientKey, counted: Counted) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get_mut(client_key)
         else {
             return self.is_marked(client_key);
         };
-        if !self.places.databases[server.database as usize].learned.asks_for_numbers(ready.session.user) {
+        if !self.registry.databases[server.database as usize].function_catalog.asks_for_sequences(ready.session.user) {
             return self.is_marked(client_key);
         }
-        let rules = self.places.pool(server.pool).map(|place| &place.pin_rules);
+        let rules = self.registry.pool(server.pool).map(|place| &place.pin_rules);
         let is_refused = rules.is_none_or(|rules| rules.policy(Kind::Sequence) == Policy::Reject);
-        let hold = self.force.settings.sequence_hold_time.filter(|_| !is_refused);
-        let learned = &mut self.places.databases[server.database as usize].learned;
-        let traces = ready.session.traces.get_or_insert_default();
+        let hold = self.active.settings.sequence_hold_time.filter(|_| !is_refused);
+        let function_catalog = &mut self.registry.databases[server.database as usize].function_catalog;
+        let session_effects = ready.session.session_effects.get_or_insert_default();
         let mut is_new = false;
         match counted {
             Counted::Asked => {
-                learned.numbers.asked(traces.drawn_by());
-                traces.lets_go_of_numbers();
-                server.session.numbers_until = None;
+                function_catalog.numbers.asked(session_effects.drawn_by());
+                session_effects.lets_go_of_sequences();
+                server.session.sequences_until = None;
             }
             Counted::Drew => {
-                if let Some(before) = traces.lets_go_of_numbers() {
-                    learned.numbers.in_vain(&before);
+                if let Some(before) = session_effects.lets_go_of_sequences() {
+                    function_catalog.numbers.in_vain(&before);
                 }
-                let hold = hold.filter(|_| learned.numbers.is_worth_it(traces.drawn_by()));
-                server.session.numbers_until = hold.map(|hold| self.now + hold);
+                let hold = hold.filter(|_| function_catalog.numbers.is_worth_it(session_effects.drawn_by()));
+                server.session.sequences_until = hold.map(|hold| self.now + hold);
                 is_new = hold.is_some();
                 if is_new {
-                    traces.keeps_numbers(self.now);
+                    session_effects.keeps_sequences(self.now);
                 }
             }
             Counted::Neither => {}

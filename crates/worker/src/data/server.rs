@@ -1,7 +1,7 @@
 //! A server: what is known of it, wherever it stands.
 //!
 //! Always true: a stage carries what exists only in it; a server is lent to one client at most.
-//! Not here: what becomes of what it says (`converse`), how it is reached (`upstream::dial`), lent (`attach`) and cleaned (`upstream::mend`).
+//! Not here: what becomes of what it says (`converse`), how it is reached (`upstream::dial`), lent (`attach`) and cleaned (`upstream::begin_cleanup`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::Time;
 use measure::Opened;
-use pool::{ClientKey, Fingerprint, Linger, PoolKey};
+use pool::{AffinityHold, ClientKey, Fingerprint, PoolKey};
 use protocol::loan::{Life, ServerSession};
 use protocol::server::login::ServerLogin;
 use protocol::state::Overrides;
@@ -20,10 +20,10 @@ use reactor::{Address, Chunk, Conn, TimerId};
 
 use crate::course::{Course, Said};
 use crate::notify::listening::Withheld;
-use crate::places::Welcome;
+use crate::registry::Welcome;
 use crate::sampled::Sampled;
 use crate::upstream::cleaning::Cleaning;
-use crate::upstream::private::Private;
+use crate::upstream::dedicated_client::Dedicated;
 
 /// One server.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     pub(crate) since: Time,
     pub(crate) stage: Stage,
     /// Whose it is alone, if it is nobody else's.
-    pub(crate) private: Option<Box<Private>>,
+    pub(crate) dedicated: Option<Box<Dedicated>>,
     /// What it has been sent and has answered.
     pub(crate) session: ServerSession,
     /// Who has had it last.
@@ -64,7 +64,7 @@ pub(crate) struct Server {
     /// Its client is given that now.
     pub(crate) is_released: bool,
     /// Whether it stays with a client that may come back at once.
-    pub(crate) linger: Linger,
+    pub(crate) affinity_hold: AffinityHold,
     pub(crate) timer: Option<(TimerId, Time)>,
     /// When the present query and transaction began.
     pub(crate) query_since: Option<Time>,
@@ -137,7 +137,7 @@ impl Server {
             security: None,
             since: now,
             stage: Stage::Resolving,
-            private: None,
+            dedicated: None,
             session: ServerSession::new(vars),
             last_client: None,
             welcome: None,
@@ -148,7 +148,7 @@ impl Server {
             withheld: None,
             later: None,
             is_released: false,
-            linger: Linger::default(),
+            affinity_hold: AffinityHold::default(),
             timer: None,
             query_since: None,
             xact_since: None,
@@ -187,9 +187,9 @@ impl Server {
     }
 
     /// Whether it stays with a client that has not come back, and goes on with a new message.
-    pub(super) fn lingers(&self) -> bool {
+    pub(super) fn is_held_for_affinity(&self) -> bool {
         let session = &self.session;
-        self.linger.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
+        self.affinity_hold.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }
 
     /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
@@ -212,8 +212,8 @@ impl Server {
 
 impl Server {
     /// Until when it stays with its client for numbers, while that says nothing.
-    pub(crate) fn numbers_due(&self) -> Option<Time> {
-        self.session.numbers_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
+    pub(crate) fn sequences_due(&self) -> Option<Time> {
+        self.session.sequences_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
     }
 }
 

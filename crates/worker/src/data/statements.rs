@@ -48,7 +48,7 @@ impl<I: Io> Worker<I> {
         let AnswerTally { rows, bytes, state, .. } = tally;
         let spent = ready.meter.division.so_far(self.now).since(&sampled.before);
         let call = Call { weight: sampled.weight, spent, rows, bytes, state };
-        let place = &mut self.places.databases[server.database as usize];
+        let place = &mut self.registry.databases[server.database as usize];
         let room = &self.sampler.room;
         let statements = place.statements.get_or_insert_with(|| Box::new(Heaviest::new(room.clone())));
         match &sampled.statement {

@@ -1,4 +1,4 @@
-//! What clients have begun with, as far as a server of their pool has taken it: PostgreSQL is the judge of what a startup packet sets, and clients are
+//! What clients have begun with, as far as a server of their pool has taken it: PostgreSQL judges what a startup packet sets, and clients are
 //! greeted before it is asked.
 //!
 //! Always true: what no server of the pool has taken yet is told by itself, ahead of the client's request. A server that refuses it there forgets

@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
 
     /// What the clients of a pool are told that have waited for this in vain.
     pub(crate) fn unserved(&mut self, pool: PoolKey, why: WaitReason) -> Option<Arc<Unserved>> {
-        let (now, place) = (self.now, self.places.pool(pool)?);
+        let (now, place) = (self.now, self.registry.pool(pool)?);
         match &place.unserved {
             Some((at, reason, told)) if (*at, *reason) == (now, why) => return Some(told.clone()),
             _ => {}
@@ -67,25 +67,27 @@ impl<I: Io> Worker<I> {
             _ => None,
         };
         let told = Arc::new(Unserved { why: hindrance(why), failure, holders: self.holders(pool).words().into() });
-        self.places.pool_mut(pool)?.unserved = Some((now, why, told.clone()));
+        self.registry.pool_mut(pool)?.unserved = Some((now, why, told.clone()));
         Some(told)
     }
 
     fn holders(&self, pool: PoolKey) -> Holders {
-        let is_session = self.places.pool(pool).is_some_and(|place| place.mode == pool::Mode::Session);
+        let is_session = self.registry.pool(pool).is_some_and(|place| place.mode == pool::Mode::Session);
         let mut found = Holders::default();
         for key in self.pools.lent(pool) {
             let Some(server) = self.servers.get(key) else { continue };
             found.lent += 1;
             let client = server.client().and_then(|client| self.clients.get(client));
             let pin = match client {
-                Some(Client { stage: Stage::Ready(ready), .. }) => {
-                    ready.session.traces.as_ref().and_then(|traces| traces.pins().kinds().next())
-                }
+                Some(Client { stage: Stage::Ready(ready), .. }) => ready
+                    .session
+                    .session_effects
+                    .as_ref()
+                    .and_then(|session_effects| session_effects.pins().kinds().next()),
                 _ => None,
             };
             match (server.xact_since, pin) {
-                _ if server.private.is_some() => found.replication += 1,
+                _ if server.dedicated.is_some() => found.replication += 1,
                 (Some(since), _) => {
                     found.transactions += 1;
                     found.longest = found.longest.max(self.now.since(since));

@@ -27,8 +27,8 @@ impl<I: Io> Worker<I> {
                 // Servers of the old database are gone, what new ones say and can do is another matter, and a login that has
                 // failed since there was no database may succeed now.
                 for number in self.databases_at(&sole.address, |name| sole.claim.changed().any(|other| other == name)) {
-                    let place = &mut self.places.databases[number as usize];
-                    place.learned.forget(&mut self.places.scopes);
+                    let place = &mut self.registry.databases[number as usize];
+                    place.function_catalog.forget(&mut self.registry.scopes);
                     place.changes += 1;
                     self.retire_servers_of(number, Ender::Claim);
                 }
@@ -39,8 +39,12 @@ impl<I: Io> Worker<I> {
     /// Closes what is connected to a database without need.
     fn vacate(&mut self, claim: &Claim, address: &Address, client: &Subject) {
         let databases = self.databases_at(address, |name| *name == *claim.database);
-        let pools: Vec<_> =
-            self.places.pools().filter(|(_, place)| databases.contains(&place.database)).map(|(key, _)| key).collect();
+        let pools: Vec<_> = self
+            .registry
+            .pools()
+            .filter(|(_, place)| databases.contains(&place.database))
+            .map(|(key, _)| key)
+            .collect();
         for pool in pools {
             self.tell_pools(Event::Vacate { pool });
         }
@@ -69,7 +73,7 @@ impl<I: Io> Worker<I> {
     /// The databases in use that may be at an address under such a name.
     pub(crate) fn databases_at(&self, address: &Address, is_called: impl Fn(&str) -> bool) -> BTreeSet<u32> {
         let is_there = |entry: &Arc<Database>| is_called(&entry.dbname) && may_be_at(entry, address);
-        let databases = self.places.databases.iter().enumerate();
+        let databases = self.registry.databases.iter().enumerate();
         let there = databases.filter(|(_, place)| place.entry.as_ref().is_some_and(is_there));
         there.map(|(number, _)| number as u32).collect()
     }
@@ -78,7 +82,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
             if made.known != (self.id, number) {
-                self.places.databases[number as usize].learned.functions_are_made(&mut self.places.scopes);
+                self.registry.databases[number as usize].function_catalog.functions_are_made(&mut self.registry.scopes);
             }
         }
     }

@@ -12,19 +12,19 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Has a server asked at the end of a transaction that has touched nothing, where that is wanted (`session_verify`); whether it is.
     pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if !self.force.settings.session_verify {
+        if !self.active.settings.session_verify {
             return false;
         }
         let Some(server) = self.servers.get(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let follows = self.places.pool(server.pool).is_some_and(|place| place.follows);
+        let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
         if server.session.is_verified || !follows {
             return false;
         }
         let known = server.session.overrides.as_deref().cloned().unwrap_or_default();
-        ready.session.traces.get_or_insert_default().verify(known);
+        ready.session.session_effects.get_or_insert_default().verify(known);
         true
     }
 

@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     /// a small message keeps nobody else waiting.
     pub(crate) fn want_when_whole(&mut self, key: Key) {
         let length_max = self.message_bytes_max();
-        let is_query_refused = self.force.settings.disable_pqexec;
+        let is_query_refused = self.active.settings.disable_pqexec;
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
         if ready.skips != Skips::Nothing {

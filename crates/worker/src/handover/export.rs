@@ -19,7 +19,7 @@ use reactor::Io;
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::server::Stage;
 use crate::handover::parcel::{
-    Cursor, Luggage, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
+    Cursor, Export, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
     PoolName,
 };
 use crate::worker::Worker;
@@ -28,8 +28,8 @@ impl<I: Io> Worker<I> {
     /// The next part of what is here.
     pub(crate) fn pack(&mut self, from: Cursor) -> Parcel<I::Socket> {
         self.freeze();
-        let (luggage, sockets, listeners) = (Luggage::default(), Vec::new(), Vec::new());
-        let mut parcel = Parcel { luggage, sockets, listeners, next: None, fault: None };
+        let (export, sockets, listeners) = (Export::default(), Vec::new(), Vec::new());
+        let mut parcel = Parcel { export, sockets, listeners, next: None, fault: None };
         let packed = match from {
             Cursor::Start => self.pack_start(&mut parcel),
             Cursor::Clients(place) => self.pack_clients(place, &mut parcel),
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         parcel.listeners = self.io.listeners()?;
         if self.admin.is_resting() {
             // Before, only the doors are asked for.
-            parcel.luggage.pools = self.places.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
+            parcel.export.pools = self.registry.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
         }
         parcel.next = Some(Cursor::Clients(0));
         Ok(())
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
         let (mut gathered, mut clients, mut servers) = (Gathered::default(), Vec::new(), Vec::new());
         parcel.next = Some(Cursor::Servers(0));
         for (key, client) in self.clients.iter().filter(|(key, _)| key.index >= place) {
-            if parcel.luggage.pairs.len() >= PAIRS_MAX {
+            if parcel.export.pairs.len() >= PAIRS_MAX {
                 parcel.next = Some(Cursor::Clients(key.index));
                 break;
             }
@@ -63,12 +63,12 @@ impl<I: Io> Worker<I> {
                 && let Some((pair, sockets)) = self.packed_pair(client, &mut gathered)?
             {
                 parcel.sockets.extend(sockets);
-                parcel.luggage.pairs.push(pair);
+                parcel.export.pairs.push(pair);
                 clients.push(key);
                 servers.extend(linked(client));
             }
         }
-        parcel.luggage.statements = gathered.pack();
+        parcel.export.statements = gathered.pack();
         self.note_packed(clients, servers);
         Ok(())
     }
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
     fn pack_servers(&mut self, place: u32, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
         let (mut gathered, mut servers) = (Gathered::default(), Vec::new());
         for (key, server) in self.servers.iter().filter(|(key, _)| key.index >= place) {
-            if parcel.luggage.pairs.len() >= PAIRS_MAX {
+            if parcel.export.pairs.len() >= PAIRS_MAX {
                 parcel.next = Some(Cursor::Servers(key.index));
                 break;
             }
@@ -112,11 +112,11 @@ impl<I: Io> Worker<I> {
                 && let Some(server) = self.packed_server(key, &mut gathered)
             {
                 parcel.sockets.push(socket);
-                parcel.luggage.pairs.push(Pair { client: None, server: Some(server) });
+                parcel.export.pairs.push(Pair { client: None, server: Some(server) });
                 servers.push(key);
             }
         }
-        parcel.luggage.statements = gathered.pack();
+        parcel.export.statements = gathered.pack();
         self.note_packed(Vec::new(), servers);
         Ok(())
     }
@@ -153,9 +153,9 @@ impl<I: Io> Worker<I> {
     }
 
     fn packed_pool(&self, key: PoolKey) -> Option<PackedPool> {
-        let place = self.places.pool(key)?;
-        let database = &self.places.databases[place.database as usize];
-        let (entry, learned) = (database.entry.as_ref()?, &database.learned);
+        let place = self.registry.pool(key)?;
+        let database = &self.registry.databases[place.database as usize];
+        let (entry, function_catalog) = (database.entry.as_ref()?, &database.function_catalog);
         Some(PackedPool {
             name: self.pool_name(key)?,
             stamp: entry.stamp(),
@@ -164,32 +164,36 @@ impl<I: Io> Worker<I> {
             is_welcome_old: place.welcome.is_none(),
             keys: place.keys.as_ref().map(|keys| ((&keys.client_key[..]).into(), (&keys.server_key[..]).into())),
             follows: place.follows,
-            custom: learned.custom.of(place.user).map(str::to_owned).collect(),
-            is_custom_incomplete: !learned.custom.is_complete(place.user, base::Time(0)),
-            asks_for_numbers: learned.asks_for_numbers(place.user),
+            custom: function_catalog.custom.of(place.user).map(str::to_owned).collect(),
+            is_custom_incomplete: !function_catalog.custom.is_complete(place.user, base::Time(0)),
+            asks_for_sequences: function_catalog.asks_for_sequences(place.user),
             told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
         })
     }
 
     fn pool_name(&self, key: PoolKey) -> Option<PoolName> {
-        let place = self.places.pool(key)?;
+        let place = self.registry.pool(key)?;
         Some(PoolName { database: place.database_name.to_string(), user: place.user_name.to_string() })
     }
 
     /// What keeps its server, but for what passes: numbers of sequences, and channels that somebody else is to listen to.
     fn packed_pins(&self, ready: &Ready) -> Vec<(Hold, u64, Box<str>)> {
-        let rules = self.places.pool(ready.pool).map(|place| &place.pin_rules);
+        let rules = self.registry.pool(ready.pool).map(|place| &place.pin_rules);
         let passes = |kind| match kind {
             Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
             kind => kind == Kind::Sequence,
         };
-        let pins =
-            ready.session.traces.iter().flat_map(|traces| traces.pins().iter()).filter(|pin| !passes(pin.hold.kind));
+        let pins = ready
+            .session
+            .session_effects
+            .iter()
+            .flat_map(|session_effects| session_effects.pins().iter())
+            .filter(|pin| !passes(pin.hold.kind));
         pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
     }
 
     fn packed_vars(&self, vars: &Vars) -> PackedVars {
-        let named = self.force.tracked.names().enumerate();
+        let named = self.active.tracked.names().enumerate();
         named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
     }
 
@@ -214,7 +218,7 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => PackedStage::Ready(Box::new(PackedReady {
                 pool: self.pool_name(ready.pool)?,
-                user: self.places.users[ready.session.user as usize].name.to_string(),
+                user: self.registry.users[ready.session.user as usize].name.to_string(),
                 vars: self.packed_vars(&ready.session.vars),
                 overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
                 given: ready.session.given.as_deref().cloned().unwrap_or_default(),
@@ -225,10 +229,17 @@ impl<I: Io> Worker<I> {
                     .iter()
                     .flat_map(|subscriptions| subscriptions.channels().map(Box::from))
                     .collect(),
-                unlistens: ready.session.traces.as_ref().map(|traces| traces.unlistens.clone()).unwrap_or_default(),
+                unlistens: ready
+                    .session
+                    .session_effects
+                    .as_ref()
+                    .map(|session_effects| session_effects.unlistens.clone())
+                    .unwrap_or_default(),
                 pins: self.packed_pins(ready),
                 cancel_key: ready.cancel_key.parts().0.into(),
-                cancel_key_rest: Some(ready.cancel_key.parts().1).filter(|rest| !rest.is_empty()).map(Packed::from),
+                cancel_key_rest: Some(ready.cancel_key.parts().1)
+                    .filter(|suspended| !suspended.is_empty())
+                    .map(Packed::from),
                 scanner: ready.session.scanner.clone(),
                 fate: ready.session.fate,
                 names: ready.session.names.as_ref().map(|names| names.pack(gathered)),
@@ -268,7 +279,7 @@ impl<I: Io> Worker<I> {
             xact_since: server.xact_since.map(|since| since.0),
             query_number: server.query_number,
             exchange: server.session.exchange.clone(),
-            stock: server.session.stock.pack(gathered),
+            server_statements: server.session.server_statements.pack(gathered),
             vars: self.packed_vars(&server.session.vars),
             overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
             told_by: server.session.told_by,

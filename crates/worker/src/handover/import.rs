@@ -11,12 +11,12 @@ use std::sync::Arc;
 use auth::{ScramKeys, Secret};
 use base::{Key, Time, Wall};
 use measure::{Opened, Phase};
-use pool::{Arrival, ClientKey, Event, PoolKey, ServerKey};
+use pool::{ClientKey, Event, Imported, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Collected, Life, SequenceOwner, shared};
-use protocol::prepared::{Account, Names, PackedStatement, Statement, Stock, Unnamed, Unpacking};
+use protocol::prepared::{Account, Names, PackedStatement, ServerStatements, Statement, Unnamed, Unpacking};
 use protocol::state::Pin;
 use protocol::vars::Vars;
 use reactor::{Address, Io};
@@ -27,32 +27,32 @@ use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::held::{Held, Skips};
 use crate::data::server::Server;
 use crate::handover::parcel::{
-    Arrivals, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
+    Imports, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, PoolName,
 };
-use crate::places::Welcome;
 use crate::planted::{comes_with_request, own_parameters, own_statements};
+use crate::registry::Welcome;
 use crate::worker::{Owner, Worker};
 
 /// Statements while somebody arrives.
-struct Shelves {
+struct ImportedStatements {
     packed: Arc<BTreeMap<u64, PackedStatement>>,
     found: BTreeMap<u64, Statement>,
 }
 
 impl<I: Io> Worker<I> {
     /// What another process has had comes here.
-    pub(crate) fn arrive(&mut self, arrivals: Arrivals<I::Socket>) {
-        let Arrivals { pools, statements, pairs, moved_keys } = arrivals;
-        self.library.begin_above(statements.keys().last().copied().unwrap_or(0));
+    pub(crate) fn arrive(&mut self, imports: Imports<I::Socket>) {
+        let Imports { pools, statements, pairs, moved_keys } = imports;
+        self.statement_registry.begin_above(statements.keys().last().copied().unwrap_or(0));
         self.cancel.keys_move(moved_keys);
         for pool in pools {
             self.arrive_pool(pool);
         }
-        let mut shelves = Shelves { packed: statements, found: BTreeMap::new() };
+        let mut imported_statements = ImportedStatements { packed: statements, found: BTreeMap::new() };
         // Whoever waits, and whatever has a minimum, must not have servers dialed while others are about to come.
         let (with_servers, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(pair, _)| pair.server.is_some());
         for (pair, sockets) in with_servers {
-            self.arrive_pair(pair, sockets, &mut shelves);
+            self.arrive_pair(pair, sockets, &mut imported_statements);
             self.settle();
         }
         let mut commands = Vec::new();
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         self.queue(commands);
         self.settle();
         for (pair, sockets) in others {
-            self.arrive_pair(pair, sockets, &mut shelves);
+            self.arrive_pair(pair, sockets, &mut imported_statements);
             self.settle();
         }
         self.arm_sweep();
@@ -77,28 +77,28 @@ impl<I: Io> Worker<I> {
         let keys = packed
             .keys
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
-        let entry = self.force.settings.database(&packed.name.database);
+        let entry = self.active.settings.database(&packed.name.database);
         // What servers elsewhere say is no greeting here.
         let before = welcome.clone();
         let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
         let welcome = welcome.filter(|_| is_same);
-        let Some(place) = self.places.pool(pool) else { return };
+        let Some(place) = self.registry.pool(pool) else { return };
         // Nor if nobody knows what their sessions have.
         let welcome = welcome.filter(|_| place.follows == packed.follows);
         let (database, user) = (place.database as usize, place.user);
-        let learned = &mut self.places.databases[database].learned;
-        learned.custom.mention(user, packed.custom.iter().map(String::as_str), self.now);
+        let function_catalog = &mut self.registry.databases[database].function_catalog;
+        function_catalog.custom.mention(user, packed.custom.iter().map(String::as_str), self.now);
         if packed.is_custom_incomplete {
-            learned.custom.miss_some(user, self.now);
+            function_catalog.custom.miss_some(user, self.now);
         }
-        if packed.asks_for_numbers {
-            learned.note_asker(user);
+        if packed.asks_for_sequences {
+            function_catalog.note_asker(user);
         }
-        let Some(place) = self.places.pool_mut(pool) else { return };
+        let Some(place) = self.registry.pool_mut(pool) else { return };
         (place.keys, place.welcome_before) = (keys, before);
         let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
-        // Nobody is asked about whom the file knows: then it is what a judge has found right.
-        let is_listed = self.force.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
+        // Nobody is asked about whom the file knows: then it is what an external authenticator has found right.
+        let is_listed = self.active.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
         (place.told, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
             place.welcome = welcome;
@@ -108,18 +108,18 @@ impl<I: Io> Worker<I> {
 
     /// The pool of this name, if there may be such a one here.
     fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
-        let entry = self.force.settings.database(&name.database)?;
+        let entry = self.active.settings.database(&name.database)?;
         if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
             return None;
         }
-        let database = self.places.database(&entry.name, Some(entry.clone()));
+        let database = self.registry.database(&entry.name, Some(entry.clone()));
         Some(self.pool_for(database, &entry, &name.user))
     }
 
     fn vars_of(&self, packed: &PackedVars) -> Vars {
-        let mut vars = Vars::new(&self.force.tracked);
+        let mut vars = Vars::new(&self.active.tracked);
         for (name, value) in packed {
-            if let Some(place) = self.force.tracked.place(name) {
+            if let Some(place) = self.active.tracked.place(name) {
                 vars.set(place, value);
             }
         }
@@ -128,25 +128,25 @@ impl<I: Io> Worker<I> {
 
     /// Why there is no place here for clients of this pool.
     fn homeless(&self, name: &PoolName) -> Fault {
-        match self.force.settings.database(&name.database) {
+        match self.active.settings.database(&name.database) {
             Some(_) => Fault::ConfigurationChanged { by: Ender::Reload },
             None => Fault::DatabaseRemoved { by: Ender::Reload },
         }
     }
 
-    fn arrive_pair(&mut self, mut pair: Pair, sockets: Vec<I::Socket>, shelves: &mut Shelves) {
+    fn arrive_pair(&mut self, mut pair: Pair, sockets: Vec<I::Socket>, imported_statements: &mut ImportedStatements) {
         pair.note_torn_answer();
         let mut sockets = sockets.into_iter();
         let client = pair.client.and_then(|packed| Some((packed, sockets.next()?)));
         let server = pair.server.and_then(|packed| Some((packed, sockets.next()?)));
         let is_linked = client.is_some();
-        let client = client.and_then(|(packed, socket)| self.arrive_client(packed, socket, shelves));
+        let client = client.and_then(|(packed, socket)| self.arrive_client(packed, socket, imported_statements));
         let lent_to = client.filter(|_| is_linked);
         if let Some((packed, socket)) = server
             // A client that is gone leaves a server in the middle of something: nobody knows of what.
             && (lent_to.is_some() || !is_linked)
         {
-            let server = self.arrive_server(packed, socket, lent_to, shelves);
+            let server = self.arrive_server(packed, socket, lent_to, imported_statements);
             if let (Some(client), None) = (lent_to, server) {
                 self.fail_client(client, &Fault::ServerCrashed);
             }
@@ -160,7 +160,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn arrive_client(&mut self, packed: PackedClient, socket: I::Socket, shelves: &mut Shelves) -> Option<Key> {
+    fn arrive_client(
+        &mut self,
+        packed: PackedClient,
+        socket: I::Socket,
+        imported_statements: &mut ImportedStatements,
+    ) -> Option<Key> {
         let (peer, since) = (self.io.peer(&socket), Time(packed.since));
         let PackedClient { id, asked, stage, .. } = packed;
         match stage {
@@ -197,7 +202,9 @@ impl<I: Io> Worker<I> {
                 self.tell_pools(Event::Greets { pool, client: key });
                 Some(key)
             }
-            PackedStage::Ready(ready) => self.arrive_ready(*ready, socket, (id, since, Time(asked)), shelves),
+            PackedStage::Ready(ready) => {
+                self.arrive_ready(*ready, socket, (id, since, Time(asked)), imported_statements)
+            }
         }
     }
 
@@ -206,17 +213,17 @@ impl<I: Io> Worker<I> {
         packed: PackedReady,
         socket: I::Socket,
         (id, since, asked): (u64, Time, Time),
-        shelves: &mut Shelves,
+        imported_statements: &mut ImportedStatements,
     ) -> Option<Key> {
         let peer = self.io.peer(&socket);
         let pool = self.known_pool(&packed.pool);
-        let user = self.places.user(&packed.user, &self.force.settings);
+        let user = self.registry.user(&packed.user, &self.active.settings);
         let vars = self.vars_of(&packed.vars);
         let vars = self.known_vars.share(vars);
         let began = packed.began.map(|began| self.vars_of(&began));
         let began = began.map(|began| self.known_vars.share(began));
         let mut cancel_key = packed.cancel_key.0;
-        cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|rest| rest.0));
+        cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|suspended| suspended.0));
         let cancel_key = CancelKey::parse(&cancel_key)?;
         let key_name = cancel_key.name();
         let nowhere = Key { index: u32::MAX, generation: 0 };
@@ -230,12 +237,12 @@ impl<I: Io> Worker<I> {
         }
         ready.session.scanner = packed.scanner;
         // What it has prepared, and what it has on a server, has been read by the other process only.
-        if pool.and_then(|pool| self.places.pool(pool)).is_some_and(|place| place.follows) {
+        if pool.and_then(|pool| self.registry.pool(pool)).is_some_and(|place| place.follows) {
             ready.session.begin_unread();
-            if let Some(traces) = &mut ready.session.traces {
-                traces.unlistens = packed.unlistens;
+            if let Some(session_effects) = &mut ready.session.session_effects {
+                session_effects.unlistens = packed.unlistens;
                 let pin = |(hold, since, statement)| Pin { hold, since: Time(since), statement };
-                traces.comes_keeping(packed.pins.into_iter().map(pin).collect());
+                session_effects.comes_keeping(packed.pins.into_iter().map(pin).collect());
             }
         }
         ready.session.fate = packed.fate;
@@ -252,13 +259,14 @@ impl<I: Io> Worker<I> {
         }
         let mut is_whole = true;
         if let Some(names) = packed.names {
-            ready.session.names =
-                self.unpacked(shelves, &ready.session.account, |from| Names::unpack(names, from)).map(Box::new);
+            ready.session.names = self
+                .unpacked(imported_statements, &ready.session.account, |from| Names::unpack(names, from))
+                .map(Box::new);
             is_whole &= ready.session.names.is_some();
         }
-        ready.session.unnamed = Unnamed::unpack(packed.unnamed, &ready.session.account, &mut self.library);
+        ready.session.unnamed = Unnamed::unpack(packed.unnamed, &ready.session.account, &mut self.statement_registry);
         if let Some((bytes, body_bytes)) = packed.collected {
-            let charge = self.library.charge(&ready.session.account, bytes.0.len());
+            let charge = self.statement_registry.charge(&ready.session.account, bytes.0.len());
             ready.session.collected =
                 charge.ok().map(|charge| Box::new(Collected { bytes: bytes.0, body_bytes, charge }));
             is_whole &= ready.session.collected.is_some();
@@ -288,26 +296,26 @@ impl<I: Io> Worker<I> {
 
     fn unpacked<T>(
         &mut self,
-        shelves: &mut Shelves,
+        imported_statements: &mut ImportedStatements,
         account: &Account,
         unpack: impl FnOnce(&mut Unpacking<'_>) -> Option<T>,
     ) -> Option<T> {
-        let Shelves { packed, found } = shelves;
-        unpack(&mut Unpacking { packed, found, library: &mut self.library, account })
+        let ImportedStatements { packed, found } = imported_statements;
+        unpack(&mut Unpacking { packed, found, statement_registry: &mut self.statement_registry, account })
     }
 
     fn count_arrival(&mut self, key: Key, pool: PoolKey) {
-        let Some(place) = self.places.pool(pool) else { return };
+        let Some(place) = self.registry.pool(pool) else { return };
         let database = place.database;
         let user = match self.clients.get(key).map(|client| &client.stage) {
             Some(ClientStage::Ready(ready)) => ready.session.user,
             Some(ClientStage::Login(login)) => {
                 let name = login.request.user.clone();
-                self.places.user(&name, &self.force.settings)
+                self.registry.user(&name, &self.active.settings)
             }
             _ => return,
         };
-        self.places.databases[database as usize].unused_since = None;
+        self.registry.databases[database as usize].unused_since = None;
         self.count_as(key, database, user);
     }
 
@@ -317,26 +325,28 @@ impl<I: Io> Worker<I> {
         packed: PackedServer,
         socket: I::Socket,
         client: Option<ClientKey>,
-        shelves: &mut Shelves,
+        imported_statements: &mut ImportedStatements,
     ) -> Option<ServerKey> {
         let pool = self.known_pool(&packed.pool)?;
         let address: Address = packed.address.into();
         let is_clear = matches!(address, Address::Tcp(_));
-        let lacks_tls = is_clear && self.force.settings.server_tls_sslmode.forbids_clear_text();
-        let is_elsewhere = self.places.pool(pool).is_none_or(|place| place.welcome.is_none());
+        let lacks_tls = is_clear && self.active.settings.server_tls_sslmode.forbids_clear_text();
+        let is_elsewhere = self.registry.pool(pool).is_none_or(|place| place.welcome.is_none());
         let is_obsolete = packed.is_obsolete || lacks_tls || is_elsewhere;
         if is_obsolete && client.is_none() {
             return None;
         }
         let vars = self.vars_of(&packed.vars);
-        let of_others = || Some(self.places.pool(pool)?.welcome.as_ref()?.vars.clone());
+        let of_others = || Some(self.registry.pool(pool)?.welcome.as_ref()?.vars.clone());
         let vars = own_parameters(self.known_vars.share(vars), of_others);
-        let stock = self.unpacked(shelves, &Account::default(), |from| Stock::unpack(packed.stock, from))?;
-        let database = self.places.pool(pool)?.database;
+        let server_statements = self.unpacked(imported_statements, &Account::default(), |from| {
+            ServerStatements::unpack(packed.server_statements, from)
+        })?;
+        let database = self.registry.pool(pool)?.database;
         let (born, since) = packed.times;
-        let arrival = Arrival { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
+        let imported = Imported { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
         let mut commands = Vec::new();
-        let key = self.pools.arrive(self.now, pool, arrival, &mut commands);
+        let key = self.pools.arrive(self.now, pool, imported, &mut commands);
         self.queue(commands);
         let key = key?;
         let conn = match self.io.adopt(socket, Owner::Server(key).to_bits()) {
@@ -352,7 +362,7 @@ impl<I: Io> Worker<I> {
         server.session.exchange = packed.exchange;
         // What its transaction, or a request that it has not answered, has made so far is not known here.
         server.session.makes_functions = !server.session.exchange.may_end();
-        server.session.stock = own_statements(stock);
+        server.session.server_statements = own_statements(server_statements);
         server.session.overrides = shared(packed.overrides);
         server.session.sequence_owner = SequenceOwner::Several;
         server.session.placeholders = u64::MAX;
@@ -375,7 +385,7 @@ impl<I: Io> Worker<I> {
         let phase = if server.session.exchange.owes_client_nothing() { Phase::Thinking } else { Phase::FirstByte };
         server.is_counted = true;
         self.servers.insert(key, server);
-        if let Some(place) = self.places.pool_mut(pool) {
+        if let Some(place) = self.registry.pool_mut(pool) {
             place.measured.lives.opens(Opened::Restart);
         }
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) =

@@ -14,7 +14,7 @@ use protocol::cancel::{CancelKey, KeyName};
 use protocol::exchange::Exchange;
 use protocol::loan::{AnswerFate, RequestFate};
 use protocol::pack::Packed;
-use protocol::prepared::{PackedNames, PackedStatement, PackedStock, PackedUnnamed};
+use protocol::prepared::{PackedNames, PackedServerStatements, PackedStatement, PackedUnnamed};
 use protocol::state::{Hold, Overrides, Prepared, Unlistens};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use wire::Scanner;
 
 /// A part of what a worker has.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Luggage {
+pub struct Export {
     /// What is known of pools; in the first part of each worker.
     #[serde(default)]
     pub pools: Vec<PackedPool>,
@@ -38,7 +38,7 @@ pub struct Luggage {
 #[derive(Debug)]
 pub struct Parcel<S> {
     /// What is told.
-    pub luggage: Luggage,
+    pub export: Export,
     /// The sockets of the pairs, each client's before its server's.
     pub sockets: Vec<S>,
     /// Where newcomers knock; in the first part of each worker.
@@ -62,7 +62,7 @@ pub enum Cursor {
 
 /// What comes to a worker.
 #[derive(Debug)]
-pub struct Arrivals<S> {
+pub struct Imports<S> {
     /// What is known of pools.
     pub pools: Vec<PackedPool>,
     /// All statements, by their numbers.
@@ -124,7 +124,7 @@ pub struct PackedPool {
     pub(crate) is_custom_incomplete: bool,
     /// Programs of its user ask for numbers of sequences that they have drawn in an earlier transaction.
     #[serde(default)]
-    pub(crate) asks_for_numbers: bool,
+    pub(crate) asks_for_sequences: bool,
     /// What a server has told of its user's secret.
     pub(crate) told: Option<Packed>,
 }
@@ -226,7 +226,7 @@ pub struct PackedServer {
     pub(crate) xact_since: Option<u64>,
     pub(crate) query_number: u64,
     pub(crate) exchange: Exchange,
-    pub(crate) stock: PackedStock,
+    pub(crate) server_statements: PackedServerStatements,
     pub(crate) vars: PackedVars,
     #[serde(default)]
     pub(crate) overrides: Overrides,

@@ -4,7 +4,7 @@
 //! asking for a [`Snapshot`] and changes it only by an order.
 //! Not here: what anybody does about a letter.
 
-mod force;
+mod active_config;
 mod posts;
 mod snapshot;
 mod to_control;
@@ -14,22 +14,24 @@ pub use crate::admin::console::{Commander, Right};
 pub use crate::admin::seen::{ApplicationRow, Detail, Doing, PoolMeasures, StatementsOf, WaitRow};
 pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
+pub use crate::admission::questions::{ExternalAuth, PasswordQuestion, Verdict};
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
-pub use crate::admission::questions::{Judge, PasswordQuestion, Verdict};
 pub use crate::data::claims::{Phase, Sole};
 pub use crate::data::functions::FunctionsMade;
-pub use crate::handover::estate::Estate;
-pub use crate::handover::parcel::{Arrivals, Cursor, Luggage, Pair, Parcel};
+pub use crate::handover::divide::Import;
+pub use crate::handover::parcel::{Cursor, Export, Imports, Pair, Parcel};
 pub use crate::limits::rate_limits::RateLimits;
 pub use crate::limits::unauthenticated::Unauthenticated;
 pub use crate::reports::{Report, ReportKind};
 pub use crate::tracers::{Failed, Happening, Mask, Requested, TRACERS_MAX, Traced, What};
 
-pub use force::{Force, TlsTerms};
+pub use active_config::{ActiveConfig, TlsTerms};
 pub use posts::{Ids, Post, Posts};
 pub use snapshot::{
     ChannelRow, DatabaseRow, HostRow, Parts, PeerRow, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, Totals,
     UserRow, Verified,
 };
 pub use to_control::{SecretQuestion, ToControl};
-pub use to_worker::{Addresses, Found, Inquirer, LocksDiffer, Requester, Shutdown, ToWorker, Told, Traveller, Waits};
+pub use to_worker::{
+    Addresses, Found, GreetedClient, Inquirer, LocksDiffer, Requester, Shutdown, ToWorker, Told, Waits,
+};

@@ -33,9 +33,9 @@ pub enum ToControl {
         client: ClientKey,
     },
     /// Somebody who knows is to judge a password.
-    AskJudge(PasswordQuestion),
+    AskExternalAuth(PasswordQuestion),
     /// The client whose password was to be judged is gone.
-    JudgeUnneeded {
+    ExternalAuthUnneeded {
         /// Who asked.
         from: WorkerId,
         /// For which client.

@@ -18,14 +18,14 @@ use reactor::Peer;
 use reactor::tls::Security;
 
 use super::{
-    Arrivals, Cursor, Force, FunctionsMade, HashAsker, Hashed, Order, Parcel, Parts, Sole, SystemUser, Verdict,
+    ActiveConfig, Cursor, FunctionsMade, HashAsker, Hashed, Imports, Order, Parcel, Parts, Sole, SystemUser, Verdict,
 };
 
 /// To a worker.
 #[derive(Debug)]
 pub enum ToWorker<S> {
     /// A client comes home: its database lives here.
-    Client(Box<Traveller<S>>),
+    Client(Box<GreetedClient<S>>),
     /// The control thread itself comes as a client, with a question to a server: nobody asks it who it is, and no limit counts
     /// it.
     Own(S),
@@ -90,11 +90,11 @@ pub enum ToWorker<S> {
         letter: pool::Letter,
     },
     /// From the ledger.
-    Purse(pool::Answer),
+    WorkerQuota(pool::Answer),
     /// One of our clients has lost its place among the connections that have not logged in.
     Displaced(ClientKey),
     /// New settings are in force.
-    Force(Arc<Force>),
+    ActiveConfig(Arc<ActiveConfig>),
     /// A name has been looked up.
     Resolved {
         /// The name.
@@ -102,7 +102,7 @@ pub enum ToWorker<S> {
         /// What was found.
         found: Found,
     },
-    /// What was asked with [`ToControl::AskJudge`].
+    /// What was asked with [`ToControl::AskExternalAuth`].
     Judged {
         /// For which client.
         client: ClientKey,
@@ -176,7 +176,7 @@ pub enum ToWorker<S> {
     /// The client of a key with these first bytes, which name the receiver although it lives elsewhere, is gone.
     KeyGone(KeyName),
     /// What another process has had comes here.
-    Arrive(Box<Arrivals<S>>),
+    Arrive(Box<Imports<S>>),
     /// Another process has what was packed: what it has not got is told so, and that is the end.
     HandedOver,
     /// What [`Order::Suspend`] has brought to rest goes on.
@@ -205,7 +205,7 @@ pub struct Waits {
 
 /// A client between its greeting and its home.
 #[derive(Debug)]
-pub struct Traveller<S> {
+pub struct GreetedClient<S> {
     /// Its connection.
     pub socket: S,
     /// Who it is.

@@ -16,28 +16,28 @@ impl<I: Io> Worker<I> {
     pub(crate) fn apply_limits(&mut self) {
         self.limit_unauthenticated();
         self.limit_process();
-        self.library.limit_clients(self.force.settings.max_client_memory as usize);
-        self.places.has_idle_timeouts = false;
-        let force = self.force.clone();
-        let users: Vec<u32> = self.places.users().map(|(number, _)| number).collect();
+        self.statement_registry.limit_clients(self.active.settings.max_client_memory as usize);
+        self.registry.has_idle_timeouts = false;
+        let active = self.active.clone();
+        let users: Vec<u32> = self.registry.users().map(|(number, _)| number).collect();
         for number in users {
-            self.places.time_user(number, &force.settings);
+            self.registry.time_user(number, &active.settings);
             self.limit_user(number);
         }
-        for pool in self.places.pool_keys() {
-            let Some(place) = self.places.pool(pool) else { continue };
+        for pool in self.registry.pool_keys() {
+            let Some(place) = self.registry.pool(pool) else { continue };
             let (database, user) = (place.database, place.user_name.clone());
-            let Some(entry) = self.places.databases[database as usize].entry.clone() else { continue };
-            let limit = force.settings.max_db_connections(&entry).unwrap_or(0);
+            let Some(entry) = self.registry.databases[database as usize].entry.clone() else { continue };
+            let limit = active.settings.max_db_connections(&entry).unwrap_or(0);
             self.pools.set_database_limit(database, limit);
-            let mut limits = force.settings.pool_limits(&entry, &user);
+            let mut limits = active.settings.pool_limits(&entry, &user);
             if self.admin.is_going_down() {
                 limits.servers_min = 0;
             }
-            let follows = force.settings.follows_state(&entry, &user);
-            if let Some(place) = self.places.pool_mut(pool) {
+            let follows = active.settings.follows_state(&entry, &user);
+            if let Some(place) = self.registry.pool_mut(pool) {
                 place.mode = limits.mode;
-                place.pin_rules = std::rc::Rc::new(force.settings.pin_rules(&entry, &user));
+                place.pin_rules = std::rc::Rc::new(active.settings.pin_rules(&entry, &user));
                 let did_follow = std::mem::replace(&mut place.follows, follows);
                 if did_follow != follows {
                     self.begin_anew(pool);
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         let is_kept = |server: &Server| server.client().is_some_and(|client| self.is_marked(client));
         let kept: Vec<_> = self.servers.iter().filter(|(_, server)| is_kept(server)).map(|(key, _)| key).collect();
         kept.into_iter().for_each(|key| self.arm_server(key));
-        if self.places.has_idle_timeouts {
+        if self.registry.has_idle_timeouts {
             for key in self.clients.keys() {
                 self.arm_client(key);
             }
@@ -62,13 +62,17 @@ impl<I: Io> Worker<I> {
     pub(crate) fn begin_anew(&mut self, pool: PoolKey) {
         self.tell_pools(pool::Event::Retire { pool });
         // In session pooling a client keeps its server anyway.
-        let keeps = self.places.pool(pool).is_some_and(|place| place.follows || place.mode == Mode::Session);
+        let keeps = self.registry.pool(pool).is_some_and(|place| place.follows || place.mode == Mode::Session);
         let mut holders = Vec::new();
         for (key, client) in self.clients.iter_mut() {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
-                let holds = ready.session.traces.as_ref().is_some_and(|traces| traces.kept_since().is_some());
+                let holds = ready
+                    .session
+                    .session_effects
+                    .as_ref()
+                    .is_some_and(|session_effects| session_effects.kept_since().is_some());
                 if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }

@@ -17,8 +17,8 @@ impl<I: Io> Worker<I> {
         database: u32,
         channels: impl Iterator<Item = &'a str>,
     ) -> bool {
-        let (of_client, of_database) = (self.force.settings.max_client_channels, self.force.settings.max_db_channels);
-        let known = &self.places.databases[database as usize].listening.channels;
+        let (of_client, of_database) = (self.active.settings.max_client_channels, self.active.settings.max_db_channels);
+        let known = &self.registry.databases[database as usize].listening.channels;
         let has =
             |name: &str| ready.session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has(name));
         let news: Vec<&str> = channels.filter(|name| !has(name)).collect();
@@ -32,9 +32,9 @@ impl<I: Io> Worker<I> {
 
     /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.
     pub(crate) fn may_listen_beside(&self, pool: PoolKey) -> bool {
-        let Some(place) = self.places.pool(pool) else { return false };
-        let settings = &self.force.settings;
-        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let Some(place) = self.registry.pool(pool) else { return false };
+        let settings = &self.active.settings;
+        let entry = self.registry.databases[place.database as usize].entry.as_ref();
         let of_database = entry.and_then(|entry| settings.max_db_connections(entry));
         of_database != Some(1) && settings.max_user_connections(&place.user_name) != Some(1)
     }

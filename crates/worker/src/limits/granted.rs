@@ -13,9 +13,9 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The ledger has answered.
-    pub(crate) fn purse_hears(&mut self, answer: Answer) {
+    pub(crate) fn worker_quota_hears(&mut self, answer: Answer) {
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
-        self.limits.lending.purse.handle(answer, &mut outcomes, &mut letters);
+        self.limits.lending.worker_quota.handle(answer, &mut outcomes, &mut letters);
         self.send_letters(letters);
         for outcome in outcomes {
             match outcome {
@@ -30,18 +30,18 @@ impl<I: Io> Worker<I> {
                     self.tell_pools(Event::Granted { user, need });
                 }
                 Outcome::Denied { key: LedgerKey::Clients, claimant, .. } => {
-                    let limit = self.force.settings.max_client_conn;
+                    let limit = self.active.settings.max_client_conn;
                     self.fail_client(Key::from_bits(claimant), &Fault::ClientsFull { limit });
                 }
                 Outcome::Denied { key: LedgerKey::UserClients(name), claimant, .. } => {
-                    let limit = self.force.settings.max_user_client_connections(&name).unwrap_or(0);
+                    let limit = self.active.settings.max_user_client_connections(&name).unwrap_or(0);
                     self.fail_client(Key::from_bits(claimant), &Fault::UserClientsFull { limit });
                 }
                 Outcome::Denied { key: LedgerKey::UserServers(_), claimant, .. } => {
                     self.tell_pools(Event::Denied { user: read_claim(claimant).0 });
                 }
                 Outcome::Wanted { key: LedgerKey::UserServers(name), is_wanted } => {
-                    if let Some(user) = self.places.known_user(&name) {
+                    if let Some(user) = self.registry.known_user(&name) {
                         self.tell_pools(Event::Wanted { user, is_wanted });
                     }
                 }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use base::WorkerId;
-use pool::{Ledger, Purse};
+use pool::{Ledger, WorkerQuota};
 
 /// This worker's part in the limits of the process.
 #[derive(Debug)]
 pub(crate) struct Lending {
-    pub(super) purse: Purse,
+    pub(super) worker_quota: WorkerQuota,
     /// On worker 0.
     pub(super) ledger: Option<Ledger>,
     /// Users whose limits are their own, because they stand in `[users]`.
@@ -20,6 +20,6 @@ pub(crate) struct Lending {
 
 impl Lending {
     pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        Self { purse: Purse::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
+        Self { worker_quota: WorkerQuota::new(), ledger: (id.0 == 0).then(|| Ledger::new(workers)), own: Vec::new() }
     }
 }

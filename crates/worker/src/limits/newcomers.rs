@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
 
     /// New settings say how many there may be.
     pub(crate) fn limit_unauthenticated(&mut self) {
-        let limit = self.force.settings.unauthenticated_connections_max();
+        let limit = self.active.settings.unauthenticated_connections_max();
         let mut book = self.posts.unauthenticated.book();
         book.limit = limit as usize;
         // What is shared out is half of the places, also of fewer than before.

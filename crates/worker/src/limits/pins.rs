@@ -18,8 +18,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return None;
         };
-        let (pins, pool) = (ready.session.traces.as_ref()?.pins(), self.servers.get(server)?.pool);
-        let rules = &self.places.pool(pool)?.pin_rules;
+        let (pins, pool) = (ready.session.session_effects.as_ref()?.pins(), self.servers.get(server)?.pool);
+        let rules = &self.registry.pool(pool)?.pin_rules;
         let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
         if let Some(kind) = refused {
             return Some(Fault::HoldRefused { kind });
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
         // Clients may be thousands of times as many as the servers that they keep.
         let is_kept = |client: &&Client| match &client.stage {
             ClientStage::Ready(ready) if !client.is_own => {
-                ready.session.traces.as_ref().is_some_and(|traces| !traces.pins().is_empty())
+                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
             }
             _ => false,
         };
@@ -55,14 +55,22 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return;
         };
-        let (Some(traces), Some(server)) = (&ready.session.traces, self.servers.get(server)) else { return };
-        let Some(rules) = self.places.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
-        let learned = &mut self.places.databases[server.database as usize].learned;
+        let (Some(session_effects), Some(server)) = (&ready.session.session_effects, self.servers.get(server)) else {
+            return;
+        };
+        let Some(rules) = self.registry.pool(server.pool).map(|place| place.pin_rules.clone()) else { return };
+        let function_catalog = &mut self.registry.databases[server.database as usize].function_catalog;
         let (mut texts, mut notices) = (Vec::new(), Vec::new());
         let is_passing = |kind: Kind| kind == Kind::Channel && listens_for_all;
-        traces.pins().begun(self.now).filter(|kind| !is_passing(*kind)).for_each(|kind| learned.count_pin(kind));
-        for Pin { hold, statement, .. } in traces.pins().news(self.now).filter(|pin| !is_passing(pin.hold.kind)) {
-            if learned.is_news(hold.kind, statement) {
+        session_effects
+            .pins()
+            .begun(self.now)
+            .filter(|kind| !is_passing(*kind))
+            .for_each(|kind| function_catalog.count_pin(kind));
+        for Pin { hold, statement, .. } in
+            session_effects.pins().news(self.now).filter(|pin| !is_passing(pin.hold.kind))
+        {
+            if function_catalog.is_news(hold.kind, statement) {
                 let by = if statement.is_empty() { "" } else { " by " };
                 texts.push(format!("keeps its server: {}{by}{statement}", hold.words()));
             }

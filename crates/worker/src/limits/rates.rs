@@ -27,7 +27,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Rules have come into force: whoever waits is woken in turn.
     pub(crate) fn renew_rates(&mut self) {
-        let is_any = |moment| self.force.settings.rate_limits.values().any(|rule| rule.moment() == moment);
+        let is_any = |moment| self.active.settings.rate_limits.values().any(|rule| rule.moment() == moment);
         let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
         let rating = &mut self.limits.rating;
         (rating.counts_knocks, rating.counts_logins, rating.counts_transactions) = (knocks, logins, transactions);
@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
     /// pooling a loan is for all of them.
     pub(crate) fn goes_one_by_one(&self, key: Key) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
-        let is_shared = self.places.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
+        let is_shared = self.registry.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
         is_shared && self.is_rated(key)
     }
 
@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { is_own: false, stage: Stage::Ready(ready), .. }) = self.clients.get(key) else {
             return false;
         };
-        let rules = self.force.settings.rate_limits.values();
+        let rules = self.active.settings.rate_limits.values();
         ready.replication.is_none()
             && self.subject(key).is_some_and(|subject| {
                 rules.into_iter().any(|rule| rule.moment() == Moment::Begins && rule.only.is_about(&subject))
@@ -96,14 +96,14 @@ impl<I: Io> Worker<I> {
 
     fn subject(&self, key: Key) -> Option<Subject<'_>> {
         let client = self.clients.get(key)?;
-        let name = self.force.tracked.application_name();
+        let name = self.active.tracked.application_name();
         let (user, database, application_name) = match &client.stage {
             Stage::Login(login) => {
                 (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
             }
             Stage::Ready(ready) => (
-                &*self.places.users[ready.session.user as usize].name,
-                &*self.places.pool(ready.pool)?.database_name,
+                &*self.registry.users[ready.session.user as usize].name,
+                &*self.registry.pool(ready.pool)?.database_name,
                 ready.session.vars.get(name).unwrap_or(""),
             ),
             Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {
         let Some(subject) = self.subject(key) else { return Admission::Admitted };
         let is_queued = |bucket| self.limits.rating.delayed.is_queued(bucket);
-        self.force.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
+        self.active.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
     }
 
     /// Whether a client is admitted. If not, it waits, or has been told why.
@@ -194,8 +194,8 @@ impl<I: Io> Worker<I> {
 
     /// Makes sure that there is a turn when there is something to do.
     pub(crate) fn arm_rates(&mut self) {
-        let has_rules = !self.force.settings.rate_limits.is_empty();
-        let end = if has_rules { self.force.rates.rates().next_end() } else { None };
+        let has_rules = !self.active.settings.rate_limits.is_empty();
+        let end = if has_rules { self.active.rates.rates().next_end() } else { None };
         let Some(next) = self.limits.rating.delayed.next_deadline().into_iter().chain(end).min() else { return };
         if self.limits.rating.armed.is_none_or(|armed| next < armed) {
             self.limits.rating.armed = Some(next);

@@ -19,9 +19,9 @@ use crate::planted::{are_counted, gives_slot_back, is_full};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells ledger and purse the limits that are in force.
+    /// Tells the ledger and the quota of the worker the limits that are in force.
     pub(crate) fn limit_process(&mut self) {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let mut answers = Vec::new();
         let mut keyed = vec![(LedgerKey::Clients, settings.max_client_conn)];
         for name in settings.users.keys() {
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
             (LedgerKind::UserServers, settings.max_user_connections),
         ];
         for (kind, slots_max) in kinds {
-            self.limits.lending.purse.set_default(kind, slots_max);
+            self.limits.lending.worker_quota.set_default(kind, slots_max);
             if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_default(kind, slots_max, &mut answers);
             }
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
             std::mem::take(&mut self.limits.lending.own).iter().filter(|name| !settings.users.contains_key(*name))
         {
             for key in [LedgerKey::UserClients(name.clone()), LedgerKey::UserServers(name.clone())] {
-                self.limits.lending.purse.inherit_limit(&key);
+                self.limits.lending.worker_quota.inherit_limit(&key);
                 if let Some(ledger) = &mut self.limits.lending.ledger {
                     ledger.inherit_limit(&key, &mut answers);
                 }
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
         self.limits.lending.own = settings.users.keys().cloned().collect();
         for (key, slots_max) in keyed {
-            self.limits.lending.purse.set_limit(key.clone(), slots_max);
+            self.limits.lending.worker_quota.set_limit(key.clone(), slots_max);
             if let Some(ledger) = &mut self.limits.lending.ledger {
                 ledger.set_limit(key, slots_max, &mut answers);
             }
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
     /// Users whose clients have not been counted are limited from now on: those that are there count too. Must come before the
     /// new limits do, since who is there is not asked.
     pub(crate) fn count_clients_of_users(&mut self, old: &Settings) {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let may_be_new = settings.max_user_client_connections > 0
             || settings.users.values().any(|user| user.max_user_client_connections.is_some());
         if !are_counted(may_be_new) {
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
             // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
-            if self.limits.lending.purse.is_asking(&slot, key.to_bits()) {
+            if self.limits.lending.worker_quota.is_asking(&slot, key.to_bits()) {
                 continue;
             }
             if self.take(&slot, key.to_bits(), Patience::Now) == Taken::Took
@@ -93,8 +93,8 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
         match &client.stage {
             Stage::Ready(ready) => {
-                let user = self.places.users[ready.session.user as usize].name.clone();
-                Some((user, self.places.pool(ready.pool)?.database_name.clone()))
+                let user = self.registry.users[ready.session.user as usize].name.clone();
+                Some((user, self.registry.pool(ready.pool)?.database_name.clone()))
             }
             Stage::Login(login) => {
                 // Who has not proved who it is, or waits for the ledger, has not passed.
@@ -110,7 +110,8 @@ impl<I: Io> Worker<I> {
 
     /// Whether dials of a user have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
-        let is_limited = self.force.settings.max_user_connections(&self.places.users[number as usize].name).is_some();
+        let is_limited =
+            self.active.settings.max_user_connections(&self.registry.users[number as usize].name).is_some();
         self.pools.set_user_limit(number, is_limited);
     }
 
@@ -125,8 +126,8 @@ impl<I: Io> Worker<I> {
         match &self.clients.get(key)?.stage {
             Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
             Stage::Ready(ready) => {
-                let database = &self.places.pool(ready.pool)?.database_name;
-                self.user_key(&self.places.users[ready.session.user as usize].name, database)
+                let database = &self.registry.pool(ready.pool)?.database_name;
+                self.user_key(&self.registry.users[ready.session.user as usize].name, database)
             }
             _ => None,
         }
@@ -139,17 +140,17 @@ impl<I: Io> Worker<I> {
 
     /// The key by which a client's user is counted, if its clients are limited and it is known at all.
     fn user_key(&self, user: &str, database: &str) -> Option<LedgerKey> {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         settings.max_user_client_connections(user)?;
         let entry = settings.database(database);
         let may_be_told = settings.auth_user.is_some() || entry.is_some_and(|entry| entry.auth_user.is_some());
-        let is_listed = settings.users.contains_key(user) || self.force.users.secret(user).is_some();
+        let is_listed = settings.users.contains_key(user) || self.active.users.secret(user).is_some();
         (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
     }
 
     /// Counts a client among those of its database and user; there is room for it.
     pub(crate) fn seat(&mut self, key: Key, database: u32) {
-        self.places.databases[database as usize].unused_since = None;
+        self.registry.databases[database as usize].unused_since = None;
         self.count_in(key, database);
     }
 
@@ -158,8 +159,8 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// It has as many as it may.
     pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
-        match self.force.settings.max_db_client_connections(entry) {
-            Some(limit) if is_full(self.places.databases[database as usize].clients, limit) => {
+        match self.active.settings.max_db_client_connections(entry) {
+            Some(limit) if is_full(self.registry.databases[database as usize].clients, limit) => {
                 Err(Fault::DatabaseClientsFull { limit })
             }
             _ => Ok(()),
@@ -171,9 +172,9 @@ impl<I: Io> Worker<I> {
     /// # Errors
     /// The console has as many as a database may.
     pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
-        let limit = self.force.settings.max_db_client_connections;
-        let database = self.places.database(&CONSOLE.into(), None);
-        let place = &mut self.places.databases[database as usize];
+        let limit = self.active.settings.max_db_client_connections;
+        let database = self.registry.database(&CONSOLE.into(), None);
+        let place = &mut self.registry.databases[database as usize];
         if right != Right::Admin && limit > 0 && place.clients >= limit {
             return Err(Fault::DatabaseClientsFull { limit });
         }
@@ -189,8 +190,8 @@ impl<I: Io> Worker<I> {
 
     /// Counts a client among those of this database and this user.
     pub(crate) fn count_as(&mut self, key: Key, database: u32, user: u32) {
-        self.places.databases[database as usize].clients += 1;
-        self.places.users[user as usize].clients += 1;
+        self.registry.databases[database as usize].clients += 1;
+        self.registry.users[user as usize].clients += 1;
         if let Some(client) = self.clients.get_mut(key) {
             client.seat.counted = Some((database, user));
         }
@@ -200,13 +201,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
         self.posts.unauthenticated.give_back(&client.peer, client.seat.unauthenticated);
         if let Some((database, user)) = client.seat.counted {
-            self.places.databases[database as usize].clients -= 1;
-            self.places.users[user as usize].clients -= 1;
+            self.registry.databases[database as usize].clients -= 1;
+            self.registry.users[user as usize].clients -= 1;
         }
         if client.seat.has_user_slot {
             let name = match &client.stage {
                 Stage::Login(login) => Arc::from(&*login.request.user),
-                Stage::Ready(ready) => self.places.users[ready.session.user as usize].name.clone(),
+                Stage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
                 Stage::Console(console) => Arc::from(&*console.user),
                 Stage::Greeting(_) | Stage::Cancelling(_) => return,
             };
@@ -219,8 +220,8 @@ impl<I: Io> Worker<I> {
             // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
             let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
             let mut letters = Vec::new();
-            self.limits.lending.purse.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
-            self.limits.lending.purse.withdraw(&user, key.to_bits(), &mut letters);
+            self.limits.lending.worker_quota.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
+            self.limits.lending.worker_quota.withdraw(&user, key.to_bits(), &mut letters);
             self.send_letters(letters);
         }
     }
@@ -237,7 +238,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn withdraw_from_ledger(&mut self, user: u32) {
         let key = self.servers_key(user);
         let mut letters = Vec::new();
-        self.limits.lending.purse.withdraw(&key, claim_of(user, Need::Client), &mut letters);
+        self.limits.lending.worker_quota.withdraw(&key, claim_of(user, Need::Client), &mut letters);
         self.send_letters(letters);
     }
 
@@ -247,19 +248,19 @@ impl<I: Io> Worker<I> {
     }
 
     fn servers_key(&self, user: u32) -> LedgerKey {
-        LedgerKey::UserServers(self.places.users[user as usize].name.clone())
+        LedgerKey::UserServers(self.registry.users[user as usize].name.clone())
     }
 
     pub(crate) fn take(&mut self, key: &LedgerKey, claimant: u64, patience: Patience) -> Taken {
         let mut letters = Vec::new();
-        let taken = self.limits.lending.purse.take(key, claimant, patience, &mut letters);
+        let taken = self.limits.lending.worker_quota.take(key, claimant, patience, &mut letters);
         self.send_letters(letters);
         taken
     }
 
     pub(crate) fn give(&mut self, key: &LedgerKey) {
         let mut letters = Vec::new();
-        self.limits.lending.purse.give(key, &mut letters);
+        self.limits.lending.worker_quota.give(key, &mut letters);
         self.send_letters(letters);
     }
 
@@ -288,7 +289,7 @@ impl<I: Io> Worker<I> {
     fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
         for (worker, answer) in answers {
             // To ourselves as well by letter: whoever asked has not finished asking.
-            (self.posts.workers[usize::from(worker.0)])(ToWorker::Purse(answer));
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     pub(crate) fn sweep(&mut self) {
-        self.places.is_sweep_armed = false;
+        self.registry.is_sweep_armed = false;
         self.sweep_pools();
         let is_more = self.sweep_databases();
         self.arm_sweep_in(if is_more { NEXT_AFTER } else { SWEEP_PERIOD });
@@ -25,13 +25,13 @@ impl<I: Io> Worker<I> {
     /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`, those that do not exist after `server_login_retry`, and
     /// any that nobody uses where there are too many. Whether there are more to forget.
     fn sweep_databases(&mut self) -> bool {
-        let databases = self.places.databases.iter();
+        let databases = self.registry.databases.iter();
         let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
-        let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.places.pool(pool)?.database));
+        let of_clients = self.pools_of_clients().filter_map(|pool| Some(self.registry.pool(pool)?.database));
         let used: BTreeSet<u32> = of_clients.chain(self.servers.iter().map(|(_, server)| server.database)).collect();
-        let (idle_limit, retry) = (self.force.settings.autodb_idle_timeout, self.force.settings.server_login_retry);
+        let (idle_limit, retry) = (self.active.settings.autodb_idle_timeout, self.active.settings.server_login_retry);
         let mut forgotten = Vec::new();
-        for (place, number) in self.places.databases.iter_mut().zip(0_u32..) {
+        for (place, number) in self.registry.databases.iter_mut().zip(0_u32..) {
             if !place.is_automatic() {
                 continue;
             }
@@ -48,25 +48,25 @@ impl<I: Io> Worker<I> {
         }
         let is_more = forgotten.len() > FORGOTTEN_MAX;
         for &number in forgotten.iter().take(FORGOTTEN_MAX) {
-            let name = &self.places.databases[number as usize].name;
+            let name = &self.registry.databases[number as usize].name;
             self.log.add(
                 Level::Log,
                 format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
             );
             self.close_pools_of(number);
-            self.places.forget_database(number);
+            self.registry.forget_database(number);
         }
         is_more
     }
 
     /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
     fn sweep_pools(&mut self) {
-        let Some(limit) = self.force.settings.pool_idle_timeout else { return };
+        let Some(limit) = self.active.settings.pool_idle_timeout else { return };
         let of_servers = self.servers.iter().map(|(_, server)| server.pool);
         let used: BTreeSet<_> = self.pools_of_clients().chain(of_servers).collect();
-        for pool in self.places.pool_keys() {
+        for pool in self.registry.pool_keys() {
             let has_minimum = self.pools.limits(pool).is_some_and(|limits| limits.servers_min > 0);
-            let Some(place) = self.places.pool_mut(pool) else { continue };
+            let Some(place) = self.registry.pool_mut(pool) else { continue };
             if has_minimum || used.contains(&pool) {
                 place.unused_since = None;
                 continue;
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
 
     /// Closes the pools of a database; those who wait are told, servers go.
     pub(crate) fn close_pools_of(&mut self, database: u32) {
-        self.places.pools_of(database).into_iter().for_each(|key| self.close_pool(key));
+        self.registry.pools_of(database).into_iter().for_each(|key| self.close_pool(key));
     }
 
     fn close_pool(&mut self, key: PoolKey) {
@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
         self.pools.close(self.now, key, &mut commands);
         self.queue(commands);
         self.settle();
-        self.places.remove_pool(key);
+        self.registry.remove_pool(key);
     }
 }
 

@@ -14,21 +14,21 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// The number of a user, before anything else refers to it. A new one takes the place of those that are not in use, when there are many.
     pub(crate) fn user(&mut self, name: &str) -> u32 {
-        if self.places.known_user(name).is_none() && self.places.users_known() >= self.places.users_known_max {
+        if self.registry.known_user(name).is_none() && self.registry.users_known() >= self.registry.users_known_max {
             self.forget_unused_users();
         }
-        self.places.user(name, &self.force.settings)
+        self.registry.user(name, &self.active.settings)
     }
 
     fn forget_unused_users(&mut self) {
         let used = self.used_users();
         let pools = &mut self.pools;
-        self.places.forget_users(|number| !used.contains(&number) && pools.forget_user(number));
-        self.places.users_known_max = 2 * self.places.users_known() + SPARE_USERS;
+        self.registry.forget_users(|number| !used.contains(&number) && pools.forget_user(number));
+        self.registry.users_known_max = 2 * self.registry.users_known() + SPARE_USERS;
     }
 
     fn used_users(&self) -> BTreeSet<u32> {
-        let of_pools = self.places.pools().map(|(_, place)| place.user);
+        let of_pools = self.registry.pools().map(|(_, place)| place.user);
         let mut used: BTreeSet<u32> = of_pools.chain(self.users_in_commands()).collect();
         for (_, client) in self.clients.iter() {
             used.extend(client.seat.counted.map(|(_, user)| user));

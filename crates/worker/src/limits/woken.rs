@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
             self.wake(client, ticket);
             self.settle();
         }
-        let ended = self.force.rates.rates().ended(self.now);
+        let ended = self.active.rates.rates().ended(self.now);
         for Relief { rule, lasted, tally } in ended {
             let (secs, millis) = (lasted.as_secs(), lasted.subsec_millis());
             let (admitted, delayed, rejected) = (tally.admitted, tally.delayed, tally.rejected);

@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
         if !self.is_listener_behind(key) {
             return;
         }
-        let listening = &mut self.places.databases[database as usize].listening;
+        let listening = &mut self.registry.databases[database as usize].listening;
         let Some(until) = listening.patience.falls_behind(key, self.now) else { return };
         self.notify.alarms.rows.push_back((until, database));
         self.io.tell_when_drained(conn);
@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has taken what it had been given at some time. What has come since may still be too much.
     pub(crate) fn listener_drained(&mut self, database: u32, key: ClientKey) {
-        if !self.places.databases[database as usize].listening.patience.is_behind(&key) {
+        if !self.registry.databases[database as usize].listening.patience.is_behind(&key) {
             return;
         }
         match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_listener_behind(key)) {
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has taken everything, or goes.
     pub(crate) fn listener_keeps_up(&mut self, database: u32, key: ClientKey) {
-        if self.places.databases[database as usize].listening.patience.keeps_up(&key) {
+        if self.registry.databases[database as usize].listening.patience.keeps_up(&key) {
             self.go_on_telling(database);
         }
     }
@@ -66,14 +66,14 @@ impl<I: Io> Worker<I> {
             due.insert(database);
         }
         for database in due {
-            let Some(place) = self.places.databases.get_mut(database as usize) else { continue };
+            let Some(place) = self.registry.databases.get_mut(database as usize) else { continue };
             place.listening.patience.tick(self.now);
             self.go_on_telling(database);
         }
     }
 
     fn go_on_telling(&mut self, database: u32) {
-        if !self.places.databases[database as usize].listening.patience.is_waiting()
+        if !self.registry.databases[database as usize].listening.patience.is_waiting()
             && let Some(server) = self.server_for_all(database)
         {
             self.resume_server(server);

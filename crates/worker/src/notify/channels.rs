@@ -20,9 +20,14 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether what this client listens to on its server is listened to for all (`session_policy`).
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
-        let Some(server) = self.servers.get(server).filter(|server| server.private.is_none()) else { return false };
+        let Some(server) = self.servers.get(server).filter(|server| server.dedicated.is_none()) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return false };
-        let channels = ready.session.traces.iter().flat_map(|traces| traces.channels()).filter(|name| *name != MARKS);
+        let channels = ready
+            .session
+            .session_effects
+            .iter()
+            .flat_map(|session_effects| session_effects.channels())
+            .filter(|name| *name != MARKS);
         self.may_listen_through_all(server.pool, client, channels)
     }
 
@@ -36,9 +41,9 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return false;
         };
-        let encoding = self.force.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
+        let encoding = self.active.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
-        let Some(place) = self.places.pool(pool) else { return false };
+        let Some(place) = self.registry.pool(pool) else { return false };
         is_read
             && self.may_listen_beside(pool)
             && place.pin_rules.policy(Kind::Channel) == Policy::Virtualize
@@ -48,7 +53,7 @@ impl<I: Io> Worker<I> {
     /// A client listens to a channel.
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let place = &mut self.places.databases[database as usize];
+        let place = &mut self.registry.databases[database as usize];
         let Listening { channels, asked, losses, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
@@ -60,7 +65,7 @@ impl<I: Io> Worker<I> {
             entry.number = *asked;
             let (database, number) = (place.name.clone(), *asked);
             let is_relied_on = ready.session.subscriptions(*losses).relies_on(&channel);
-            let user = self.places.users[ready.session.user as usize].name.clone();
+            let user = self.registry.users[ready.session.user as usize].name.clone();
             (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });
         }
     }
@@ -68,7 +73,7 @@ impl<I: Io> Worker<I> {
     /// A client no longer listens to these channels.
     fn unsubscribe(&mut self, client: ClientKey, database: u32, channels: &[Box<str>]) {
         for channel in channels {
-            let place = &mut self.places.databases[database as usize];
+            let place = &mut self.registry.databases[database as usize];
             let Some(entry) = place.listening.channels.get_mut(channel) else { continue };
             entry.clients.remove(&client);
             self.give_up_channel(database, channel);
@@ -78,7 +83,7 @@ impl<I: Io> Worker<I> {
     /// A channel that nobody listens to any more is given up once it is heard: an order that came to the session for all later would
     /// take from it what it has been given with a server since.
     pub(crate) fn give_up_channel(&mut self, database: u32, channel: &str) {
-        let place = &mut self.places.databases[database as usize];
+        let place = &mut self.registry.databases[database as usize];
         let losses = place.listening.losses;
         let is_over = |entry: &Channel| entry.clients.is_empty() && entry.is_heard(losses);
         if place.listening.channels.get(channel).is_some_and(is_over) {
@@ -91,12 +96,12 @@ impl<I: Io> Worker<I> {
     /// A client has said that it leaves channels, and its server has told that this is so as far as that goes.
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let Some(traces) = &mut ready.session.traces else { return };
-        let left = traces.unlistens.take();
+        let Some(session_effects) = &mut ready.session.session_effects else { return };
+        let left = session_effects.unlistens.take();
         let Some(subscriptions) = &mut ready.session.subscriptions else { return };
-        subscriptions.knows_losses(self.places.databases[database as usize].listening.losses);
+        subscriptions.knows_losses(self.registry.databases[database as usize].listening.losses);
         // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
-        let again: BTreeSet<&str> = traces.channels().collect();
+        let again: BTreeSet<&str> = session_effects.channels().collect();
         let is_left = |name: &str| has_left(left.has(name) && !again.contains(name));
         let gone = subscriptions.leaves(is_left);
         if subscriptions.is_idle() {
@@ -109,18 +114,18 @@ impl<I: Io> Worker<I> {
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
-        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
+        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &subscriptions.leaves(|_| true));
         self.listener_keeps_up(database, client);
         // Its server may be closed before it has sent the mark.
-        self.places.databases[database as usize].listening.marks.forget(client);
+        self.registry.databases[database as usize].listening.marks.forget(client);
     }
 
     /// The session for all listens to a channel now. `number` is that of the question: one that was asked before everybody
     /// had left the channel says nothing of who has come since.
     pub(crate) fn heard(&mut self, database: &str, channel: Box<str>, number: u64) {
-        let Some(place) = self.places.known_database(database) else { return };
-        let Listening { channels, losses, .. } = &mut self.places.databases[place as usize].listening;
+        let Some(place) = self.registry.known_database(database) else { return };
+        let Listening { channels, losses, .. } = &mut self.registry.databases[place as usize].listening;
         let Some(entry) = channels.get_mut(&channel).filter(|entry| entry.number == number) else { return };
         entry.heard = Some(*losses);
         if entry.telling.replace(Bound::Unbounded).is_none() {
@@ -130,7 +135,7 @@ impl<I: Io> Worker<I> {
 
     /// The session for all cannot listen to these channels. There may be thousands, whose clients are told each in its turn.
     pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
-        let Some(place) = self.places.known_database(database) else { return };
+        let Some(place) = self.registry.known_database(database) else { return };
         self.warn_of_unheard(database, error, channels.len());
         self.notify.backlog.add(Task::Refused { database: place, channels: channels.into_iter() });
     }
@@ -144,7 +149,7 @@ impl<I: Io> Worker<I> {
 
     /// Nobody may listen for all clients of a database any more: there may be thousands of channels, whose clients are told each in its turn.
     pub(crate) fn end_listening_for_all(&mut self, database: u32, why: &str) {
-        let place = &mut self.places.databases[database as usize];
+        let place = &mut self.registry.databases[database as usize];
         let channels = std::mem::take(&mut place.listening.channels);
         if channels.is_empty() {
             return;
@@ -157,7 +162,7 @@ impl<I: Io> Worker<I> {
 
     /// The session for all has ended, and listens to nothing until it is there again.
     pub(crate) fn listener_lost(&mut self, database: &str) {
-        if let Some(number) = self.places.known_database(database) {
+        if let Some(number) = self.registry.known_database(database) {
             self.cut_off_all(number);
         }
     }
@@ -166,7 +171,7 @@ impl<I: Io> Worker<I> {
     /// of the client whose server that was (`give_to_listener`).
     pub(crate) fn lose_given_channels(&mut self, listener: ClientKey, database: u32) {
         if let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get_mut(listener)
-            && ready.session.traces.as_mut().is_some_and(|traces| !traces.leave().is_empty())
+            && ready.session.session_effects.as_mut().is_some_and(|session_effects| !session_effects.leave().is_empty())
         {
             self.cut_off_all(database);
         }
@@ -174,7 +179,7 @@ impl<I: Io> Worker<I> {
 
     /// Nobody listens for all clients of a database: those that relied on it are told that notifications may have been lost, each in its turn.
     fn cut_off_all(&mut self, database: u32) {
-        let listening = &mut self.places.databases[database as usize].listening;
+        let listening = &mut self.registry.databases[database as usize].listening;
         listening.marks.clear();
         listening.losses += 1;
         self.notify.backlog.cut_off(database, self.clients.places());
@@ -182,6 +187,6 @@ impl<I: Io> Worker<I> {
 
     /// The session for all is there.
     pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
-        self.places.databases[database as usize].listening.session = Some(listener);
+        self.registry.databases[database as usize].listening.session = Some(listener);
     }
 }

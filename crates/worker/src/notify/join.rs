@@ -23,13 +23,14 @@ impl<I: Io> Worker<I> {
     /// already. Then the client waits for that.
     pub(crate) fn joins(&mut self, key: ClientKey, length: u32) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
-        let Some(place) = self.places.pool(ready.pool) else { return false };
+        let Some(place) = self.registry.pool(ready.pool) else { return false };
         let database = place.database as usize;
         // Where nobody listens this is all.
-        if self.places.databases[database].listening.session.is_none() || !place.follows {
+        if self.registry.databases[database].listening.session.is_none() || !place.follows {
             return false;
         }
-        let is_known = ready.session.traces.as_ref().is_none_or(|traces| !traces.unlistens.is_any());
+        let is_known =
+            ready.session.session_effects.as_ref().is_none_or(|session_effects| !session_effects.unlistens.is_any());
         let first = ready
             .held
             .as_ref()
@@ -39,16 +40,16 @@ impl<I: Io> Worker<I> {
         let Some((&frontend::QUERY, message)) = message.and_then(<[u8]>::split_first) else { return false };
         let Some((0, text)) = message.get(HEADER_BYTES - 1..).and_then(<[u8]>::split_last) else { return false };
         let (pool, may_ask) = (ready.pool, !self.admin.is_resting() && !self.admin.is_going_down());
-        let dialect = self.texts.dialect(&ready.session.vars, &self.force.tracked);
+        let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
         let Some(listens) = route::listens(text, dialect).filter(|_| may_ask) else { return false };
-        let listening = &self.places.databases[database].listening;
+        let listening = &self.registry.databases[database].listening;
         if !listens.channels.iter().all(|channel| listening.is_heard(channel))
             || self.server_for_all(database as u32).is_none()
             || !self.may_listen_through_all(pool, key, listens.channels.iter().map(|channel| &**channel))
         {
             return false;
         }
-        let listening = &mut self.places.databases[database].listening;
+        let listening = &mut self.registry.databases[database].listening;
         let number = listening.waits + 1;
         if !listening.rounds.comes(Waiter::Client(key, number)) {
             return false;

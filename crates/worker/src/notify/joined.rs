@@ -16,9 +16,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, is_level: bool) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let joining = ready.joins.take_if(|joining| number.is_none_or(|number| joining.number == number));
-        let (Some(joining), Some(place)) = (joining, self.places.pool(ready.pool)) else { return };
+        let (Some(joining), Some(place)) = (joining, self.registry.pool(ready.pool)) else { return };
         let database = place.database;
-        let listening = &self.places.databases[database as usize].listening;
+        let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;
         if !is_level || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
         for channel in joining.channels {
             self.subscribe(key, database, channel);
         }
-        let totals = &mut self.places.databases[database as usize].totals;
+        let totals = &mut self.registry.databases[database as usize].totals;
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };

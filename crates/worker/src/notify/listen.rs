@@ -19,19 +19,19 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let Some(traces) = ready.session.traces.as_mut().filter(|_| is_shared) else { return false };
+        let Some(session_effects) = ready.session.session_effects.as_mut().filter(|_| is_shared) else { return false };
         // That it listens to marks is our doing.
-        let channels: Vec<Box<str>> = traces.channels().filter(|name| *name != MARKS).map(Box::from).collect();
+        let channels: Vec<Box<str>> = session_effects.channels().filter(|name| *name != MARKS).map(Box::from).collect();
         if channels.is_empty() {
-            let is_left_over = traces.channels().next().is_some();
+            let is_left_over = session_effects.channels().next().is_some();
             if is_left_over {
-                traces.wants_to_leave();
+                session_effects.wants_to_leave();
                 self.probe_session(server_key, client_key, true);
             }
             return is_left_over;
         }
         let names = || channels.iter().map(|name| &**name);
-        let losses = self.places.databases[number as usize].listening.losses;
+        let losses = self.registry.databases[number as usize].listening.losses;
         let news = ready.session.subscriptions(losses).listens(names());
         for channel in news {
             self.subscribe(client_key, number, channel);
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
             return;
         }
-        let listening = &mut self.places.databases[server.database as usize].listening;
+        let listening = &mut self.registry.databases[server.database as usize].listening;
         ready.session.subscriptions(listening.losses).is_marked(number);
         listening.marks.add(number, client_key);
         self.ask(server_key, Probe::of_mark(number));
@@ -69,12 +69,12 @@ impl<I: Io> Worker<I> {
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, probe: Probe) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
-        let place = &mut self.places.databases[server.database as usize];
+        let place = &mut self.registry.databases[server.database as usize];
         let subscriptions = ready.session.subscriptions(place.listening.losses);
         let number = probe.mark();
         if probe.end().is_some() && subscriptions.may_leave() {
-            if let Some(traces) = &mut ready.session.traces {
-                traces.wants_to_leave();
+            if let Some(session_effects) = &mut ready.session.session_effects {
+                session_effects.wants_to_leave();
             }
             self.probe_session(server_key, client_key, true);
             return;
@@ -83,9 +83,9 @@ impl<I: Io> Worker<I> {
         if let Some(number) = number {
             place.listening.marks.take(number);
         }
-        let learned = &mut place.learned;
+        let function_catalog = &mut place.function_catalog;
         let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
-        if learned.is_news(Kind::Channel, text) {
+        if function_catalog.is_news(Kind::Channel, text) {
             let line = self.client_prefix(client_key);
             self.log.about(&line, Level::Warning, format_args!("{text}"));
         }
@@ -96,11 +96,11 @@ impl<I: Io> Worker<I> {
     /// A client comes from another process, which has listened for it. Until somebody does here it hears nothing.
     pub(crate) fn comes_listening(&mut self, client: ClientKey, channels: Vec<Box<str>>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        let database = self.places.pool(ready.pool).map(|place| place.database);
+        let database = self.registry.pool(ready.pool).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
         ready
             .session
-            .subscriptions(self.places.databases[database as usize].listening.losses)
+            .subscriptions(self.registry.databases[database as usize].listening.losses)
             .comes_with(channels.iter().cloned());
         for channel in channels {
             self.subscribe(client, database, channel);

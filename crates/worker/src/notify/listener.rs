@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest = server.session.exchange.may_end()
             && server.session.exchange.is_proven()
             && server.session.cancels_sent == 0;
-        let Some(listener) = self.places.databases[number as usize].listening.session else { return false };
+        let Some(listener) = self.registry.databases[number as usize].listening.session else { return false };
         let since = match self.clients.get(listener).map(|client| &client.stage) {
             Some(ClientStage::Ready(Ready { link: Link::Waiting(since), pool: its, .. })) if *its == pool => *since,
             _ => return false,
@@ -47,32 +47,33 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        let only_listens =
-            ready.session.traces.as_ref().is_some_and(|traces| {
-                !traces.is_asked_for() && traces.pins().kinds().all(|kind| kind == Kind::Channel)
-            });
+        let only_listens = ready.session.session_effects.as_ref().is_some_and(|session_effects| {
+            !session_effects.is_asked_for() && session_effects.pins().kinds().all(|kind| kind == Kind::Channel)
+        });
         if !is_at_rest || !only_listens || ready.session.is_torn() || ready.session.is_collecting() {
             return false;
         }
-        let (Some(traces), Some(subscriptions)) = (&mut ready.session.traces, &mut ready.session.subscriptions) else {
+        let (Some(session_effects), Some(subscriptions)) =
+            (&mut ready.session.session_effects, &mut ready.session.subscriptions)
+        else {
             return false;
         };
-        subscriptions.knows_losses(self.places.databases[number as usize].listening.losses);
-        traces.channels().for_each(|channel| subscriptions.is_heard(channel));
+        subscriptions.knows_losses(self.registry.databases[number as usize].listening.losses);
+        session_effects.channels().for_each(|channel| subscriptions.is_heard(channel));
         subscriptions.is_unmarked();
         subscriptions.has_moved();
-        let pins = traces.leave();
+        let pins = session_effects.leave();
         ready.link = Link::None;
         *answered = (*answered).max(server.answered);
         self.unlink_flow(client_key, server_key);
         self.tell_pools(Event::Left { pool, client: listener });
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
             ready.link = Link::Loan(server_key);
-            ready.session.traces.get_or_insert_default().comes_keeping(pins);
+            ready.session.session_effects.get_or_insert_default().comes_keeping(pins);
         }
-        self.tell_pools(Event::SetAside { server: server_key });
+        self.tell_pools(Event::TakeOutsideSize { server: server_key });
         self.catch_up(server_key, listener, since);
-        if self.places.has_idle_timeouts {
+        if self.registry.has_idle_timeouts {
             self.arm_client(client_key);
         }
         self.enqueue(Task::GoOn(client_key));
@@ -82,8 +83,8 @@ impl<I: Io> Worker<I> {
     /// Limits have changed: where the only server that there may be listens for all, nothing else would be done any more. Who listens keeps
     /// its own server; who has none any more is disconnected, since it would hear nothing. The session for all may be away, and about to come.
     pub(crate) fn end_lonely_listening(&mut self) {
-        for number in 0..self.places.databases.len() as u32 {
-            let place = &self.places.databases[number as usize];
+        for number in 0..self.registry.databases.len() as u32 {
+            let place = &self.registry.databases[number as usize];
             let Listening { session, channels, .. } = &place.listening;
             let mut who = session.iter().chain(channels.values().flat_map(|channel| &channel.clients));
             let pool = who.find_map(|client| match self.clients.get(*client).map(|client| &client.stage) {
@@ -102,7 +103,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn renew_listener(&mut self, database: u32) {
         let is_of = |client: &Client| match &client.stage {
             ClientStage::Ready(ready) if client.is_listener => {
-                self.places.pool(ready.pool).is_some_and(|place| place.database == database)
+                self.registry.pool(ready.pool).is_some_and(|place| place.database == database)
             }
             _ => false,
         };
@@ -114,7 +115,7 @@ impl<I: Io> Worker<I> {
 
     /// Somebody needs the database at this address alone: a session that listens for nobody ends.
     pub(crate) fn end_idle_listener(&mut self, database: u32, address: &Address) {
-        let listening = &self.places.databases[database as usize].listening;
+        let listening = &self.registry.databases[database as usize].listening;
         let session = listening.session.and_then(|session| self.clients.get(session));
         let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) = session else {
             return;

@@ -11,7 +11,7 @@ use crate::notify::listening::Alarms;
 pub(crate) mod backlog;
 pub(crate) mod behind;
 pub(crate) mod channels;
-pub(crate) mod farewell;
+pub(crate) mod client_closed;
 pub(crate) mod join;
 pub(crate) mod joined;
 pub(crate) mod later;

@@ -23,7 +23,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Notifications for a client may have been lost. It is told when it can be sure to hear what comes: not yet, if nobody listens.
     pub(crate) fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
-        match self.force.settings.notify_lost {
+        match self.active.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
                 if let Some(Client {
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
             self.spread(server_key, number, body);
         } else if let ClientStage::Ready(ready) = &mut client.stage
             && let Some(subscriptions) =
-                ready.session.subscriptions_if_any(self.places.databases[number as usize].listening.losses)
+                ready.session.subscriptions_if_any(self.registry.databases[number as usize].listening.losses)
         {
             let is_told = subscriptions.own(body);
             if is_told {
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
 
     /// Passes a notification on to all whom it concerns.
     fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
-        let listening = &mut self.places.databases[database as usize].listening;
+        let listening = &mut self.registry.databases[database as usize].listening;
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
 
     /// Tells a notification to so many clients of its channel, from one on. From where on the others are to be told, if there are any.
     pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
-        let listening = &self.places.databases[database as usize].listening;
+        let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;
         let channel = listening.channels.get(channel_of(body)?)?;
         let mut rest = channel.clients.range((from, Bound::Unbounded)).copied();
@@ -111,7 +111,7 @@ impl<I: Io> Worker<I> {
     /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.
     pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
         let queue_max = self.notify_queue_max();
-        let force = Arc::clone(&self.force);
+        let active = Arc::clone(&self.active);
         let Some(client) = self.clients.get_mut(client_key) else { return };
         let conn = client.conn;
         let ClientStage::Ready(ready) = &mut client.stage else { return };
@@ -126,16 +126,21 @@ impl<I: Io> Worker<I> {
             }),
         };
         let is_answer_torn = ready.is_answer_torn;
-        let Some(number) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        let listening = &self.places.databases[number as usize].listening;
-        let ClientSession { subscriptions: Some(subscriptions), traces, .. } = &mut ready.session else { return };
+        let Some(number) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let listening = &self.registry.databases[number as usize].listening;
+        let ClientSession { subscriptions: Some(subscriptions), session_effects, .. } = &mut ready.session else {
+            return;
+        };
         subscriptions.knows_losses(listening.losses);
-        if subscriptions.is_owed_word() && force.settings.notify_lost == NotifyLost::Disconnect {
+        if subscriptions.is_owed_word() && active.settings.notify_lost == NotifyLost::Disconnect {
             self.fail_client(client_key, &Fault::NotificationsLost);
             return;
         }
         // What it may have left already it is not told of before that is known.
-        let unlistens = traces.as_ref().map(|traces| &traces.unlistens).filter(|unlistens| unlistens.is_any());
+        let unlistens = session_effects
+            .as_ref()
+            .map(|session_effects| &session_effects.unlistens)
+            .filter(|unlistens| unlistens.is_any());
         let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
         let unsent = self.io.unsent(conn);
         // A single one may be longer than that, and what was under way already when it began to be waited for.
@@ -163,8 +168,8 @@ impl<I: Io> Worker<I> {
         }
         let mut out = Vec::new();
         if subscriptions.takes_word(|channel| listening.is_heard(channel)) {
-            match force.settings.notify_lost {
-                NotifyLost::Notify => write_notification(&mut out, &force.settings.notify_lost_channel),
+            match active.settings.notify_lost {
+                NotifyLost::Notify => write_notification(&mut out, &active.settings.notify_lost_channel),
                 _ => write_loss(&mut out),
             }
         }

@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn withholds(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         // Where nobody listens this is all.
-        let listening = &self.places.databases[server.database as usize].listening;
+        let listening = &self.registry.databases[server.database as usize].listening;
         // What would be given back at once is not withheld: each answer behind it would be so within that.
         if listening.session.is_none() || listening.rounds.are_late() {
             return false;
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn withhold(&mut self, key: ServerKey, chunk: &Chunk, end: usize) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let database = server.database;
-        let listening = &mut self.places.databases[database as usize].listening;
+        let listening = &mut self.registry.databases[database as usize].listening;
         listening.waits += 1;
         let (number, until) = (listening.waits, self.now + PATIENCE);
         let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
 
     /// Asks the session for all for a sign that it has told everything, if anybody waits for that and it is not busy.
     pub(crate) fn ask_listener(&mut self, database: u32) {
-        if !self.places.databases[database as usize].listening.rounds.wants_question() {
+        if !self.registry.databases[database as usize].listening.rounds.wants_question() {
             return;
         }
         let Some(server_key) = self.server_for_all(database) else { return };
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
         };
         let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { .. });
         if is_free && is_at_rest && !is_torn {
-            self.places.databases[database as usize].listening.rounds.asks();
+            self.registry.databases[database as usize].listening.rounds.asks();
             self.ask(server_key, Probe::of_nothing());
         }
     }
@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
     /// The session for all has answered: it has told everything that was committed when it was asked.
     pub(crate) fn listener_is_level(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
-        let level = self.places.databases[database as usize].listening.rounds.answered();
+        let level = self.registry.databases[database as usize].listening.rounds.answered();
         self.enqueue(Task::ReleaseAll { waits: level, is_level: true });
         self.catch_up(server_key, listener, self.now);
     }
@@ -115,8 +115,8 @@ impl<I: Io> Worker<I> {
         let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
             return;
         };
-        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        self.places.databases[database as usize].listening.rounds.is_heard();
+        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        self.registry.databases[database as usize].listening.rounds.is_heard();
         self.ask_listener(database);
     }
 
@@ -124,8 +124,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn end_own_news(&mut self, key: ServerKey, client: ClientKey) {
         let Some(exchange) = self.servers.get(key).map(|server| &server.session.exchange) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
-        if let Some(traces) = &mut ready.session.traces {
-            traces.unlistens.is_ready(exchange.status() == TxStatus::Idle, exchange.owes_client_nothing());
+        if let Some(session_effects) = &mut ready.session.session_effects {
+            session_effects.unlistens.is_ready(exchange.status() == TxStatus::Idle, exchange.owes_client_nothing());
         }
         if exchange.may_end()
             && !ready.session.is_torn()

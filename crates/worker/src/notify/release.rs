@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
     /// Somebody has waited long enough for the session for all: nobody does any longer, until that answers.
     pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let everybody = self.places.databases[server.database as usize].listening.rounds.is_too_late();
+        let everybody = self.registry.databases[server.database as usize].listening.rounds.is_too_late();
         self.release_all(everybody, false);
         self.release(key);
     }
@@ -97,8 +97,8 @@ impl<I: Io> Worker<I> {
     /// The session for all has not answered in time: nobody waits for it any longer, until that answers.
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let Some(database) = self.places.pool(ready.pool).map(|place| place.database) else { return };
-        let everybody = self.places.databases[database as usize].listening.rounds.is_too_late();
+        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let everybody = self.registry.databases[database as usize].listening.rounds.is_too_late();
         self.release_all(everybody, false);
         self.end_joining(key, None, false);
     }

@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
         let subscriptions = ready.session.subscriptions.as_ref()?;
-        let is_there = self.places.pool(ready.pool).is_some_and(|place| place.database == database);
+        let is_there = self.registry.pool(ready.pool).is_some_and(|place| place.database == database);
         is_there.then(|| subscriptions.channel_count())
     }
 
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
             if self.notify.backlog.is_spent() {
                 return Some(Task::Heard { database, channel });
             }
-            let listening = &mut self.places.databases[database as usize].listening;
+            let listening = &mut self.registry.databases[database as usize].listening;
             let losses = listening.losses;
             let entry = listening.channels.get_mut(&channel)?;
             let from = entry.telling.take().filter(|_| entry.is_heard(losses))?;
@@ -102,7 +102,7 @@ impl<I: Io> Worker<I> {
             }
             let (channel, number) = channels.next()?;
             self.notify.backlog.costs(CHANNEL_COST);
-            let known = &mut self.places.databases[database as usize].listening.channels;
+            let known = &mut self.registry.databases[database as usize].listening.channels;
             if known.get(&channel).is_none_or(|entry| entry.number != number) {
                 continue;
             }
@@ -122,7 +122,7 @@ impl<I: Io> Worker<I> {
             }
             let Some(client) = clients.pop_first() else { break };
             self.notify.backlog.costs(CLIENT_COST);
-            let listening = &self.places.databases[database as usize].listening;
+            let listening = &self.registry.databases[database as usize].listening;
             let losses = listening.losses;
             // It may have left the channel meanwhile, and come again.
             if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
     /// asked again, and the client is told of the loss when that listens.
     fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
-        if self.force.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
+        if self.active.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
             // Without that session it hears nothing, whatever it is told.
             self.fail_client(client, &Fault::NotificationsLost);
         } else {

@@ -1,7 +1,7 @@
 //! Since when a server is made clean, and how long that may take.
 //!
 //! Always true: a server that is being made clean has a time by which it is clean, or is closed.
-//! Not here: how far it is (`protocol::loan`), what is done (`mend`, `cleanup`).
+//! Not here: how far it is (`protocol::loan`), what is done (`begin_cleanup`, `cleanup`).
 
 use std::time::Duration;
 

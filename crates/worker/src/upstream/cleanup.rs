@@ -1,7 +1,7 @@
 //! A server that is made clean has answered, or the cancel requests at it have come to their end.
 //!
 //! Always true: it is lent again only when it is proven clean.
-//! Not here: how cleaning begins (`mend`).
+//! Not here: how cleaning begins (`begin_cleanup`).
 
 use measure::Closed;
 use pool::{Event, ServerKey};
@@ -25,8 +25,8 @@ impl<I: Io> Worker<I> {
         cleaning.is_hurried = false;
         let (ended, knowledge) = match server.session.life {
             Life::ProbingAlone(_) => {
-                let place = self.places.pool(server.pool);
-                let told = server.session.probed_alone(place.map(|place| terms(place, &self.force, self.now)));
+                let place = self.registry.pool(server.pool);
+                let told = server.session.probed_alone(place.map(|place| terms(place, &self.active, self.now)));
                 if matches!(server.session.life, Life::Mending(_)) {
                     // What it is told from now on has a time of its own.
                     *cleaning = Cleaning::new(self.now, server.heard, None);

@@ -21,19 +21,19 @@ impl<I: Io> Worker<I> {
     /// Opens a server for a pool, or for one client of it alone.
     pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>, why: OpenReason) {
         let id = self.posts.ids.take();
-        let Some(place) = self.places.pool(pool) else { return };
+        let Some(place) = self.registry.pool(pool) else { return };
         let database = place.database;
-        let unknown = self.known_vars.share(Vars::new(&self.force.tracked));
+        let unknown = self.known_vars.share(Vars::new(&self.active.tracked));
         let nowhere = Conn { index: u32::MAX, generation: 0 };
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
         if let Some(server) = self.servers.get_mut(key) {
             server.opened_for = opened_for(why);
         }
-        if owner.is_some_and(|owner| !self.pledge(owner, key)) {
+        if owner.is_some_and(|owner| !self.dedicate(owner, key)) {
             return;
         }
         self.arm_server(key);
-        let Some(entry) = self.places.databases[database as usize].entry.clone() else {
+        let Some(entry) = self.registry.databases[database as usize].entry.clone() else {
             self.dial_failed(key, Failure::unreachable("database removed"));
             return;
         };
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
 
     /// Which of several hosts is tried: one after the other, or the same until it fails.
     fn next_host(&mut self, database: u32, entry: &Database) -> Host {
-        let place = &mut self.places.databases[database as usize];
+        let place = &mut self.registry.databases[database as usize];
         if place.host == usize::MAX {
             place.host = 0;
         } else if entry.load_balance_hosts == LoadBalance::RoundRobin {
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
         if let (Stage::Resolving, Some(entry)) =
-            (&server.stage, self.places.databases[server.database as usize].entry.clone())
+            (&server.stage, self.registry.databases[server.database as usize].entry.clone())
         {
             self.resolve(key, name, entry.port);
         }
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
     /// The connection stands: now TLS, or the login.
     pub(crate) fn server_connected(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        if self.force.settings.log_connections {
+        if self.active.settings.log_connections {
             let ours = self.io.near_end(server.conn);
             let line = self.server_prefix(key);
             match ours {

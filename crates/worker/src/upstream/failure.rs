@@ -12,23 +12,23 @@ use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
 use reactor::Io;
 
 use crate::letters::{Inquirer, ToControl};
-use crate::places::{Doubt, PoolPlace};
+use crate::registry::{Doubt, PoolPlace};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A dial has failed, whatever the stage.
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         let Some(server) = self.servers.get(key) else { return };
-        let place = &mut self.places.databases[server.database as usize];
+        let place = &mut self.registry.databases[server.database as usize];
         let stays = place.entry.as_ref().is_some_and(|entry| entry.load_balance_hosts == LoadBalance::Disable);
         if stays && failure.kind != FailureKind::Refused {
             place.host += 1;
         }
-        let is_refused = failure.sqlstate.is_some() && server.private.is_some();
+        let is_refused = failure.sqlstate.is_some() && server.dedicated.is_some();
         let pool = server.pool;
         failure.whose = Some(self.whose_login(key));
         let kind = failure.kind;
-        if let Some(place) = self.places.pool_mut(pool) {
+        if let Some(place) = self.registry.pool_mut(pool) {
             // Keys and salted passwords may be what was wrong.
             place.salted = None;
             let is_unproved = failure.kind == FailureKind::Refused && failure.sqlstate.is_none();
@@ -49,8 +49,8 @@ impl<I: Io> Worker<I> {
     /// Whose login at which host it is: what a server says of it, such as `password authentication failed`, reads like the client's own otherwise.
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
-        let user = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-        let entry = self.places.databases[server.database as usize].entry.as_ref();
+        let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let port = entry.map_or(0, |entry| entry.port);
         let host = if server.host.is_empty() { "unix" } else { &*server.host };
         format!("host {host}, port {port}, user \"{user}\"").into()
@@ -63,7 +63,7 @@ impl<I: Io> Worker<I> {
         if let Some(password) = own.and_then(|password| Password::new(password.expose())) {
             return (Arc::new(Secret::Plain(password)), false);
         }
-        let listed = self.force.users.secret(&place.user_name).filter(|secret| !secret.is_none());
+        let listed = self.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
         match (place.judged.as_ref().or(listed), &place.told) {
             (Some(known), _) => (known.clone(), false),
             (None, Some(told)) => (told.clone(), true),
@@ -73,8 +73,8 @@ impl<I: Io> Worker<I> {
 
     /// Whether the servers of a pool are logged in by what a server has told of its user.
     pub(crate) fn is_told_secret(&self, pool: PoolKey) -> bool {
-        let Some(place) = self.places.pool(pool) else { return false };
-        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let Some(place) = self.registry.pool(pool) else { return false };
+        let entry = self.registry.databases[place.database as usize].entry.as_ref();
         entry.is_some_and(|entry| self.secret_of_pool(place, entry).1)
     }
 
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     /// again: whoever waits in the pool has shown long ago who they are, and will not come once more. Says whether there may be
     /// another one.
     pub(crate) fn doubt_secret_of_pool(&mut self, key: PoolKey) -> bool {
-        let Some(place) = self.places.pool(key).filter(|_| self.is_told_secret(key)) else { return false };
+        let Some(place) = self.registry.pool(key).filter(|_| self.is_told_secret(key)) else { return false };
         let doubt = place.doubt;
         if doubt == Doubt::Asking {
             return true;
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
         if question.asker == user {
             return false;
         }
-        if let Some(place) = self.places.pool_mut(key) {
+        if let Some(place) = self.registry.pool_mut(key) {
             place.doubt = Doubt::Asking;
         }
         (self.posts.control)(ToControl::AskSecret(question));

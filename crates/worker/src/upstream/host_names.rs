@@ -15,7 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// An address of this name, the next one each time.
     pub(crate) fn address_of(&mut self, name: &Arc<str>, asker: Asker) -> Known {
-        let place = self.places.names.entry(name.clone()).or_default();
+        let place = self.registry.names.entry(name.clone()).or_default();
         if place.until > self.now
             && let Some(found) = &place.found
         {
@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
 
     /// Why a name has no address.
     pub(crate) fn why_unknown(&self, name: &str) -> Option<Arc<str>> {
-        self.places.names.get(name)?.found.as_ref()?.as_ref().err().cloned()
+        self.registry.names.get(name)?.found.as_ref()?.as_ref().err().cloned()
     }
 
     /// The names that are remembered, and until when.
@@ -44,10 +44,10 @@ impl<I: Io> Worker<I> {
             ttl: Duration::from_micros(place.until.0.saturating_sub(self.now.0)),
             addresses: place.found.iter().flatten().flatten().copied().collect(),
         };
-        self.places.names.iter().map(row).collect()
+        self.registry.names.iter().map(row).collect()
     }
 
     pub(crate) fn names_asked(&self) -> usize {
-        self.places.names.values().filter(|place| place.is_asked).count()
+        self.registry.names.values().filter(|place| place.is_asked).count()
     }
 }

@@ -10,10 +10,10 @@ use pool::{Event, Failure, ServerKey};
 use protocol::loan::shared;
 use protocol::state::{Overrides, Probe};
 use reactor::Io;
-use route::{Dialect, Touches, classify};
+use route::{Dialect, DirtyState, classify};
 
 use crate::data::server::Stage;
-use crate::places::DatabasePlace;
+use crate::registry::DatabasePlace;
 use crate::worker::Worker;
 
 /// What a client is to have in the beginning: what sessions of its pool begin with, and what it has said to begin with itself.
@@ -38,28 +38,28 @@ impl<I: Io> Worker<I> {
     }
 
     fn question_at_first(&mut self, key: ServerKey) -> Option<Probe> {
-        let server = self.servers.get_mut(key).filter(|server| server.private.is_none())?;
-        let place = self.places.pool(server.pool).filter(|place| place.follows)?;
+        let server = self.servers.get_mut(key).filter(|server| server.dedicated.is_none())?;
+        let place = self.registry.pool(server.pool).filter(|place| place.follows)?;
         let (login, user, is_first) = (place.user_name.clone(), place.user, place.welcome.is_none());
         let has_begun = place.welcome.as_ref().is_some_and(|welcome| welcome.begun.is_some());
-        let DatabasePlace { entry, learned, .. } = &mut self.places.databases[server.database as usize];
+        let DatabasePlace { entry, function_catalog, .. } = &mut self.registry.databases[server.database as usize];
         let query = entry.as_ref().and_then(|entry| entry.connect_query.as_deref());
         if let Some(query) = query {
-            let class = classify(query.as_bytes(), Dialect::default(), learned.knowledge());
+            let class = classify(query.as_bytes(), Dialect::default(), function_catalog.knowledge());
             let names = class.mentions.iter().map(|name| &**name);
-            server.session.placeholders |= learned.custom.mention(user, names, self.now);
+            server.session.placeholders |= function_catalog.custom.mention(user, names, self.now);
         }
-        let knowledge = learned.knowledge();
+        let knowledge = function_catalog.knowledge();
         // Triggers at login are taken to be what they were when the first server of the pool has told.
         let begins = query.is_some() || is_first || has_begun;
         if knowledge.is_some() && !begins {
             return None;
         }
         let mut probe = Probe::new(
-            if begins { Touches::ANY_SETTING | Touches::STATEMENTS } else { Touches::NOTHING },
+            if begins { DirtyState::ANY_SETTING | DirtyState::STATEMENTS } else { DirtyState::NOTHING },
             std::iter::empty(),
         );
-        probe.add_custom(learned.custom.of(user).chain(learned.settings()), true);
+        probe.add_custom(function_catalog.custom.of(user).chain(function_catalog.settings()), true);
         probe.ask_as(&login);
         probe.carry_statements();
         if knowledge.is_none() {
@@ -76,8 +76,8 @@ impl<I: Io> Worker<I> {
             let seen = probe.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
-                let login = self.places.pool(server.pool).map_or("", |place| &*place.user_name);
-                server.session.overrides = shared(seen.overrides(&Overrides::default(), &self.force.tracked, login));
+                let login = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
+                server.session.overrides = shared(seen.overrides(&Overrides::default(), &self.active.tracked, login));
             }
             self.learn(key, seen.and_then(|seen| seen.knowledge));
             match learns_settings {
@@ -96,11 +96,11 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
         server.heard = self.now;
-        self.places.databases[server.database as usize].is_missing = false;
-        let (pool, is_shared) = (server.pool, server.private.is_none());
+        self.registry.databases[server.database as usize].is_missing = false;
+        let (pool, is_shared) = (server.pool, server.dedicated.is_none());
         // A server that is one client's alone gives it to that.
         let welcome = server.welcome.take_if(|_| is_shared);
-        if let Some(place) = self.places.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
+        if let Some(place) = self.registry.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
             place.welcome = welcome;
             if let Some(welcome) = place.welcome.as_mut().filter(|_| server.session.overrides.is_some()) {
                 Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);

@@ -13,7 +13,7 @@ use reactor::{Io, Level, Receive};
 use wire::{Step, write};
 
 use crate::data::server::Stage;
-use crate::places::{Doubt, Welcome};
+use crate::registry::{Doubt, Welcome};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -23,14 +23,14 @@ impl<I: Io> Worker<I> {
         self.io.randomness(&mut nonce);
         let Some(server) = self.servers.get(key) else { return };
         let channel = server.security.as_ref().and_then(|security| security.end_point.clone());
-        let identity = match self.identity(server.pool, server.private.is_none()) {
+        let identity = match self.identity(server.pool, server.dedicated.is_none()) {
             Ok(identity) => Identity { channel, ..identity },
             Err(failure) => {
                 self.dial_failed(key, failure);
                 return;
             }
         };
-        let identity = self.identity_of_private(key, identity);
+        let identity = self.identity_of_dedicated(key, identity);
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, nonce, &mut out);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -43,8 +43,8 @@ impl<I: Io> Worker<I> {
     /// server. One that `is_shared` gets the name of the client that has logged in last: most clients of a pool are one program, and to that name a reset
     /// leads, so that it has not to be told again.
     fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
-        let place = self.places.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
-        let entry = self.places.databases[place.database as usize].entry.as_ref();
+        let place = self.registry.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
+        let entry = self.registry.databases[place.database as usize].entry.as_ref();
         let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
         let parameters = [
             ("client_encoding", &entry.client_encoding),
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         // Not where the server will tell what clients begin with that give none.
         let name =
             place.latest.as_ref().filter(|_| is_shared && place.welcome.is_some() && entry.application_name.is_none());
-        let name = name.and_then(|vars| vars.get(self.force.tracked.application_name()));
+        let name = name.and_then(|vars| vars.get(self.active.tracked.application_name()));
         if let Some(name) = name.filter(|name| !name.is_empty() && name.is_ascii()) {
             parameters.push(("application_name".into(), name.into()));
         }
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
             secret: self.secret_of_pool(place, entry).0,
             keys: place.keys.clone(),
             salted: place.salted.clone(),
-            iterations_max: self.force.settings.scram_iterations_max,
+            iterations_max: self.active.settings.scram_iterations_max,
             channel: None,
             parameters,
         })
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
 
     /// The login is complete.
     fn arrived(&mut self, key: ServerKey, arrival: Arrival) {
-        let tracked = &self.force.tracked;
+        let tracked = &self.active.tracked;
         let mut vars = Vars::new(tracked);
         let mut fixed = Vec::new();
         write::authentication(&mut fixed, 0, &[]);
@@ -134,11 +134,11 @@ impl<I: Io> Worker<I> {
         server.cancel_key = arrival.key;
         let (pool, database) = (server.pool, server.database);
         server.welcome = Some(Rc::new(Welcome { fixed, vars, begun: None }));
-        let takes_queries = server.private.as_ref().is_none_or(|private| private.takes_queries());
-        if let Some(place) = self.places.pool_mut(pool) {
+        let takes_queries = server.dedicated.as_ref().is_none_or(|dedicated| dedicated.takes_queries());
+        if let Some(place) = self.registry.pool_mut(pool) {
             (place.salted, place.doubt) = (arrival.salted, Doubt::None);
         }
-        let entry = self.places.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
+        let entry = self.registry.databases[database as usize].entry.as_ref().filter(|_| takes_queries);
         let query = entry.and_then(|entry| entry.connect_query.clone());
         let Some(server) = self.servers.get_mut(key) else { return };
         match query {
@@ -158,14 +158,14 @@ impl<I: Io> Worker<I> {
         let failure = match fault {
             LoginFault::Refused(notice) => {
                 let (severity, message) = (&notice.severity, &notice.message);
-                if self.servers.get(key).is_some_and(|server| server.private.is_some()) {
+                if self.servers.get(key).is_some_and(|server| server.dedicated.is_some()) {
                     self.log.about(&line, Level::Error, format_args!("S: login failed: {severity}: {message}"));
                 } else {
                     self.log.about(&line, Level::Warning, format_args!("server login failed: {severity} {message}"));
                 }
                 let sqlstate = notice.sqlstate.as_bytes().try_into().unwrap_or(*b"08P01");
                 if let Some(server) = self.servers.get(key).filter(|_| sqlstate == NO_SUCH_DATABASE) {
-                    self.places.databases[server.database as usize].is_missing = true;
+                    self.registry.databases[server.database as usize].is_missing = true;
                 }
                 Failure::refused(sqlstate, message.as_str()).explained(notice.detail.as_deref(), notice.hint.as_deref())
             }

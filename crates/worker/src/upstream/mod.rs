@@ -3,16 +3,16 @@
 //! Always true: nobody is lent a server that has not logged in, or is not proven clean.
 //! Not here: which slot is for whom (crate `pool`).
 
+pub(crate) mod begin_cleanup;
 pub(crate) mod cleaning;
 pub(crate) mod cleanup;
 pub(crate) mod dedicated;
+pub(crate) mod dedicated_client;
 pub(crate) mod dial;
 pub(crate) mod failure;
 pub(crate) mod host_names;
 pub(crate) mod introduction;
 pub(crate) mod login;
-pub(crate) mod mend;
 pub(crate) mod names;
-pub(crate) mod private;
 pub(crate) mod resolved;
 pub(crate) mod secure;

@@ -19,7 +19,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// The control thread has looked a name up.
     pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let believed = match &found {
             Ok(addresses) => addresses.ttl.map_or(settings.dns_max_ttl, |ttl| ttl.min(settings.dns_max_ttl)),
             Err(_) => settings.dns_nxdomain_ttl,
@@ -28,14 +28,14 @@ impl<I: Io> Worker<I> {
         if let Err(error) = &found {
             self.log.add(Level::Warning, format_args!("DNS lookup failed: {name}: {error}"));
         }
-        let Some(place) = self.places.names.get_mut(name) else { return };
+        let Some(place) = self.registry.names.get_mut(name) else { return };
         place.until = self.now + believed.max(BELIEVED_AT_LEAST);
         place.is_asked = false;
         let waiting = std::mem::take(&mut place.waiting);
         if let Ok(addresses) = &found {
             self.leave_old_addresses(name, addresses);
         }
-        let Some(place) = self.places.names.get_mut(name) else { return };
+        let Some(place) = self.registry.names.get_mut(name) else { return };
         place.found = Some(found);
         for asker in waiting {
             match asker {

@@ -46,14 +46,14 @@ impl<I: Io> Worker<I> {
     /// Whether this server is to be asked for TLS.
     pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
-        self.force.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
+        self.active.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
     }
 
     /// Whether this server must speak TLS and cannot be asked, since what that needs could not be read.
     pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
-        self.force.settings.server_tls_sslmode.forbids_clear_text()
-            && self.force.tls.demand.is_none()
+        self.active.settings.server_tls_sslmode.forbids_clear_text()
+            && self.active.tls.demand.is_none()
             && matches!(address, Some(Address::Tcp(_)))
     }
 
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
         match bytes {
             [b'S'] => Answer::Yes,
-            [b'N'] if is_refusal(self.force.settings.server_tls_sslmode.forbids_clear_text()) => Answer::Refused,
+            [b'N'] if is_refusal(self.active.settings.server_tls_sslmode.forbids_clear_text()) => Answer::Refused,
             [b'N'] => Answer::No,
             [b'S' | b'N', ..] => Answer::Stuffed,
             _ => Answer::Bad,
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         // A reload may have switched TLS off meanwhile.
-        let demand = self.force.tls.demand.clone();
+        let demand = self.active.tls.demand.clone();
         let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
         let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
         if let Err(why) = begun {
@@ -127,7 +127,7 @@ impl<I: Io> Worker<I> {
 
     /// TLS stands between us and a server: log in.
     pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
-        if self.force.settings.log_connections {
+        if self.active.settings.log_connections {
             let line = self.server_prefix(key);
             self.log.about(&line, Level::Log, format_args!("SSL established: {}", security.summary));
         }

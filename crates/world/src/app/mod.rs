@@ -10,7 +10,6 @@ mod channels;
 mod console;
 mod copies;
 mod door;
-mod ear;
 mod function;
 mod guise;
 mod lasting;
@@ -22,6 +21,7 @@ mod speaker;
 mod speech;
 mod state;
 mod stream;
+mod subscriptions;
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -32,11 +32,11 @@ use crate::sim::fake_tls::ANSWER;
 use crate::sim::net::{Holder, Net};
 
 use belief::{Expect, Request};
-use ear::Heard;
 pub(crate) use guise::Guise;
 use speaker::Speaker;
 use state::{Alarm, NO_TRANSACTIONS, NOWHERE};
 pub(crate) use state::{App, Ended, Stage};
+use subscriptions::Heard;
 
 impl App {
     /// Begins its day.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Time;
 use reactor::Level;
-use worker::letters::{Detail, Force, Parts, Shutdown, Snapshot};
+use worker::letters::{ActiveConfig, Detail, Parts, Shutdown, Snapshot};
 
 use crate::app::Ended;
 use crate::checks::archive::Archive;
@@ -32,7 +32,7 @@ pub(crate) struct Checkers {
     /// How they were told to go down.
     pub(crate) shutdown: Option<Shutdown>,
     /// The configurations in force lately, the newest last.
-    pub(crate) forces: Vec<(Time, Arc<Force>)>,
+    pub(crate) forces: Vec<(Time, Arc<ActiveConfig>)>,
     /// How often the log says why a client is closed.
     logged: HashMap<String, u64>,
     /// The numbers of clients of which the log says that they are killed, and nobody has looked at it.
@@ -101,13 +101,13 @@ pub(crate) enum Phase {
 }
 
 impl Checkers {
-    pub(crate) fn new(plan: &Plan, force: &Arc<Force>) -> Self {
+    pub(crate) fn new(plan: &Plan, active: &Arc<ActiveConfig>) -> Self {
         Self {
             phase: Phase::Faults,
             shown: Vec::new(),
             drained: BTreeSet::new(),
             shutdown: None,
-            forces: vec![(Time(0), force.clone())],
+            forces: vec![(Time(0), active.clone())],
             logged: HashMap::new(),
             killed: Vec::new(),
             told: HashMap::new(),
@@ -127,8 +127,8 @@ impl Checkers {
     }
 
     /// Other settings are on their way to the workers.
-    pub(crate) fn in_force(&mut self, force: &Arc<Force>, now: Time) {
-        self.forces.push((now, force.clone()));
+    pub(crate) fn in_force(&mut self, active: &Arc<ActiveConfig>, now: Time) {
+        self.forces.push((now, active.clone()));
         self.was_removed |= matches!(self.phase, Phase::Faults | Phase::GoingDown { .. });
         // What was replaced a while ago is in force nowhere.
         while self.forces.len() > 1 && now.since(self.forces[1].0) > FORGOTTEN {
@@ -138,16 +138,16 @@ impl Checkers {
 
     /// The configurations that were in force at this time or since, each as long as some worker may go by it: `reach` after the
     /// next one.
-    pub(crate) fn forces_since(&self, since: Time, reach: Duration) -> impl Iterator<Item = &Force> {
+    pub(crate) fn forces_since(&self, since: Time, reach: Duration) -> impl Iterator<Item = &ActiveConfig> {
         let ends = self.forces.iter().skip(1).map(move |(begun, _)| *begun + reach).chain([Time(u64::MAX)]);
-        self.forces.iter().zip(ends).filter(move |(_, end)| *end >= since).map(|((_, force), _)| &**force)
+        self.forces.iter().zip(ends).filter(move |(_, end)| *end >= since).map(|((_, active), _)| &**active)
     }
 
     /// How many servers there may be under any of the settings in force.
     pub(super) fn limits(&self, database: &str, user: &str) -> Limits {
         let mut limits = Limits { pool: 1, beside: 0, database: 1, user: 1, private: None };
-        for (_, force) in &self.forces {
-            let settings = &force.settings;
+        for (_, active) in &self.forces {
+            let settings = &active.settings;
             let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
             // A user's servers at other databases are there whether this one is or not.
             limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
@@ -155,7 +155,7 @@ impl Checkers {
             let pool = settings.pool_limits(&entry, user);
             limits.pool =
                 widest(limits.pool, if pool.servers_max == 0 { 0 } else { pool.servers_max + pool.reserve_max });
-            limits.private = pool.private_max;
+            limits.private = pool.dedicated_max;
             limits.database = widest(limits.database, settings.max_db_connections(&entry).unwrap_or(0));
         }
         limits
@@ -233,7 +233,7 @@ impl Checkers {
                     witness.count("refusals for want of an answer");
                     return;
                 }
-                let is_fast_close = self.forces.iter().any(|(_, force)| force.settings.server_fast_close);
+                let is_fast_close = self.forces.iter().any(|(_, active)| active.settings.server_fast_close);
                 if is_fast_close && text.starts_with("database configuration changed") {
                     // A session that was in a transaction when it was told so ends behind it, however long that takes.
                     witness.count("sessions closed fast");

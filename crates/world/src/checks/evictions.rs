@@ -62,7 +62,7 @@ impl World {
     pub(crate) fn look_at_renewals(&mut self) {
         let before = std::mem::take(&mut self.evicted.suspects);
         let now = self.witness.now;
-        let is_fast = self.checkers.forces.iter().all(|(_, force)| force.settings.server_fast_close);
+        let is_fast = self.checkers.forces.iter().all(|(_, active)| active.settings.server_fast_close);
         let net = self.net.borrow();
         let is_stalled = net.desks.iter().any(|desk| desk.busy_until > now);
         if self.evicted.renewals.is_empty() || !is_fast || is_stalled || self.is_suspended() {

@@ -45,11 +45,11 @@ impl World {
 /// How long it may be silent under any of the settings in force since; `None` is for ever.
 fn limit(checkers: &Checkers, app: &App, since: Time) -> Option<Duration> {
     let user = &app.person.user;
-    let limits = checkers.forces_since(since, Duration::ZERO).map(|force| match app.status() {
+    let limits = checkers.forces_since(since, Duration::ZERO).map(|active| match app.status() {
         // As in PgBouncer, it is for those who have no server.
         TxStatus::Idle if app.person.database.starts_with("session") => None,
-        TxStatus::Idle => force.settings.client_idle_timeout(user),
-        TxStatus::Open | TxStatus::Failed => force.settings.idle_transaction_timeout(user),
+        TxStatus::Idle => active.settings.client_idle_timeout(user),
+        TxStatus::Open | TxStatus::Failed => active.settings.idle_transaction_timeout(user),
     });
     limits.collect::<Option<Vec<_>>>()?.into_iter().max()
 }

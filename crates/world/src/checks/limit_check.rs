@@ -46,11 +46,11 @@ pub(crate) fn check(number: u32, reach: Duration, apps: &[App], net: &Net, check
 /// or since.
 fn limits(checkers: &Checkers, database: &str, user: &str, now: Time, came: Time, reach: Duration) -> [u32; 3] {
     let mut limits = [0; 3];
-    for force in checkers.forces_since(came, reach) {
-        let settings = &force.settings;
+    for active in checkers.forces_since(came, reach) {
+        let settings = &active.settings;
         let of_database = settings.database(database).map(|entry| settings.max_db_client_connections(&entry));
         // Whoever is not known to exist is not counted.
-        let of_user = force.users.secret(user).and_then(|_| settings.max_user_client_connections(user));
+        let of_user = active.users.secret(user).and_then(|_| settings.max_user_client_connections(user));
         let these = [Some(settings.max_client_conn), of_database.unwrap_or(Some(0)), of_user];
         for (limit, this) in limits.iter_mut().zip(these) {
             *limit = this.unwrap_or(u32::MAX).max(*limit);

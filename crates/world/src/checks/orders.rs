@@ -11,7 +11,7 @@ use base::WorkerId;
 use pool::ClientKey;
 use wire::backend;
 use wire::notice::Notice;
-use worker::letters::{Force, Order, ToWorker, Whose};
+use worker::letters::{ActiveConfig, Order, ToWorker, Whose};
 
 use crate::checks::witness::Charge;
 use crate::faults::operator::{Given, RELOAD, stands};
@@ -32,18 +32,20 @@ impl World {
     /// The control thread writes to a worker.
     pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
         match letter {
-            ToWorker::Told { inquirer, told } => self.is_told(WorkerId(to - self.crew.start), *inquirer, told),
+            ToWorker::Told { inquirer, told } => {
+                self.is_told(WorkerId(to - self.handshake_pool.start), *inquirer, told)
+            }
             ToWorker::ListenerLost { database } => {
                 self.witness.count("sessions for all that ended");
                 self.witness.board.borrow_mut().gaps.insert(database.to_string());
             }
             _ => {}
         }
-        if to != self.crew.start {
+        if to != self.handshake_pool.start {
             return;
         }
         match letter {
-            ToWorker::Force(force) => self.in_force(force.clone()),
+            ToWorker::ActiveConfig(active) => self.in_force(active.clone()),
             ToWorker::Order { question, order } => self.is_ordered(*question, order),
             ToWorker::ForgetOrder { question } => drop(self.operator.open.remove(question)),
             ToWorker::WakeUp => {
@@ -72,10 +74,10 @@ impl World {
     }
 
     /// This comes into force.
-    pub(crate) fn in_force(&mut self, force: Arc<Force>) {
-        self.operator.mind(&force.standing);
-        self.force = force.clone();
-        self.checkers.in_force(&force, self.witness.now);
+    pub(crate) fn in_force(&mut self, active: Arc<ActiveConfig>) {
+        self.operator.mind(&active.standing);
+        self.active = active.clone();
+        self.checkers.in_force(&active, self.witness.now);
         self.forget_old_secrets();
     }
 
@@ -93,7 +95,7 @@ impl World {
 
     /// A worker has obeyed.
     pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
-        let workers = self.crew.len();
+        let workers = self.handshake_pool.len();
         let Some(given) = self.operator.open.get_mut(&question) else { return };
         if let Order::KillClient(_) = given.order {
             self.evicted.last = self.evicted.last.max(self.witness.now);
@@ -108,7 +110,7 @@ impl World {
         match order {
             Order::AwaitUnused(whose) | Order::Kill(whose) => {
                 // It may have been ended before it was complete.
-                if stands(&self.force.standing, &whose) && !is_undone {
+                if stands(&self.active.standing, &whose) && !is_undone {
                     self.operator.held.push(whose);
                     let sessions: Vec<u32> = (0..self.postgres.sessions.len() as u32).collect();
                     let net = self.net.clone();
@@ -136,8 +138,7 @@ impl World {
             return;
         }
         // What the process before has not closed yet is no longer within reach of an order.
-        let is_left =
-            |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.crew.start);
+        let is_left = |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.handshake_pool.start);
         let is_open = |session: &Session| {
             let ours = session.end ^ 1;
             session.is_server() && !matches!(session.life, Life::Dead) && !net.end(ours).is_closed && !is_left(ours)

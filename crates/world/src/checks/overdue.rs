@@ -44,7 +44,7 @@ impl World {
         let limits: Vec<Duration> = self
             .checkers
             .forces_since(since, HEARD)
-            .filter_map(|force| timer.limit(&force.settings, user, app))
+            .filter_map(|active| timer.limit(&active.settings, user, app))
             .collect();
         let least = limits.iter().min();
         if least.is_none_or(|&least| waited + SLACK < least) {
@@ -64,7 +64,7 @@ impl World {
     }
 
     fn look_at_the_running(&mut self) {
-        let (now, settings) = (self.witness.now, &self.force.settings);
+        let (now, settings) = (self.witness.now, &self.active.settings);
         let net = self.net.borrow();
         for session in self.postgres.sessions.iter().filter(|session| !net.end(session.end).is_closed) {
             let running = session.running().and_then(Result::ok).filter(|_| session.is_working());
@@ -93,7 +93,7 @@ impl World {
     }
 
     fn look_at_the_waiting(&mut self) {
-        let (now, settings) = (self.witness.now, &self.force.settings);
+        let (now, settings) = (self.witness.now, &self.active.settings);
         let net = self.net.borrow();
         for app in self.apps.iter().filter(|app| is_here(app, &net) && !app.person.database.starts_with("session")) {
             let (Some(_), Some(since)) = (app.waits_for_a_server(), app.asked_at) else { continue };

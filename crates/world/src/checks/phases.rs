@@ -151,7 +151,7 @@ impl World {
             self.checkers.phase = Phase::Resting { since, is_asked: true };
             return;
         }
-        if self.checkers.shown.len() < self.crew.len() {
+        if self.checkers.shown.len() < self.handshake_pool.len() {
             return;
         }
         for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
@@ -189,7 +189,7 @@ impl World {
             self.checkers.phase = Phase::Crowd { since: now, has_begun: false };
             return;
         };
-        let settings = &self.force.settings;
+        let settings = &self.active.settings;
         let Some(entry) = settings.databases.get(&*database).cloned() else { return };
         let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
         let wanted = settings
@@ -227,7 +227,7 @@ impl World {
     fn look_at_the_crowd(&mut self, since: Time, has_begun: bool) {
         let now = self.witness.now;
         if !has_begun {
-            let settings = &self.force.settings;
+            let settings = &self.active.settings;
             let user = USERS[0];
             let unlimited = |limit: Option<u32>| limit.filter(|&limit| limit > 0).unwrap_or(u32::MAX);
             let database = self.plan.shape.databases[0].name.clone();
@@ -258,7 +258,7 @@ impl World {
             return;
         }
         self.check_buffers();
-        for worker in self.crew.clone() {
+        for worker in self.handshake_pool.clone() {
             let lines = self.net.borrow().desks[usize::from(worker)].lines();
             if lines > 0 {
                 self.witness

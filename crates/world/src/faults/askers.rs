@@ -23,9 +23,9 @@ use crate::state::{START, World};
 impl Checkers {
     /// How many connections there may be to a peer under any of the settings in force.
     fn peer_limit(&self, peer: u16) -> usize {
-        let sizes = self.forces.iter().filter_map(|(_, force)| {
-            let line = force.settings.peers.get(&peer)?;
-            Some(force.settings.peer_pool_size(line).map_or(usize::MAX, |size| size as usize))
+        let sizes = self.forces.iter().filter_map(|(_, active)| {
+            let line = active.settings.peers.get(&peer)?;
+            Some(active.settings.peer_pool_size(line).map_or(usize::MAX, |size| size as usize))
         });
         sizes.max().unwrap_or(0)
     }
@@ -35,13 +35,14 @@ impl Checkers {
         let is_known = |settings: &config::Settings| {
             settings.own_peer() > 0 && settings.own_peer() != peer && settings.peers.contains_key(&peer)
         };
-        self.forces.iter().all(|(_, force)| is_known(&force.settings))
+        self.forces.iter().all(|(_, active)| is_known(&active.settings))
     }
 
     /// The shortest time after which a request may be given up, and the longest.
     fn cancel_patience(&self) -> (Duration, Duration) {
-        let waits = self.forces.iter().map(|(_, force)| force.settings.cancel_wait_timeout.unwrap_or(Duration::MAX));
-        let dials = self.forces.iter().map(|(_, force)| force.settings.server_connect_timeout.unwrap_or(Duration::MAX));
+        let waits = self.forces.iter().map(|(_, active)| active.settings.cancel_wait_timeout.unwrap_or(Duration::MAX));
+        let dials =
+            self.forces.iter().map(|(_, active)| active.settings.server_connect_timeout.unwrap_or(Duration::MAX));
         let least = waits.clone().chain(dials).min().unwrap_or(Duration::ZERO);
         (least, waits.max().unwrap_or(Duration::MAX))
     }
@@ -105,7 +106,7 @@ impl World {
         let mut key: Vec<u8> = (0..KEY_BYTES).map(|_| dice.any() as u8).collect();
         let peer = match ask.whose {
             Whose::Peer(peer) => peer,
-            Whose::Own => self.force.settings.own_peer(),
+            Whose::Own => self.active.settings.own_peer(),
             Whose::Namesake { peer, which } => {
                 let keys: Vec<&[u8]> = self.apps.iter().filter_map(|app| app.key_in_use()).collect();
                 if let Some(theirs) = keys.get((which % keys.len().max(1) as u64) as usize) {
@@ -129,7 +130,7 @@ impl World {
         count_hops(&mut passed, 1);
         let mut request = Vec::new();
         write::cancel_request(&mut request, &passed);
-        let is_here = peer == self.force.settings.own_peer() || matches!(ask.whose, Whose::Own);
+        let is_here = peer == self.active.settings.own_peer() || matches!(ask.whose, Whose::Own);
         (key, (ask.hops > 0 && !is_here).then_some((peer, request)))
     }
 
@@ -227,7 +228,7 @@ impl World {
 
     /// Whether the worker may believe that the name of a peer has no address.
     fn has_no_name(&self, peer: u16, since: Time) -> bool {
-        let line = self.force.settings.peers.get(&peer);
+        let line = self.active.settings.peers.get(&peer);
         line.is_none_or(|line| match &line.host {
             Host::Name(name) => self.peers.nameless.get(name).is_some_and(|&at| at + NAMELESS_FOR >= since),
             _ => false,

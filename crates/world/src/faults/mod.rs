@@ -58,7 +58,7 @@ impl World {
                 }
             }
             What::Stall { worker, micros } => {
-                let worker = self.of_the_crew(worker);
+                let worker = self.of_the_handshake_pool(worker);
                 let until = base::Time(net.agenda.now().0 + micros);
                 net.desk(worker).busy_until = until;
             }
@@ -71,9 +71,9 @@ impl World {
                     net.wake(worker, now);
                 }
             }
-            What::FewBuffers { worker } => net.desk(self.of_the_crew(worker)).buffers_max = 2,
+            What::FewBuffers { worker } => net.desk(self.of_the_handshake_pool(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
-            What::TinyPieces { worker, bytes } => net.desk(self.of_the_crew(worker)).piece_max = bytes,
+            What::TinyPieces { worker, bytes } => net.desk(self.of_the_handshake_pool(worker)).piece_max = bytes,
             What::NoNames => self.thread.are_names_known = false,
             // See `begin_order`.
             What::Show
@@ -91,8 +91,8 @@ impl World {
     }
 
     /// The place of a worker of the process that serves.
-    fn of_the_crew(&self, worker: u8) -> u8 {
-        self.crew.start + worker % self.crew.len() as u8
+    fn of_the_handshake_pool(&self, worker: u8) -> u8 {
+        self.handshake_pool.start + worker % self.handshake_pool.len() as u8
     }
 
     fn begin_order(&mut self, what: &What) {

@@ -1,4 +1,4 @@
-//! What goes wrong where secrets are asked of servers and passwords of judges.
+//! What goes wrong where secrets are asked of servers and passwords of external authenticators.
 //!
 //! Always true: what a trouble has changed is as it was when it ends, but for secrets.
 //! Not here: other faults (`faults`).
@@ -13,7 +13,7 @@ impl World {
         match *trouble {
             Trouble::NewSecret { user, .. } => self.change_secret(user),
             Trouble::Answers { host, how } => self.postgres.hosts[host].manner.answers = how,
-            Trouble::NoJudge => self.thread.has_no_judge = true,
+            Trouble::NoExternalAuth => self.thread.has_no_external_auth = true,
             Trouble::Slow { factor } => self.thread.slowness = factor,
         }
     }
@@ -27,7 +27,7 @@ impl World {
                 }
             }
             Trouble::Answers { host, .. } => self.postgres.hosts[host].manner.answers = Answers::Usual,
-            Trouble::NoJudge => self.thread.has_no_judge = false,
+            Trouble::NoExternalAuth => self.thread.has_no_external_auth = false,
             Trouble::Slow { .. } => self.thread.slowness = 1,
         }
     }

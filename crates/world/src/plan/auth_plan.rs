@@ -26,8 +26,8 @@ pub(crate) struct AuthPlan {
     pub(crate) unlisted: BTreeSet<&'static str>,
     /// Servers are asked about them.
     pub(crate) is_asked: bool,
-    /// A judge knows everybody's password: what it says to a wrong one.
-    judge: Option<Words>,
+    /// An external authenticator knows everybody's password: what it says to a wrong one.
+    authenticator: Option<Words>,
     /// The rules by which people are asked, and how each user is.
     rules: Option<Rules>,
     /// Databases that nobody gets into, and why.
@@ -128,12 +128,13 @@ impl Door {
 impl AuthPlan {
     /// Whether anything is different at all.
     pub(crate) fn is_any(&self) -> bool {
-        self.is_asked || self.judge.is_some() || self.rules.is_some()
+        self.is_asked || self.authenticator.is_some() || self.rules.is_some()
     }
 
     /// Whether somebody else than the pooler judges some passwords.
-    pub(crate) fn has_judge(&self) -> bool {
-        self.judge.is_some() || self.rules.as_ref().is_some_and(|rules| rules.methods.values().any(|is| *is == "ldap"))
+    pub(crate) fn has_external_auth(&self) -> bool {
+        self.authenticator.is_some()
+            || self.rules.as_ref().is_some_and(|rules| rules.methods.values().any(|is| *is == "ldap"))
     }
 
     /// A user's password at a host, the present one or another.
@@ -180,7 +181,7 @@ impl AuthPlan {
 
     fn proof(&self, user: &str, usual: Proof) -> Proof {
         match self.method(user) {
-            _ if self.judge.is_some() => Proof::Password,
+            _ if self.authenticator.is_some() => Proof::Password,
             None => usual,
             Some("trust") => Proof::None,
             Some("scram-sha-256") => Proof::Scram,
@@ -190,7 +191,7 @@ impl AuthPlan {
     }
 
     fn wrong(&self, user: &str) -> Option<Words> {
-        self.judge.or_else(|| (self.method(user) == Some("ldap")).then_some(NO_LDAP))
+        self.authenticator.or_else(|| (self.method(user) == Some("ldap")).then_some(NO_LDAP))
     }
 
     /// What somebody is told of whom nothing is known anywhere.
@@ -216,7 +217,7 @@ impl Plan {
         self.auth.are_hashed = self.secrets["ann"].text().starts_with(b"SCRAM");
         match dice.among(0..=4) {
             0..=1 => self.draw_questions(&mut dice),
-            2 => self.draw_judge(&mut dice),
+            2 => self.draw_external_auth(&mut dice),
             3 => self.draw_rules(&mut dice),
             _ => {
                 self.draw_questions(&mut dice);
@@ -285,11 +286,11 @@ impl Plan {
         }
     }
 
-    fn draw_judge(&mut self, dice: &mut Dice) {
+    fn draw_external_auth(&mut self, dice: &mut Dice) {
         let unlisted: &[&str] = dice.pick(&[&[], &["ann"], &["ann", "bob"]]);
         self.auth.unlisted = unlisted.iter().copied().collect();
         let is_pam = dice.chance(500);
-        self.auth.judge = Some(if is_pam { &["PAM authentication failed"] } else { NO_LDAP });
+        self.auth.authenticator = Some(if is_pam { &["PAM authentication failed"] } else { NO_LDAP });
         self.shape.set("auth_type", if is_pam { "pam" } else { "ldap" });
         if !is_pam {
             self.shape.set("auth_ldap_options", "ldapserver=10.200.0.9 ldapprefix=\"uid=\"");
@@ -347,14 +348,14 @@ impl Plan {
             return None;
         }
         let is_unlisted = auth.unlisted.contains(user);
-        let usual = if auth.judge.is_some() { Proof::Password } else { self.proof };
+        let usual = if auth.authenticator.is_some() { Proof::Password } else { self.proof };
         let host = self.host_of(&person.database);
         let mut door = Door { wrong: auth.wrong(user), ..Door::default() };
         let words = auth.unknown(user, usual);
         let is_judged = auth.wrong(user).is_some();
         door.nowhere = (is_unlisted && !is_judged).then_some(words);
         door.unknown = match &auth.rules {
-            _ if auth.judge.is_some() => auth.judge,
+            _ if auth.authenticator.is_some() => auth.authenticator,
             Some(rules) if !rules.has_last => Some(&["no authentication method is found"]),
             _ if auth.is_asked => Some(NOBODY),
             Some(_) => Some(gate_words(Proof::Password)),
@@ -373,9 +374,9 @@ impl Plan {
             // Where nobody needs TLS.
             habits.tls = 0;
         } else if is_strange && !habits.replicates {
-            let is_judge = |name: &str| name == "mixed";
+            let is_external_auth = |name: &str| name == "mixed";
             let is_rule = |name: &str| name == "closed" || name == "sealed";
-            let concerns = |name: &str| is_rule(name) || is_judge(name) || is_unlisted && !is_judged;
+            let concerns = |name: &str| is_rule(name) || is_external_auth(name) || is_unlisted && !is_judged;
             let is_none_unsure = |name: &str| name == "misled_none" && auth.rules.is_some();
             let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
             door.misled = misled.cloned().collect();
@@ -431,7 +432,7 @@ pub(crate) const ASKER: &str = "asker";
 const IMPOSTOR: u32 = 66;
 /// Users whose names are others to the system have numbers from here on.
 const MAPPED: u32 = 10;
-/// How often somebody shows a judge a wrong password, out of a thousand.
+/// How often somebody shows an external authenticator a wrong password, out of a thousand.
 const WRONG: u32 = 250;
 /// How often somebody comes in another way, out of a thousand.
 const UNUSUAL: u32 = 80;

@@ -54,7 +54,7 @@ pub(crate) enum What {
     Secrets { dice: u64 },
     /// Clients are asked for another proof.
     AuthType { to: &'static str },
-    /// Something about secrets and judges.
+    /// Something about secrets and external authenticators.
     Trouble(Trouble),
 }
 
@@ -83,8 +83,8 @@ pub(crate) enum Trouble {
     NewSecret { user: &'static str, reloads: bool },
     /// A host answers questions about users otherwise than usual.
     Answers { host: usize, how: Answers },
-    /// The judge cannot be asked.
-    NoJudge,
+    /// The external authenticator cannot be asked.
+    NoExternalAuth,
     /// The control thread takes so many times as long.
     Slow { factor: u64 },
 }

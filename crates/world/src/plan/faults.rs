@@ -64,7 +64,7 @@ impl Plan {
                         dice.pick(&[Answers::Failing, Answers::Dying, Answers::Torn, Answers::Twice, Answers::Slow]);
                     Trouble::Answers { host, how }
                 }
-                2 if self.auth.has_judge() => Trouble::NoJudge,
+                2 if self.auth.has_external_auth() => Trouble::NoExternalAuth,
                 _ => Trouble::Slow { factor: dice.among(2..=20) },
             };
             let lasts = dice.pick(&[1_000, 100_000, 2_000_000]);

@@ -39,7 +39,7 @@ impl Plan {
     /// In some worlds statements last for up to twenty minutes, and nothing goes wrong.
     pub(crate) fn draw_lengths(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
-        // Who cancels for others, and what judges and questions about users take, have their own worlds.
+        // Who cancels for others, and what external authenticators and questions about users take, have their own worlds.
         if !dice.chance(OFTEN) || self.auth.is_any() || !self.group.asks.is_empty() || !self.shape.peers.is_empty() {
             return;
         }

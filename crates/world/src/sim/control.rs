@@ -1,4 +1,4 @@
-//! The control thread of a world: the product's own ([`Control`]), and whatever it finds outside of itself: files, names, judges,
+//! The control thread of a world: the product's own ([`Control`]), and whatever it finds outside of itself: files, names, external authenticators,
 //! threads that hash.
 //!
 //! Always true: it is told of everything in the moment in which it happens, and what it asks for takes its time; workers get its
@@ -110,7 +110,7 @@ impl World {
             Asked::Password(PutPassword { question, .. }) => {
                 self.witness.count("verdicts");
                 let right = self.plan.auth.password(&question.user, 0, 0);
-                let verdict = if self.thread.has_no_judge {
+                let verdict = if self.thread.has_no_external_auth {
                     for text in ["PAM authentication failed", "LDAP authentication failed"] {
                         *self.archive.excuses.entry(text).or_default() += 1;
                     }
@@ -120,11 +120,16 @@ impl World {
                 } else {
                     Err("the judge says no".into())
                 };
-                Event::Judged { from: question.from, client: question.client, judge: question.judge, verdict }
+                Event::Judged {
+                    from: question.from,
+                    client: question.client,
+                    authenticator: question.authenticator,
+                    verdict,
+                }
             }
             Asked::Hash(HashQuestion { from, asker, origin, derivation }) => {
                 self.witness.count("hashes");
-                let hashed = if self.thread.has_no_judge && !origin.is_of_servers() {
+                let hashed = if self.thread.has_no_external_auth && !origin.is_of_servers() {
                     *self.archive.excuses.entry(HASHING_FULL).or_default() += 1;
                     Err("no thread is to be had".into())
                 } else {
@@ -134,7 +139,7 @@ impl World {
             }
             Asked::SystemUser(SystemUserQuestion { from, client, uid }) => {
                 self.witness.count("users of the system");
-                let found = if self.thread.has_no_judge {
+                let found = if self.thread.has_no_external_auth {
                     *self.archive.excuses.entry(SYSTEM_USERS_FULL).or_default() += 1;
                     Err("the system does not answer".into())
                 } else {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::mpsc::Receiver;
 
 use control::Courier;
-use worker::letters::{Estate, Parcel};
+use worker::letters::{Import, Parcel};
 
 use crate::sim::io::SimSocket;
 
@@ -21,7 +21,7 @@ pub(crate) struct Handover {
     /// The worker that packs, once everything stands still.
     pub(crate) packs: u8,
     pub(crate) parcels: Option<Receiver<Parcel<SimSocket>>>,
-    pub(crate) estate: Estate<SimSocket>,
+    pub(crate) import: Import<SimSocket>,
     /// The ends of connections that have been packed, and how much had been given and read there.
     pub(crate) packed: Vec<(u32, (u64, u64))>,
 }

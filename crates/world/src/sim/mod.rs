@@ -6,10 +6,10 @@
 pub(crate) mod agenda;
 mod carry;
 pub(crate) mod control;
-pub(crate) mod crew;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
 pub(crate) mod handover;
+pub(crate) mod handshake_pool;
 pub(crate) mod io;
 pub(crate) mod links;
 pub(crate) mod mail;

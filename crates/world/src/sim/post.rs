@@ -36,7 +36,7 @@ impl World {
                 self.note_order(to, &letter);
                 return self.post(to, letter);
             }
-            Envelope::ToControl { first, letter } if first == self.crew.start => letter,
+            Envelope::ToControl { first, letter } if first == self.handshake_pool.start => letter,
             // Nobody is left there who could read it.
             Envelope::ToControl { .. } => return,
         };

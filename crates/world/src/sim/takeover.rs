@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::WorkerId;
 use control::{Courier, Event, HANDOVER_VERSION, LastWord, News};
-use worker::letters::{Cursor, Estate, Force, Luggage, Parcel, ToWorker};
+use worker::letters::{ActiveConfig, Cursor, Export, Import, Parcel, ToWorker};
 
 use crate::checks::witness::Charge;
 use crate::faults::operator::Operator;
@@ -36,8 +36,8 @@ impl World {
     pub(crate) fn courier_sets_out(&mut self, courier: Courier<SimSocket>) {
         let Some((dice, succeeds)) = self.operator.comes.take() else { return };
         let number = courier.number;
-        let (estate, packed) = (Estate::default(), Vec::new());
-        self.operator.handover = Some(Handover { dice, succeeds, courier, packs: 0, parcels: None, estate, packed });
+        let (import, packed) = (Import::default(), Vec::new());
+        self.operator.handover = Some(Handover { dice, succeeds, courier, packs: 0, parcels: None, import, packed });
         self.control_hears(Event::News { handover: number, news: News::Ready });
     }
 
@@ -58,7 +58,7 @@ impl World {
     pub(crate) fn take_parcels(&mut self) {
         let Some(handover) = &mut self.operator.handover else { return };
         let Some(Ok(parcel)) = handover.parcels.as_ref().map(Receiver::try_recv) else { return };
-        let Parcel { luggage, sockets, next, fault, .. } = parcel;
+        let Parcel { export, sockets, next, fault, .. } = parcel;
         if let Some(fault) = fault {
             self.witness.accuse(Charge::NotServed, format!("something cannot be packed: {fault}"));
             return;
@@ -68,10 +68,10 @@ impl World {
             let net = self.net.borrow();
             handover.packed.extend(sockets.iter().map(|socket| (socket.0, net.end(socket.0).traffic())));
         }
-        match carried(&luggage) {
-            Ok(luggage) => {
+        match carried(&export) {
+            Ok(export) => {
                 let mut sockets = sockets.into_iter();
-                handover.estate.add(luggage, |_| sockets.next());
+                handover.import.add(export, |_| sockets.next());
             }
             Err(why) => self.witness.accuse(Charge::NotServed, format!("luggage cannot be read again: {why}")),
         }
@@ -112,7 +112,7 @@ impl World {
     /// The new process has everything, and the old one lets go.
     fn take_over(&mut self) {
         self.check_packed();
-        let Some(Handover { dice, estate, courier, .. }) = self.operator.handover.take() else { return };
+        let Some(Handover { dice, import, courier, .. }) = self.operator.handover.take() else { return };
         let last_word = LastWord::new(|| Ok(None));
         self.control_hears(Event::News { handover: courier.number, news: News::Done(last_word) });
         if !self.thread.control.has_handed_over() {
@@ -129,25 +129,24 @@ impl World {
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);
-        let count = if dice.chance(600) { self.crew.len() as u64 } else { dice.among(1..=4) } as u8;
-        let mut force = self.read_new_files(count, &mut dice);
-        courier.hello.shape(&mut force);
-        let force = Arc::new(force);
-        self.force = force.clone();
-        self.checkers.in_force(&force, self.witness.now);
+        let count = if dice.chance(600) { self.handshake_pool.len() as u64 } else { dice.among(1..=4) } as u8;
+        let mut active = self.read_new_files(count, &mut dice);
+        courier.hello.shape(&mut active);
+        let active = Arc::new(active);
+        self.active = active.clone();
+        self.checkers.in_force(&active, self.witness.now);
         let buffers = self.net.borrow().desks[0].buffers.clone();
         self.hire(count, &buffers, true);
-        let crew = self.crew.clone();
-        let (posts, now, ids) = (posts_to(&crew, &self.mail), self.moment(), self.ids.clone());
-        self.thread.succeed(self.disk.control(&force, posts, now, ids));
-        for (to, arrivals) in crew.clone().zip(estate.share_out(&force.homes)) {
-            let ends =
-                arrivals.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
+        let handshake_pool = self.handshake_pool.clone();
+        let (posts, now, ids) = (posts_to(&handshake_pool, &self.mail), self.moment(), self.ids.clone());
+        self.thread.succeed(self.disk.control(&active, posts, now, ids));
+        for (to, imports) in handshake_pool.clone().zip(import.share_out(&active.homes)) {
+            let ends = imports.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
             self.net.borrow_mut().travel(&ends);
             self.operator.arriving.push(Arriving { to, ends, is_there: false });
-            self.post(to, ToWorker::Arrive(Box::new(arrivals)));
+            self.post(to, ToWorker::Arrive(Box::new(imports)));
         }
-        for to in crew {
+        for to in handshake_pool {
             self.post(to, ToWorker::WakeUp);
         }
         self.net.borrow_mut().agenda.after(Duration::ZERO, agenda::Event::ControlWakes);
@@ -170,12 +169,12 @@ impl World {
     }
 
     /// What is in force in the new process: its files may have changed, and nobody has reloaded.
-    fn read_new_files(&self, workers: u8, dice: &mut Dice) -> Force {
+    fn read_new_files(&self, workers: u8, dice: &mut Dice) -> ActiveConfig {
         if !self.is_healed() && dice.chance(300) {
             self.disk.write(CONFIGURATION, self.plan.shape.redrawn(dice).text());
         }
         match self.disk.settings() {
-            Ok(settings) => self.disk.first_force(settings, workers),
+            Ok(settings) => self.disk.first_config(settings, workers),
             Err(mistakes) => panic!("the new process has a mistake in its files: {}", mistakes[0]),
         }
     }
@@ -200,7 +199,7 @@ impl Net {
     }
 }
 
-/// Luggage as it comes out of the letter in which it travels.
-fn carried(luggage: &Luggage) -> serde_json::Result<Luggage> {
-    serde_json::from_slice(&serde_json::to_vec(luggage)?)
+/// Export as it comes out of the letter in which it travels.
+fn carried(export: &Export) -> serde_json::Result<Export> {
+    serde_json::from_slice(&serde_json::to_vec(export)?)
 }

@@ -13,7 +13,7 @@ use base::Time;
 use config::{Mistake, Overrides, Settings};
 use control::{Control, FileReader, Files, Moment, PutPassword, Source, SystemUserQuestion};
 use reactor::LogTarget;
-use worker::letters::{Force, HashQuestion, Ids, Post, ToControl, ToWorker};
+use worker::letters::{ActiveConfig, HashQuestion, Ids, Post, ToControl, ToWorker};
 
 use crate::plan::Plan;
 use crate::plan::auth_plan::IDENTS;
@@ -36,8 +36,8 @@ pub(crate) struct ControlThread {
     pub(super) wakes_at: Option<Time>,
     /// What everything outside of it takes its time by.
     pub(crate) slowness: u64,
-    /// No judge can be asked.
-    pub(crate) has_no_judge: bool,
+    /// No external authenticator can be asked.
+    pub(crate) has_no_external_auth: bool,
     pub(crate) are_names_known: bool,
 }
 
@@ -96,7 +96,7 @@ impl Disk {
     }
 
     /// What is in force in a process that starts with so many workers.
-    pub(crate) fn first_force(&self, settings: Settings, workers: u8) -> Force {
+    pub(crate) fn first_config(&self, settings: Settings, workers: u8) -> ActiveConfig {
         let source = self.source();
         let (users, mut problems) = control::read_users(&settings, source.files()).unwrap_or_default();
         let (hba, idents, lines) =
@@ -105,19 +105,19 @@ impl Disk {
         assert!(problems.is_empty(), "the files of a plan have a mistake: {problems:?}");
         let tls = control::read_tls(&settings, source.files()).unwrap_or_else(|why| panic!("{why:?}"));
         let log = Arc::new(LogTarget::new(false, None));
-        control::first_force(settings, Files { users, rules: (hba, idents), tls }, log, workers, [9; 32], OWN_UID)
+        control::first_config(settings, Files { users, rules: (hba, idents), tls }, log, workers, [9; 32], OWN_UID)
     }
 
     /// The control thread of a process with these workers.
     pub(crate) fn control(
         &self,
-        force: &Arc<Force>,
+        active: &Arc<ActiveConfig>,
         posts: Vec<Post<ToWorker<SimSocket>>>,
         now: Moment,
         ids: Ids,
     ) -> Control<SimSocket> {
-        let speaker = Arc::new(RwLock::new(force.log.clone()));
-        Control::new(self.source(), force.clone(), speaker, Vec::new(), posts, now).with_ids(ids)
+        let speaker = Arc::new(RwLock::new(active.log.clone()));
+        Control::new(self.source(), active.clone(), speaker, Vec::new(), posts, now).with_ids(ids)
     }
 }
 
@@ -132,7 +132,7 @@ impl ControlThread {
             dice,
             wakes_at: None,
             slowness: 1,
-            has_no_judge: false,
+            has_no_external_auth: false,
             are_names_known: true,
         }
     }
@@ -159,8 +159,8 @@ impl fmt::Debug for ControlThread {
 }
 
 /// How the control thread of these workers writes to them.
-pub(crate) fn posts_to(crew: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
-    let boxes = crew.clone().map(|to| {
+pub(crate) fn posts_to(handshake_pool: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
+    let boxes = handshake_pool.clone().map(|to| {
         let mail = mail.clone();
         let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| {
             mail.lock().unwrap_or_else(PoisonError::into_inner).push(Envelope::FromControl { to, letter });

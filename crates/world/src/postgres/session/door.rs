@@ -46,7 +46,7 @@ impl Session {
                 Err(_) => self.login_goes_on(None),
             },
             // Nobody else judges passwords here.
-            Some(Step::Judge(_)) | None => self.refuse("28P01", "password authentication failed"),
+            Some(Step::ExternalAuth(_)) | None => self.refuse("28P01", "password authentication failed"),
         }
     }
 

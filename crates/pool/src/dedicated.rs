@@ -1,0 +1,146 @@
+//! Dedicated servers: one client's alone, from its login to its end, as replication needs them.
+//!
+//! Always true: a dedicated server is promised to one client before it is dialed, and bound to it afterwards; by the table of
+//! moves (`slot`) it is never idle and never lent. Until its client has it, the client is in the queue or has been promised a server, and
+//! a login that does not come about for a reason that waiting heals puts it back into its place in the queue.
+//! Not here: the other servers and clients of the pool (`pool`), what the two say to each other (`worker`).
+
+use base::Time;
+
+use crate::planted::waits_again;
+use crate::pool::{Life, Pool, Tables, first_since};
+use crate::queue::{Seat, Wish};
+use crate::quotas::Demand;
+use crate::slot::{Move, Owner, State};
+use crate::wanted::Source;
+use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, ServerKey};
+
+impl Pool {
+    /// A client needs a server for itself alone. It must not wait anywhere.
+    pub(crate) fn wants_dedicated(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
+        match self.life {
+            Life::Closed => out.push(Command::Refuse { client: seat.client, why: Refusal::DatabaseRemoved }),
+            Life::Open => self.dedicated.join(&mut tables.seats, seat),
+        }
+    }
+
+    /// The client that the next dedicated server is for.
+    pub(crate) fn next_owner(&mut self, tables: &mut Tables) -> Option<Owner> {
+        let seat = self.dedicated.pop(&mut tables.seats)?;
+        Some(Owner { client: seat.client, since: seat.since })
+    }
+
+    /// A dedicated login is complete.
+    pub(crate) fn dedicated_ready(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        server: ServerKey,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(owner) = tables.slots.get(server).and_then(|slot| slot.owner) else { return };
+        if self.servers.shift(&mut tables.slots, server, Move::Bind, now) {
+            self.logins.dedicated_succeeded();
+            out.push(Command::Bind { client: owner.client, server, waited: now.since(owner.since) });
+        }
+    }
+
+    /// A dedicated login did not come about; its slot is free already. What the server says about this client says nothing about
+    /// others, who may lack neither the right to replicate nor a rule for it.
+    pub(crate) fn dedicated_failed(
+        &mut self,
+        tables: &mut Tables,
+        owner: Owner,
+        began: Time,
+        failure: Failure,
+        out: &mut Vec<Command>,
+    ) {
+        if failure.kind == FailureKind::Refused {
+            out.push(Command::Refuse { client: owner.client, why: Refusal::DedicatedRefused(failure) });
+            return;
+        }
+        self.logins.failed(failure, began, &mut tables.random);
+        self.queue_again(tables, owner);
+    }
+
+    /// Gives up a dedicated server that is being dialed; its client waits for another one.
+    pub(crate) fn renounce(
+        &mut self,
+        now: Time,
+        tables: &mut Tables,
+        server: ServerKey,
+        why: CloseReason,
+        out: &mut Vec<Command>,
+    ) {
+        let owner = tables.slots.get(server).and_then(|slot| slot.owner);
+        self.expire(now, tables, server, why, out);
+        if let Some(owner) = owner {
+            self.queue_again(tables, owner);
+        }
+    }
+
+    /// Gives up idle servers while the first in line wants a dedicated one and has no place for it.
+    pub(crate) fn make_room(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+        while self.is_dedicated_stuck(now, tables) {
+            let Some(server) = self.servers.list(State::Idle).oldest() else { return };
+            self.expire(now, tables, server, CloseReason::Evicted, out);
+        }
+    }
+
+    /// Whether the first in line wants a dedicated server, and an idle one would have to go for it. Then no server that comes
+    /// back is lent to those behind: under a steady load it would never be the first one's turn.
+    pub(crate) fn is_dedicated_stuck(&self, now: Time, tables: &Tables) -> bool {
+        let in_flight = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating);
+        let may_dial =
+            self.life == Life::Open && !self.is_paused && self.logins.may_begin(in_flight, &self.limits, now);
+        if !may_dial || !self.is_dedicated_first(tables) {
+            return false;
+        }
+        let is_in_line = self.demand != Demand::Sated && self.servers.count(State::Closing) == 0;
+        is_in_line || self.is_too_full(tables)
+    }
+
+    /// Whether those who want a dedicated server now will not find a place among the servers of the pool. While others wait
+    /// too, one after the other is looked after.
+    fn is_too_full(&self, tables: &Tables) -> bool {
+        if self.limits.dedicated_max.is_some() || self.limits.servers_max == 0 {
+            return false;
+        }
+        let wanted = if self.waiting.is_empty() { self.dedicated.len() } else { self.dedicated.len().min(1) };
+        let staying = self.servers.staying() - self.outside_size_count();
+        debug_assert!(self.counted(tables) >= staying, "what is being closed is counted too");
+        staying.saturating_add(wanted) > self.limits.servers_max
+    }
+
+    /// Whether who has waited longest of all wants a dedicated server.
+    pub(crate) fn is_dedicated_first(&self, tables: &Tables) -> bool {
+        let others = first_since([&self.waiting, &self.greeting], tables);
+        let first = first_since([&self.dedicated], tables);
+        first.is_some_and(|first| others.is_none_or(|other| first <= other))
+    }
+
+    /// What the next dedicated server would take its place of, if one is wanted and has any. `shared` is the place that any
+    /// server would have.
+    pub(crate) fn dedicated_place(&self, tables: &Tables, shared: Option<Source>) -> Option<Source> {
+        if self.dedicated.is_empty() {
+            return None;
+        }
+        match self.limits.dedicated_max {
+            None => shared,
+            Some(max) => (self.servers.dedicated(&tables.slots) < max).then_some(Source::Size),
+        }
+    }
+
+    /// The servers that count against the size of the pool.
+    pub(crate) fn counted(&self, tables: &Tables) -> u32 {
+        let dedicated = if self.limits.dedicated_max.is_some() { self.servers.dedicated(&tables.slots) } else { 0 };
+        self.servers.total() - dedicated - self.outside_size_count()
+    }
+
+    fn queue_again(&mut self, tables: &mut Tables, owner: Owner) {
+        let seat = Seat::new(owner.client, self.key, Wish::Dedicated, owner.since, Fingerprint::default());
+        if let Some(seat) = waits_again(seat) {
+            self.dedicated.join(&mut tables.seats, seat);
+        }
+    }
+}

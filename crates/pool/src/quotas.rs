@@ -1,0 +1,240 @@
+//! What the pools of one worker compete for: servers of a database, servers of a user.
+//!
+//! Always true: who needs a server stands in one line at most, and lines are first come first served. A place in line is
+//! for one server; who needs another joins again behind the rest, so that no pool starves its neighbours.
+//! Not here: the moves of pools along the lines (`share`), limits that span workers (`ledger`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Need, PoolKey};
+
+/// Where a pool stands that needs another server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Demand {
+    /// Nowhere.
+    #[default]
+    Sated,
+    /// In line for a grant of the ledger for its user.
+    Grant(Place),
+    /// In line for room in its database; perhaps with a grant in hand. Grants are got first: they may take long, and
+    /// nobody of the same database should have to wait for that.
+    Room { place: Place, is_granted: bool },
+}
+
+impl Demand {
+    /// The place in whichever line.
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            Self::Sated => None,
+            Self::Grant(place) | Self::Room { place, .. } => Some(place),
+        }
+    }
+
+    /// Whether a grant is in hand, which must be used or given back.
+    pub(crate) fn has_grant(self) -> bool {
+        matches!(self, Self::Room { is_granted: true, .. })
+    }
+}
+
+/// A place in a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    ticket: u64,
+    pub(crate) need: Need,
+}
+
+/// Pools in the order in which they joined, those with waiting clients before those below their minimum.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    clients: BTreeMap<u64, PoolKey>,
+    minimums: BTreeMap<u64, PoolKey>,
+}
+
+impl Line {
+    /// Takes a pool in. Tickets grow over time.
+    pub(crate) fn join(&mut self, pool: PoolKey, ticket: u64, need: Need) -> Place {
+        self.side_mut(need).insert(ticket, pool);
+        Place { ticket, need }
+    }
+
+    /// Lets a pool go.
+    pub(crate) fn leave(&mut self, place: Place) {
+        self.side_mut(place.need).remove(&place.ticket);
+    }
+
+    /// Who is next, and what for.
+    pub(crate) fn first(&self) -> Option<(PoolKey, Need)> {
+        let client = self.clients.first_key_value().map(|(_, pool)| (*pool, Need::Client));
+        client.or_else(|| self.minimums.first_key_value().map(|(_, pool)| (*pool, Need::Minimum)))
+    }
+
+    /// The next of those below their minimum.
+    pub(crate) fn first_minimum(&self) -> Option<PoolKey> {
+        self.minimums.first_key_value().map(|(_, pool)| *pool)
+    }
+
+    /// How many pools with waiting clients stand in it.
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients.len() as u32
+    }
+
+    /// Everybody in it, in order.
+    pub(crate) fn pools(&self) -> Vec<PoolKey> {
+        self.clients.values().chain(self.minimums.values()).copied().collect()
+    }
+
+    /// Whether nobody stands in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients.is_empty() && self.minimums.is_empty()
+    }
+
+    fn side_mut(&mut self, need: Need) -> &mut BTreeMap<u64, PoolKey> {
+        match need {
+            Need::Client => &mut self.clients,
+            Need::Minimum => &mut self.minimums,
+        }
+    }
+}
+
+/// The pools of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Database {
+    /// Servers of all its pools together; 0 is unlimited.
+    pub(crate) servers_max: u32,
+    pub(crate) pools: BTreeSet<PoolKey>,
+    pub(crate) line: Line,
+    /// One of them has to give a server up.
+    pub(crate) is_pressed: bool,
+}
+
+/// The pools of one user.
+#[derive(Debug, Default)]
+pub(crate) struct User {
+    /// Whether a login needs a grant of the ledger.
+    pub(crate) is_limited: bool,
+    pub(crate) pools: BTreeSet<PoolKey>,
+    pub(crate) line: Line,
+    /// Asks of [`Need::Client`] that are on their way.
+    pub(crate) asked: u32,
+    /// Whether an ask of [`Need::Minimum`] is on its way.
+    pub(crate) is_minimum_asked: bool,
+    /// Whether there may be servers without a grant, from before the limit was set. They are asked for like new ones,
+    /// and before these.
+    pub(crate) is_in_arrears: bool,
+    /// Whether an idle server is to be given up for somebody in the ledger's line.
+    pub(crate) owes_one: bool,
+}
+
+impl User {
+    /// Whether nothing has to be asked for or withdrawn.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.line.is_empty() && self.asked == 0 && !self.is_in_arrears
+    }
+}
+
+/// All databases and users.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    // By the caller's small numbers.
+    databases: Vec<Database>,
+    users: Vec<User>,
+    tickets: u64,
+}
+
+impl Quotas {
+    /// Takes in a pool that has been opened.
+    pub(crate) fn open(&mut self, pool: PoolKey, database: u32, user: u32) {
+        self.database(database).pools.insert(pool);
+        self.user(user).pools.insert(pool);
+    }
+
+    /// Forgets a pool, which stands in no line.
+    pub(crate) fn forget(&mut self, pool: PoolKey, database: u32, user: u32) {
+        self.database(database).pools.remove(&pool);
+        self.user(user).pools.remove(&pool);
+    }
+
+    /// Forgets a user, if nothing refers to it; whether it is forgotten.
+    pub(crate) fn forget_user(&mut self, number: u32) -> bool {
+        let Some(user) = self.users.get_mut(number as usize) else { return true };
+        let is_unused = user.pools.is_empty() && user.asked == 0 && !user.is_minimum_asked;
+        if is_unused {
+            *user = User::default();
+        }
+        is_unused
+    }
+
+    /// Takes a pool into the line of its user.
+    pub(crate) fn queue_for_grant(&mut self, pool: PoolKey, user: u32, need: Need) -> Place {
+        let ticket = self.ticket();
+        self.user(user).line.join(pool, ticket, need)
+    }
+
+    /// Takes a pool into the line of its database.
+    pub(crate) fn queue_for_room(&mut self, pool: PoolKey, database: u32, need: Need) -> Place {
+        let ticket = self.ticket();
+        self.database(database).line.join(pool, ticket, need)
+    }
+
+    pub(crate) fn database(&mut self, number: u32) -> &mut Database {
+        row(&mut self.databases, number)
+    }
+
+    pub(crate) fn user(&mut self, number: u32) -> &mut User {
+        row(&mut self.users, number)
+    }
+
+    /// A number larger than all before.
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+}
+
+fn row<T: Default>(rows: &mut Vec<T>, number: u32) -> &mut T {
+    let index = number as usize;
+    if index >= rows.len() {
+        rows.resize_with(index + 1, T::default);
+    }
+    &mut rows[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Key;
+
+    use super::*;
+
+    fn pool(index: u32) -> PoolKey {
+        Key { index, generation: 1 }
+    }
+
+    #[test]
+    fn a_user_is_forgotten_when_it_has_no_pool_and_nothing_is_asked_for_it() {
+        let mut quotas = Quotas::default();
+        assert!(quotas.forget_user(7), "nobody has heard of it");
+        quotas.open(pool(1), 0, 7);
+        quotas.user(7).is_limited = true;
+        assert!(!quotas.forget_user(7));
+        quotas.forget(pool(1), 0, 7);
+        quotas.user(7).asked = 1;
+        assert!(!quotas.forget_user(7));
+        quotas.user(7).asked = 0;
+        quotas.user(7).is_minimum_asked = true;
+        assert!(!quotas.forget_user(7));
+        quotas.user(7).is_minimum_asked = false;
+        assert!(quotas.forget_user(7) && !quotas.user(7).is_limited, "the next of this number is another one");
+    }
+
+    #[test]
+    fn clients_go_before_minimums_and_each_in_order() {
+        let mut line = Line::default();
+        line.join(pool(1), 1, Need::Minimum);
+        let second = line.join(pool(2), 2, Need::Client);
+        line.join(pool(3), 3, Need::Client);
+        assert_eq!(line.first(), Some((pool(2), Need::Client)));
+        line.leave(second);
+        assert_eq!(line.pools(), [pool(3), pool(1)]);
+        assert_eq!((line.clients(), line.first_minimum()), (1, Some(pool(1))));
+    }
+}

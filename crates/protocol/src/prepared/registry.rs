@@ -1,0 +1,279 @@
+//! What all clients of a worker have prepared, each text once, unless it is very long.
+//!
+//! Always true: a text that is longer than [`SHARED_BYTES_MAX`] is read by nobody here, so that no turn takes as long as that; two clients share a statement only if it means the same to both: the same text and types, read under the same
+//! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
+//! never used twice; what nobody holds any more is gone; what is held stays under [`super::HELD_BYTES_MAX`].
+//! Not here: who holds it (`names`, `server_statements`, `statement`), and for how much of it (`account`).
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::rc::{Rc, Weak};
+
+use super::account::{Account, Charge, Room};
+use super::server_statements::NAME_BYTES;
+use super::statement::{Entry, Statement, Text};
+use crate::fault::Fault;
+
+/// All statements that somebody holds.
+#[derive(Debug)]
+pub struct StatementRegistry {
+    /// By the hash of the text, then by number. What nobody holds any more is swept out now and then.
+    known: BTreeMap<(u64, u64), Weak<Entry>>,
+    next: u64,
+    step: u64,
+    room: Rc<Room>,
+    sweep_at: usize,
+    /// The hashes of texts that came without a name, each at its own place; empty until one comes.
+    came: Vec<u64>,
+}
+
+impl StatementRegistry {
+    /// An empty one that numbers its statements `first`, `first + step`, and so on. Workers take turns, so that a number means
+    /// the same statement on every server of the process.
+    #[must_use]
+    pub fn new(first: u64, step: u64) -> Self {
+        Self {
+            known: BTreeMap::new(),
+            next: first,
+            step,
+            room: Rc::default(),
+            sweep_at: SWEEP_AT_MIN,
+            came: Vec::new(),
+        }
+    }
+
+    /// The statement of this text, if it is there or there is room for it. A very long one is always a new one.
+    pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
+        if text.len() > SHARED_BYTES_MAX {
+            return self.add(text, dialect);
+        }
+        let hash = hash_under(text, dialect);
+        let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
+        let is_same = |known: &Rc<Entry>| *known.text() == *text && *known.dialect() == **dialect;
+        if let Some(known) = like.into_iter().find(is_same) {
+            return Some(Statement::claim(known));
+        }
+        let statement = self.add(text, dialect)?;
+        self.sweep();
+        self.known.insert((hash, statement.id()), statement.is_to_be_found());
+        Some(statement)
+    }
+
+    /// A text comes without a name: whether it has come before, not too many others ago.
+    pub fn comes_again(&mut self, text: &[u8]) -> bool {
+        let hash = hash_of(text);
+        if self.came.is_empty() {
+            self.came.resize(CAME_MAX, 0);
+        }
+        let place = &mut self.came[hash as usize % CAME_MAX];
+        std::mem::replace(place, hash) == hash
+    }
+
+    /// A statement of this text that nobody else will share, if there is room for it.
+    pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
+        let text = self.keep(text, has_literals(text))?;
+        self.number(text, dialect)
+    }
+
+    /// The statement of the same text that is read under these parameters, if it is there or there is room for it.
+    pub(super) fn find_or_add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
+        match like.text().len() {
+            ..=SHARED_BYTES_MAX => self.find_or_add(like.text(), dialect),
+            _ => self.add_like(like, dialect),
+        }
+    }
+
+    /// A statement of the same text that nobody else will share, if there is room for it. A very long text is not copied.
+    pub(super) fn add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
+        let text = match like.text().len() {
+            ..=SHARED_BYTES_MAX => self.keep(like.text(), like.has_literals())?,
+            _ => like.shared_text(),
+        };
+        self.number(text, dialect)
+    }
+
+    fn keep(&self, text: &[u8], has_literals: bool) -> Option<Text> {
+        let charge = Rc::new(self.charge_all(text.len())?);
+        Some(Text { bytes: text.into(), has_literals, charge })
+    }
+
+    fn number(&mut self, text: Text, dialect: &Rc<[u8]>) -> Option<Statement> {
+        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
+        let id = self.next;
+        self.next += self.step;
+        Some(Statement::new(id, text, dialect.clone(), charge))
+    }
+
+    /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
+    /// above it.
+    pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Statement> {
+        let text = self.keep(text, has_literals(text))?;
+        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
+        let statement = Statement::new(id, text, dialect, charge);
+        if statement.text().len() <= SHARED_BYTES_MAX {
+            let hash = hash_under(statement.text(), statement.dialect());
+            self.known.insert((hash, id), statement.is_to_be_found());
+        }
+        Some(statement)
+    }
+
+    /// New statements have numbers above this one.
+    pub fn begin_above(&mut self, id: u64) {
+        let missing = (id + 1).saturating_sub(self.next);
+        self.next += missing.div_ceil(self.step) * self.step;
+    }
+
+    /// Takes so many bytes on nobody's account.
+    pub(super) fn charge_all(&self, bytes: usize) -> Option<Charge> {
+        Charge::of_all(&self.room, bytes)
+    }
+
+    /// From now on one client may hold so many bytes; 0 is any number.
+    pub fn limit_clients(&self, bytes_max: usize) {
+        self.room.limit_clients(bytes_max);
+    }
+
+    /// Takes so many bytes on a client's account.
+    ///
+    /// # Errors
+    /// The client holds as much as it may, or all clients together do.
+    pub fn charge(&self, account: &Account, bytes: usize) -> Result<Charge, Fault> {
+        self.charge_more(account, bytes, 0)
+    }
+
+    /// The same, and `shared` bytes that others may hold as well, which are there once for all of them.
+    pub(super) fn charge_more(&self, account: &Account, bytes: usize, shared: usize) -> Result<Charge, Fault> {
+        Charge::new(&self.room, account, bytes, shared)
+    }
+
+    /// Takes what a client holds when it gives a name to a statement: whoever shares the statement is charged all of it.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(super) fn charge_name(
+        &self,
+        account: &Account,
+        name: &[u8],
+        text: &[u8],
+        dialect: &[u8],
+    ) -> Result<Charge, Fault> {
+        self.charge_more(account, name.len() + NAME_BYTES, STATEMENT_BYTES + text.len() + dialect.len())
+    }
+
+    /// Bytes that are held: texts, names, and what is being received.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.room.held()
+    }
+
+    /// Statements that somebody holds.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known.values().filter(|known| known.strong_count() > 0).count()
+    }
+
+    /// Once in a while, so that each statement pays for its own end.
+    fn sweep(&mut self) {
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|_, known| known.strong_count() > 0);
+            self.sweep_at = SWEEP_AT_MIN.max(2 * self.known.len());
+        }
+    }
+}
+
+/// The text ends with its zero byte; behind that are the types of its parameters. A very long one is taken to have some, which is true of most.
+fn has_literals(text: &[u8]) -> bool {
+    if text.len() > SHARED_BYTES_MAX {
+        return true;
+    }
+    let sql = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_quote = |at: usize| match sql[at] {
+        b'\'' | b'\\' | 0x80.. => true,
+        b'$' => !sql.get(at + 1).is_some_and(u8::is_ascii_digit),
+        _ => false,
+    };
+    (0..sql.len()).any(is_quote)
+}
+
+/// The same of a text that is read under these parameters: whoever prepares one text under ever other parameters has none of them compared.
+fn hash_under(text: &[u8], dialect: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (text, dialect).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The same in every process, so that a simulation can be repeated. Whoever makes texts collide is compared with them.
+fn hash_of(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A longer text is not hashed, which takes a millisecond for each megabyte, and so shared with nobody: each client keeps its own.
+const SHARED_BYTES_MAX: usize = 1 << 20;
+/// What a statement takes beside its text, about, with its places in tables.
+const STATEMENT_BYTES: usize = 384;
+/// So many texts without a name are remembered, by their hashes.
+const CAME_MAX: usize = 4096;
+/// The table is not swept while it is smaller.
+const SWEEP_AT_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One short text under ever other long settings was free, and each was compared with all that had come before.
+    #[test]
+    fn what_a_text_is_read_under_counts_and_tells_it_from_others() {
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        let dialect = |number: usize| -> Rc<[u8]> { format!("{}{number}", "d".repeat(10_000)).into_bytes().into() };
+        let held: Vec<_> =
+            (0..100).map(|number| statement_registry.find_or_add(b"select 1", &dialect(number))).collect();
+        assert!(held.iter().all(Option::is_some) && statement_registry.bytes() > 1_000_000);
+        let hashes: std::collections::BTreeSet<u64> = statement_registry.known.keys().map(|(hash, _)| *hash).collect();
+        assert_eq!(hashes.len(), 100);
+        let again = statement_registry.find_or_add(b"select 1", &dialect(7)).expect("it is there");
+        assert_eq!((again.id(), statement_registry.count()), (held[7].as_ref().expect("it is there").id(), 100));
+    }
+
+    /// A Parse of 30 MB was hashed, and looked through for literals, in one turn, and again whenever its client had set something else: 49 ms each time.
+    #[test]
+    fn a_very_long_text_is_each_client_s_own_and_is_kept_once_for_it() {
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        let dialects = ["a", "b"].map(|dialect| Rc::<[u8]>::from(dialect.as_bytes()));
+        for (length, is_shared) in [(SHARED_BYTES_MAX, true), (SHARED_BYTES_MAX + 1, false)] {
+            let text = vec![b'x'; length];
+            let held = [(); 2].map(|()| statement_registry.find_or_add(&text, &dialects[0]).expect("room"));
+            assert_eq!((held[0].id() == held[1].id(), held[0].has_literals()), (is_shared, !is_shared));
+            assert_eq!(statement_registry.known.len(), usize::from(is_shared));
+            let before = statement_registry.bytes();
+            let like = [(); 100].map(|()| statement_registry.find_or_add_like(&held[0], &dialects[1]).expect("room"));
+            assert_eq!(like[0].id() == like[1].id(), is_shared);
+            assert!(like.iter().all(|like| like.dialect() == &dialects[1] && like.text() == held[0].text()));
+            if !is_shared {
+                assert!(like.iter().all(|like| Rc::ptr_eq(like.text(), held[0].text())));
+                assert!(statement_registry.bytes() - before < 100 * 2 * STATEMENT_BYTES);
+            }
+            drop((like, held));
+            statement_registry.known.clear();
+        }
+        assert_eq!(statement_registry.bytes(), 0);
+    }
+
+    #[test]
+    fn a_text_comes_again_if_not_too_many_others_have_come_since() {
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        assert_eq!(
+            [
+                statement_registry.comes_again(b"a"),
+                statement_registry.comes_again(b"b"),
+                statement_registry.comes_again(b"a")
+            ],
+            [false, false, true]
+        );
+        for number in 0..100 * CAME_MAX {
+            statement_registry.comes_again(number.to_string().as_bytes());
+        }
+        assert!(!statement_registry.comes_again(b"a"));
+    }
+}

@@ -1,0 +1,621 @@
+//! Which statements one server has, and what is asked of it about them.
+//!
+//! Always true: never more than `max_prepared_statements` are prepared; the one that was not used for the longest time goes
+//! first; who prepares something is not given what was prepared before the catalog changed; what was sent is undone here, in the opposite order, when the server fails or skips it; what nobody can vouch for is
+//! closed before it is prepared, for to close what is not there is no error.
+//! Not here: where an answer of ours has its place among the server's (`exchange`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::Time;
+use serde::{Deserialize, Serialize};
+use wire::{backend, frontend, write};
+
+use super::head::Ask;
+use super::names::{Named, Names};
+use super::own::Own;
+use super::registry::StatementRegistry;
+use super::statement::{Mark, Statement};
+use super::{Account, Bytes, Tally, is_ours};
+use crate::exchange::{Exchange, Outcome, Step};
+use crate::fault::Fault;
+use crate::planted::{outlives_discard, until_confirmed};
+use crate::vars::Tracked;
+
+/// What one server has.
+#[derive(Debug, Default)]
+pub struct ServerStatements {
+    pub(super) held: BTreeMap<u64, Held>,
+    /// The numbers of what is held, by when they were last used.
+    pub(super) by_use: BTreeMap<u64, u64>,
+    /// Steps whose outcome is not known, in order.
+    pub(super) pending: VecDeque<Pending>,
+    /// Statements that the server had under our names, though not from us.
+    pub(super) taken: Vec<u64>,
+    /// Those that it has under names of its client's.
+    pub(super) own: Own,
+    /// Counts uses and steps.
+    pub(super) clock: u64,
+    /// Counts loans.
+    pub(super) loan: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) mark: Mark,
+    pub(super) used: u64,
+    pub(super) state: State,
+    /// The loan in which it was prepared.
+    pub(super) loan: u64,
+    /// When.
+    pub(super) moment: Moment,
+}
+
+/// A moment in the life of a database. What has been prepared is of the types that its tables had then, and stays so: who prepares the
+/// same later may mean others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// The time.
+    pub now: Time,
+    /// How often its catalog has been changed before, as far as anybody has seen.
+    pub changes: u64,
+}
+
+impl Moment {
+    /// Whether what was prepared at an earlier moment is taken to mean the same now.
+    fn is_like(self, earlier: Self) -> bool {
+        self.changes == earlier.changes && self.now.since(earlier.now) < UNSEEN_MAX
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum State {
+    /// The server has said that it has it.
+    Sure,
+    /// It was sent, as this step and in this epoch.
+    Sent { step: u64, epoch: u64 },
+    /// It may be there or not, or mean something else by now.
+    Doubted,
+}
+
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// Parse, for the name of a client or because it was missing.
+    Parse { statement: u64, step: u64, name: Option<Rc<[u8]>> },
+    /// Close, of what was not needed any more or nobody could vouch for.
+    Close { id: u64, epoch: u64, was: Option<Held> },
+    /// A Parse that we answer.
+    Found { step: u64, name: Rc<[u8]> },
+    /// A Parse of a name that its client has given already.
+    Twice { name: Rc<[u8]> },
+    /// A Close that we answer.
+    Dropped { name: Rc<[u8]>, was: Option<Named> },
+    /// A Parse or a Close of the statement without a name, which belongs to nobody for long.
+    Unnamed,
+    /// A Parse under the name of a client, or a Close of that. `step` is 0, unless it is the client that gives it.
+    Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
+}
+
+impl Pending {
+    /// The client's name that it is about.
+    fn name(&self) -> Option<&Rc<[u8]>> {
+        match self {
+            Self::Parse { name, .. } => name.as_ref(),
+            Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
+            Self::Own { name, step: 1.., .. } => Some(name),
+            // The name is there already, and stays.
+            Self::Twice { .. } | Self::Close { .. } | Self::Unnamed | Self::Own { .. } => None,
+        }
+    }
+
+    /// What it makes the server have.
+    fn parsed(&self) -> Option<u64> {
+        match self {
+            Self::Parse { statement, .. } => Some(*statement),
+            _ => None,
+        }
+    }
+}
+
+/// All that has a part in what a client asks.
+#[derive(Debug)]
+pub struct Sides<'a> {
+    /// The client's names.
+    pub names: &'a mut Names,
+    /// What the client holds.
+    pub account: &'a Account,
+    /// What all clients have prepared.
+    pub statement_registry: &'a mut StatementRegistry,
+    /// What the server owes.
+    pub exchange: &'a mut Exchange,
+    /// The client's parameters, as far as they matter.
+    pub dialect: Rc<[u8]>,
+    /// Their names.
+    pub tracked: &'a Tracked,
+    /// Whether they are known: not where its open transaction may have changed some. What is read then is nobody else's.
+    pub is_settled: bool,
+    /// Whether the client may have prepared a statement of this name by SQL.
+    pub is_by_sql: bool,
+    /// `max_prepared_statements`, not 0.
+    pub max: usize,
+    /// Whether the session of the server is that of the client: then it is for the server to say that there is no such statement.
+    pub follows: bool,
+    /// Now.
+    pub moment: Moment,
+    /// What is counted.
+    pub tally: &'a mut Tally,
+    /// What is to be sent to the server, in order.
+    pub out: &'a mut Vec<Bytes>,
+}
+
+/// What becomes of the client's own message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It goes to the server as it is, and has not been counted by the exchange.
+    AsItIs,
+    /// It has been replaced, up to this place in its body; what follows goes to the server as it is.
+    Replaced(usize),
+}
+
+impl ServerStatements {
+    /// A client has got this server.
+    pub fn begin_loan(&mut self) {
+        self.loan += 1;
+    }
+
+    /// How many statements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether nothing is known and nothing is to be heard of any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.pending.is_empty()
+    }
+
+    /// A client asks something of a statement with a name. `body_bytes` is the length of the whole body.
+    ///
+    /// # Errors
+    /// The client cannot go on.
+    pub fn ask(&mut self, ask: Ask<'_>, body_bytes: usize, sides: &mut Sides<'_>) -> Result<Way, Fault> {
+        match ask {
+            Ask::Parse { name, text } => self.parse(name, text, sides)?,
+            // It is for the server to know.
+            Ask::Close { name } if sides.is_by_sql && !sides.names.has(name) => return Ok(Way::AsItIs),
+            Ask::Close { name } => self.close(name, sides)?,
+            Ask::Describe { name } => {
+                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                let mut out = Vec::with_capacity(statement.name().len() + 7);
+                write::message(&mut out, frontend::DESCRIBE, |out| {
+                    out.push(b'S');
+                    push_name(out, statement.name());
+                });
+                sides.out.push(Bytes::Own(out));
+                sides.exchange.asked(frontend::DESCRIBE);
+            }
+            Ask::Bind { portal, name, end } => {
+                let Some(statement) = self.prepared(name, sides)? else { return Ok(Way::AsItIs) };
+                sides.tally.binds += 1;
+                let ours = statement.name();
+                let names = portal.len() + 1 + ours.len() + 1;
+                let length = 4 + names + body_bytes - end;
+                let mut out = Vec::with_capacity(1 + 4 + names);
+                out.push(frontend::BIND);
+                out.extend_from_slice(&(length as u32).to_be_bytes());
+                push_name(&mut out, portal);
+                push_name(&mut out, ours);
+                sides.out.push(Bytes::Own(out));
+                sides.exchange.asked(frontend::BIND);
+                return Ok(Way::Replaced(end));
+            }
+        }
+        // What we answer ourselves may have been due at once.
+        self.settle(sides.exchange, Some(sides.names));
+        Ok(Way::Replaced(body_bytes))
+    }
+
+    /// The statement without a name is given or closed, and the answer is not shown.
+    pub(super) fn unnamed_comes(&mut self, exchange: &mut Exchange) {
+        self.pending.push_back(Pending::Unnamed);
+        exchange.asked_step(Step::Hidden);
+    }
+
+    fn parse(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        if name.is_empty() {
+            // It takes the place of the one that was there; if it is skipped there is none.
+            sides.names.remove(name);
+        } else if sides.names.has(name) {
+            return self.parse_twice(name, sides);
+        } else if sides.is_by_sql && sides.exchange.may_step() {
+            return self.parse_own(name, text, sides);
+        }
+        let may_step = sides.exchange.may_step();
+        let charge = sides.charge(name, text)?;
+        let statement = match (sides.is_settled, may_step) {
+            (true, true) => sides.statement_registry.find_or_add(text, &sides.dialect),
+            (true, false) => sides.statement_registry.add(text, &sides.dialect),
+            (false, _) => sides.statement_registry.add(text, &unsettled(&sides.dialect)),
+        };
+        let statement = statement.ok_or(Fault::StatementsFull)?;
+        sides.tally.client_parses += 1;
+        let name: Rc<[u8]> = name.into();
+        if !may_step {
+            sides.names.insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, charge });
+            self.prepare_unfollowed(statement, sides);
+            return Ok(());
+        }
+        let step = self.tick();
+        let is_reused = self.is_closing(&name);
+        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, charge });
+        // In a failed transaction the server would refuse it, so that is for the server to say.
+        if sides.exchange.is_in_good_order()
+            && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
+            && self.has(&statement, 0, sides.exchange.epoch())
+        {
+            self.pending.push_back(Pending::Found { step, name });
+            sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
+        } else {
+            self.prepare(statement, step, Some(name), sides);
+        }
+        Ok(())
+    }
+
+    /// A client gives a name that it has given already. The server is to refuse that: it is told to prepare under our name what it has there, for
+    /// should it not have that after all, nobody must get another text.
+    fn parse_twice(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        let (step, id) = sides.names.named.get(name).map_or((0, 0), |named| (named.step, named.statement.id()));
+        // What may still come to nothing would leave the name free.
+        let now = State::Sent { step, epoch: sides.exchange.epoch() };
+        let is_certain = step == 0 || self.held.get(&id).is_some_and(|held| held.state == now);
+        let may_ask = sides.follows && is_certain && sides.exchange.may_step();
+        let statement = if may_ask { self.prepared(name, sides)? } else { None };
+        let Some(statement) = statement else { return Err(Fault::StatementInUse { name: shown(name) }) };
+        send_parse(&statement, Vec::new(), sides);
+        self.pending.push_back(Pending::Twice { name: name.into() });
+        sides.exchange.asked_step(Step::Client);
+        Ok(())
+    }
+
+    fn close(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
+        let was = sides.names.remove(name);
+        if !sides.exchange.may_step() {
+            let mut out = Vec::new();
+            let ours = was.as_ref().map_or(name, |was| was.statement.name());
+            push_close(&mut out, ours);
+            sides.out.push(Bytes::Own(out));
+            sides.exchange.asked(frontend::CLOSE);
+            was.and_then(|was| self.take(was.statement.id()));
+            return Ok(());
+        }
+        self.pending.push_back(Pending::Dropped { name: name.into(), was });
+        sides.exchange.asked_step(Step::Given(backend::CLOSE_COMPLETE));
+        Ok(())
+    }
+
+    /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
+    fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
+        let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
+        let Some((statement, named_by)) = found else {
+            let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
+            self.clear_own(name, sides);
+            return match is_server_s || sides.follows && !is_ours(name) {
+                true => Ok(None),
+                false => Err(Fault::StatementUnknown { name: shown(name) }),
+            };
+        };
+        if self.gives_own(name, named_by, sides.exchange.epoch()) {
+            // The server has it under that name, whoever has given it.
+            return Ok(None);
+        }
+        // Where nothing can be sent unseen, the server is to say that it has no such statement.
+        if self.has(&statement, named_by, sides.exchange.epoch()) || !sides.exchange.may_step() {
+            return Ok(Some(statement));
+        }
+        self.prepare_as_given(statement, name, named_by, sides).map(Some)
+    }
+
+    /// Whether the server has a statement when it comes to what is sent now; then it has been used. A name stands or falls with
+    /// the very step that gave it, wherever that is.
+    pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> bool {
+        let clock = self.clock + 1;
+        let Some(held) = self.held.get_mut(&statement.id()) else { return false };
+        let has = match held.state {
+            State::Sure => true,
+            State::Sent { step, epoch } => epoch == now || step == named_by,
+            State::Doubted => false,
+        };
+        // The newest stays the newest without a change to the order.
+        if has && held.used != self.clock {
+            self.clock = clock;
+            self.by_use.remove(&held.used);
+            held.used = clock;
+            self.by_use.insert(clock, statement.id());
+        }
+        has
+    }
+
+    /// Sends a statement to the server.
+    pub(super) fn prepare(&mut self, statement: Statement, step: u64, name: Option<Rc<[u8]>>, sides: &mut Sides<'_>) {
+        let (id, epoch) = (statement.id(), sides.exchange.epoch());
+        let mut out = Vec::new();
+        let is_left_over = |pending: &Pending| matches!(pending, Pending::Close { id: closed, epoch: sent, .. } if *closed == id && *sent != epoch);
+        let is_taken = self.taken.contains(&id);
+        if is_taken || self.held.contains_key(&id) || self.pending.iter().any(is_left_over) {
+            self.taken.retain(|&taken| taken != id);
+            self.send_close(id, statement.name(), sides.exchange, &mut out);
+        }
+        while self.held.len() >= sides.max
+            && let Some((_, &oldest)) = self.by_use.first_key_value()
+        {
+            self.send_close(oldest, &self.held[&oldest].mark.name(), sides.exchange, &mut out);
+        }
+        send_parse(&statement, out, sides);
+        let kind = if name.is_some() { Step::Client } else { Step::Hidden };
+        self.pending.push_back(Pending::Parse { statement: id, step, name });
+        let used = self.tick();
+        let state = until_confirmed(State::Sent { step, epoch }, State::Sure);
+        self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
+        sides.exchange.asked_step(kind);
+    }
+
+    /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
+    /// a name that nobody else has. It is closed after this loan in any case.
+    fn prepare_unfollowed(&mut self, statement: Statement, sides: &mut Sides<'_>) {
+        send_parse(&statement, Vec::new(), sides);
+        sides.exchange.asked(frontend::PARSE);
+        let used = self.tick();
+        self.put(Held { mark: statement.mark(), used, state: State::Sure, loan: self.loan, moment: sides.moment });
+    }
+
+    fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
+        push_close(out, name);
+        let was = self.take(id);
+        self.pending.push_back(Pending::Close { id, epoch: exchange.epoch(), was });
+        exchange.asked_step(Step::Hidden);
+    }
+
+    /// Takes note of what has become of steps. `names` are those of the client whose steps they were, if it is still there.
+    pub fn settle(&mut self, exchange: &mut Exchange, mut names: Option<&mut Names>) {
+        let mut undone = Vec::new();
+        while let Some(outcome) = exchange.outcome() {
+            let Some(pending) = self.pending.pop_front() else {
+                debug_assert!(false, "an outcome of no step");
+                continue;
+            };
+            match outcome {
+                Outcome::Done => self.done(pending, names.as_deref_mut()),
+                Outcome::Undone => undone.push(pending),
+            }
+        }
+        for pending in undone.into_iter().rev() {
+            self.undo(pending, names.as_deref_mut());
+        }
+    }
+
+    fn done(&mut self, pending: Pending, names: Option<&mut Names>) {
+        let (step, name) = match pending {
+            Pending::Parse { statement, step, name } => {
+                if let Some(held) = self.sent_as(statement, step) {
+                    held.state = State::Sure;
+                }
+                (step, name)
+            }
+            Pending::Found { step, name } => (step, Some(name)),
+            Pending::Twice { name } => {
+                // Its client believes that it means the new text: it is not to get the old one.
+                if let Some(names) = names {
+                    names.mistake(name);
+                }
+                return;
+            }
+            Pending::Own { name, statement, step } => {
+                self.own.done(&name, statement, step > 0);
+                (step, (step > 0).then_some(name))
+            }
+            Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,
+        };
+        let (Some(names), Some(name)) = (names, name) else { return };
+        names.settle(&name, step);
+        // Or it is closed already, and comes back if that is skipped.
+        for later in &mut self.pending {
+            if let Pending::Dropped { was: Some(was), .. } = later
+                && was.step == step
+            {
+                was.step = 0;
+            }
+        }
+    }
+
+    fn undo(&mut self, pending: Pending, names: Option<&mut Names>) {
+        let (step, name) = match pending {
+            Pending::Parse { statement, step, name } => {
+                self.never_sent(statement, step);
+                (step, name)
+            }
+            Pending::Found { step, name } => (step, Some(name)),
+            Pending::Own { name, step, .. } => {
+                self.own.undone(&name, step);
+                (step, (step > 0).then_some(name))
+            }
+            Pending::Twice { name } => {
+                // The first of several is undone last, and the others are skipped.
+                if let Some(names) = names {
+                    names.twice = Some(name);
+                }
+                return;
+            }
+            Pending::Unnamed => return,
+            Pending::Close { id, was, .. } => {
+                if let Some(was) = was {
+                    self.never_closed(id, was);
+                }
+                return;
+            }
+            Pending::Dropped { name, was } => {
+                let (Some(names), Some(still)) = (names, was) else { return };
+                // It is still there, or there for another Close of it that is on its way; unless it has been given anew.
+                let next = self.pending.iter_mut().find(|later| later.name() == Some(&name));
+                match next {
+                    Some(Pending::Dropped { was, .. }) => *was = Some(still),
+                    Some(_) => {}
+                    None => names.restore(name, still),
+                }
+                return;
+            }
+        };
+        let (Some(names), Some(name)) = (names, name) else { return };
+        // Nor does a Close that is still to come bring back a name that was never given.
+        for later in &mut self.pending {
+            if let Pending::Dropped { was, .. } = later
+                && was.as_ref().is_some_and(|was| was.step == step)
+            {
+                *was = None;
+            }
+        }
+        names.fail(name, step);
+    }
+
+    /// What was sent as this step: it is held, or will be closed.
+    fn sent_as(&mut self, id: u64, step: u64) -> Option<&mut Held> {
+        let is_this = |held: &&mut Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Close { id: closed, was, .. } if *closed == id => was.as_mut(),
+            _ => None,
+        });
+        self.held.get_mut(&id).into_iter().chain(closing).find(is_this)
+    }
+
+    /// What was sent as this step never came to be.
+    fn never_sent(&mut self, id: u64, step: u64) {
+        let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
+        if self.held.get(&id).is_some_and(is_this) {
+            self.take(id);
+        }
+        for pending in &mut self.pending {
+            if let Pending::Close { was, .. } = pending
+                && was.as_ref().is_some_and(is_this)
+            {
+                *was = None;
+            }
+        }
+    }
+
+    /// What was to be closed is still there, or there for another Close that is on its way.
+    fn never_closed(&mut self, id: u64, still: Held) {
+        let next = self.pending.iter_mut().find(|pending| match pending {
+            Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
+            Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } => false,
+            Pending::Unnamed | Pending::Own { .. } => false,
+        });
+        match next {
+            Some(Pending::Close { was, .. }) => *was = Some(still),
+            Some(_) => {}
+            None if self.held.contains_key(&id) => {}
+            None => self.put(still),
+        }
+    }
+
+    /// The server has said that it has dropped all statements: at the wish of a client, if `names` are given, or at ours.
+    pub fn drop_all(&mut self, names: Option<&mut Names>) {
+        // What has been sent since is still to come.
+        let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
+        let by_use = &mut self.by_use;
+        self.held.retain(|id, held| {
+            let stays = outlives_discard(held.state != State::Sure && sent.contains(id));
+            stays || by_use.remove(&held.used).is_none()
+        });
+        self.taken.clear();
+        for pending in &mut self.pending {
+            match pending {
+                Pending::Close { id, was, .. } => {
+                    let stays = was.as_ref().is_some_and(|was| was.state != State::Sure) && sent.contains(id);
+                    if !stays {
+                        *was = None;
+                    }
+                }
+                Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
+                    *was = None;
+                }
+                Pending::Dropped { .. }
+                | Pending::Parse { .. }
+                | Pending::Found { .. }
+                | Pending::Twice { .. }
+                | Pending::Own { .. }
+                | Pending::Unnamed => {}
+            }
+        }
+        // Closed all the same before somebody else comes: more may have been sent since.
+        self.doubt_own();
+        if let Some(names) = names {
+            names.drop_settled();
+        }
+    }
+
+    pub(super) fn put(&mut self, held: Held) {
+        let (id, used) = (held.mark.id(), held.used);
+        self.by_use.insert(used, id);
+        self.held.insert(id, held);
+    }
+
+    fn take(&mut self, id: u64) -> Option<Held> {
+        let held = self.held.remove(&id)?;
+        self.by_use.remove(&held.used);
+        Some(held)
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+/// Parse, behind what is to be sent before it.
+fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
+    let text = statement.text();
+    out.push(frontend::PARSE);
+    out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());
+    push_name(&mut out, statement.name());
+    if text.len() <= COPIED_BYTES_MAX {
+        out.extend_from_slice(text);
+        sides.out.push(Bytes::Own(out));
+    } else {
+        sides.out.extend([Bytes::Own(out), Bytes::Shared(text.clone())]);
+    }
+    sides.tally.server_parses += 1;
+}
+
+pub(super) fn push_close(out: &mut Vec<u8>, name: &[u8]) {
+    write::message(out, frontend::CLOSE, |out| {
+        out.push(b'S');
+        push_name(out, name);
+    });
+}
+
+pub(super) fn push_name(out: &mut Vec<u8>, name: &[u8]) {
+    out.extend_from_slice(name);
+    out.push(0);
+}
+
+/// A name for the log: a line stays a line, and short.
+fn shown(name: &[u8]) -> Box<str> {
+    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
+    text.replace(char::is_control, "?").into()
+}
+
+/// Parameters of which others may have been changed beside these: no client has them.
+pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
+    [b"?", dialect].concat().into()
+}
+
+/// A table may change by other ways than through us: what was prepared so long ago is prepared anew for who prepares it first.
+const UNSEEN_MAX: Duration = Duration::from_secs(30);
+/// A longer text is sent from where it is kept.
+const COPIED_BYTES_MAX: usize = 1024;
+/// What a name takes beside its bytes, about.
+pub(super) const NAME_BYTES: usize = 128;
+/// So much of a name is logged.
+const SHOWN_BYTES_MAX: usize = 256;

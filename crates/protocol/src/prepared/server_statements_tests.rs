@@ -1,0 +1,860 @@
+//! One client, or two, and one server, or two: what is asked, what the server is sent, what the client is given.
+
+use base::Time;
+use std::rc::Rc;
+
+use wire::{frontend, write};
+
+use super::*;
+use crate::exchange::{Answered, Exchange};
+use crate::fault::Fault;
+use crate::vars::{Tracked, Vars};
+
+mod held;
+
+/// A server as it is lent.
+#[derive(Default)]
+struct Lent {
+    exchange: Exchange,
+    server_statements: ServerStatements,
+}
+
+struct Stage {
+    statement_registry: StatementRegistry,
+    server: Lent,
+    tally: Tally,
+    max: usize,
+    dialect: Rc<[u8]>,
+    tracked: Tracked,
+    is_settled: bool,
+    moment: Moment,
+    follows: bool,
+}
+
+impl Stage {
+    fn new(max: usize) -> Self {
+        Self {
+            statement_registry: StatementRegistry::new(1, 1),
+            server: Lent::default(),
+            tally: Tally::default(),
+            max,
+            dialect: [][..].into(),
+            tracked: Tracked::new([]),
+            is_settled: true,
+            moment: Moment::default(),
+            follows: false,
+        }
+    }
+
+    /// What the server is sent when the client asks this, in words.
+    fn try_ask(&mut self, names: &mut Names, ask: Ask<'_>) -> Result<String, Fault> {
+        let mut out = Vec::new();
+        let Lent { exchange, server_statements } = &mut self.server;
+        let dialect = self.dialect.clone();
+        let mut sides = Sides {
+            account: &Account::default(),
+            moment: self.moment,
+            names,
+            statement_registry: &mut self.statement_registry,
+            exchange,
+            dialect,
+            tracked: &self.tracked,
+            is_settled: self.is_settled,
+            is_by_sql: false,
+            max: self.max,
+            follows: self.follows,
+            tally: &mut self.tally,
+            out: &mut out,
+        };
+        let way = server_statements.ask(ask, 100, &mut sides)?;
+        Ok(if way == Way::AsItIs { "as it is".to_owned() } else { words(&out) })
+    }
+
+    fn ask(&mut self, names: &mut Names, ask: Ask<'_>) -> String {
+        self.try_ask(names, ask).expect("no fault")
+    }
+
+    fn parse(&mut self, names: &mut Names, name: &str, text: &str) -> String {
+        let text = [text.as_bytes(), &[0, 0, 0]].concat();
+        self.ask(names, Ask::Parse { name: name.as_bytes(), text: &text })
+    }
+
+    fn bind(&mut self, names: &mut Names, name: &str) -> String {
+        self.ask(names, bind(name))
+    }
+
+    fn close(&mut self, names: &mut Names, name: &str) -> String {
+        self.ask(names, Ask::Close { name: name.as_bytes() })
+    }
+
+    fn asked(&mut self, kinds: &[u8]) {
+        for &kind in kinds {
+            self.server.exchange.asked(kind);
+        }
+    }
+
+    /// What the client is given when the server says this: a kind for each message, `Z` outside of a transaction.
+    fn hears(&mut self, names: &mut Names, kinds: &str) -> String {
+        let mut given = self.given();
+        for kind in kinds.bytes() {
+            let answered = self.server.exchange.answered(kind, b"I").expect("owed");
+            if answered == Answered::Forward {
+                given.push(kind.into());
+            }
+            self.server.server_statements.settle(&mut self.server.exchange, Some(names));
+            given += &self.given();
+        }
+        given
+    }
+
+    fn given(&mut self) -> String {
+        std::iter::from_fn(|| self.server.exchange.due()).map(char::from).collect()
+    }
+
+    /// The client has got a server that has `PGBOUNCER_1` in this state: sent by another loan, and known.
+    fn another_server(&mut self) -> Lent {
+        std::mem::take(&mut self.server)
+    }
+}
+
+fn bind(name: &str) -> Ask<'_> {
+    Ask::Bind { portal: b"", name: name.as_bytes(), end: name.len() + 2 }
+}
+
+/// Messages in words: `Parse PGBOUNCER_1 select 1`.
+fn words(out: &[Bytes]) -> String {
+    let bytes: Vec<u8> = out
+        .iter()
+        .flat_map(|bytes| match bytes {
+            Bytes::Own(bytes) => &bytes[..],
+            Bytes::Shared(bytes) => &bytes[..],
+        })
+        .copied()
+        .collect();
+    let (mut words, mut rest) = (Vec::new(), &bytes[..]);
+    while let [kind, a, b, c, d, body @ ..] = rest {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize - 4;
+        // The values of a Bind are not here.
+        let (body, later) = body.split_at(length.min(body.len()));
+        let strings: Vec<_> = body.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+        words.push(match *kind {
+            frontend::PARSE => format!("Parse {} {}", strings[0], strings[1]),
+            frontend::BIND => format!("Bind {}{}", strings[0], strings[1]),
+            frontend::DESCRIBE => format!("Describe {}", &strings[0][1..]),
+            frontend::CLOSE if body[0] == b'P' => format!("Close portal {}", &strings[0][1..]),
+            frontend::CLOSE => format!("Close {}", &strings[0][1..]),
+            frontend::EXECUTE => format!("Execute {}", strings[0]),
+            other => format!("{other}"),
+        });
+        rest = later;
+    }
+    words.join(", ")
+}
+
+#[test]
+fn a_parse_goes_to_the_server_under_a_name_of_ours() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_1 select 1");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "12CZ"), "12CZ");
+    assert!(t.server.exchange.may_end() && t.server.server_statements.count() == 1 && ann.count() == 1);
+}
+
+#[test]
+fn what_the_server_has_is_not_sent_again_and_answered_in_its_place() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"BE");
+    assert_eq!(t.parse(&mut bob, "b", "select 1"), "");
+    assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut bob, "2DC2DCZ"), "2DC12DCZ");
+    assert_eq!((t.statement_registry.count(), t.server.server_statements.count()), (1, 1));
+    assert_eq!(t.tally, Tally { client_parses: 2, server_parses: 1, binds: 1 });
+}
+
+#[test]
+fn who_prepares_something_does_not_get_what_was_prepared_before_the_catalog_changed() {
+    let (mut t, mut ann, mut bob, mut eve) = (Stage::new(9), Names::default(), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    for (moment, is_anew) in [
+        (Moment { now: Time::from_secs(29), changes: 0 }, false),
+        (Moment { now: Time::from_secs(30), changes: 0 }, true),
+        (Moment { now: Time::from_secs(31), changes: 0 }, false),
+        (Moment { now: Time::from_secs(31), changes: 1 }, true),
+    ] {
+        t.moment = moment;
+        let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1";
+        assert_eq!(t.parse(&mut bob, "b", "select 1"), if is_anew { anew } else { "" }, "{moment:?}");
+        // Who has it already means what it has meant.
+        assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
+        t.close(&mut bob, "b");
+        t.asked(b"S");
+        assert_eq!(t.hears(&mut bob, if is_anew { "312Z" } else { "2Z" }), "123Z");
+    }
+    assert_eq!((t.parse(&mut eve, "e", "select 1"), t.statement_registry.count()), (String::new(), 1));
+}
+
+#[test]
+fn an_answer_of_ours_that_nothing_stands_before_is_due_at_once() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    assert_eq!(t.close(&mut ann, "nobody"), "");
+    assert_eq!(t.given(), "3");
+    assert!(!t.server.exchange.may_end(), "its Sync is still to come");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "Z"), "Z");
+    assert!(t.server.exchange.may_end());
+}
+
+#[test]
+fn a_server_that_lacks_a_statement_gets_it_before_it_is_used() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "12CZ"), "2CZ");
+    assert_eq!(t.ask(&mut ann, Ask::Describe { name: b"a" }), "Describe PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "tTZ"), "tTZ");
+}
+
+#[test]
+fn a_name_belongs_to_its_client() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    assert_eq!(t.parse(&mut bob, "a", "select 2"), "Parse PGBOUNCER_2 select 2");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut bob, "a"), "Bind PGBOUNCER_2");
+}
+
+#[test]
+fn types_and_parameters_make_another_statement() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select $1");
+    let typed = Ask::Parse { name: b"b", text: b"select $1\0\0\x01\0\0\0\x17" };
+    assert!(t.ask(&mut ann, typed).starts_with("Parse PGBOUNCER_2"));
+    t.dialect = b"Asia/Tokyo\0"[..].into();
+    assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
+    // A name that was given before the parameter was set is read anew.
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
+}
+
+/// `date '1/2/2020'` was another day once its client had set another DateStyle and had another server.
+#[test]
+fn a_literal_means_what_it_meant_when_its_statement_was_given() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    let dialect = |datestyle: &str, path: &str| {
+        let mut vars = Vars::new(&Tracked::new([]));
+        vars.set(0, datestyle);
+        vars.set(2, "UTC");
+        let mut dialect = vars.dialect(&Tracked::new([]));
+        dialect.extend_from_slice(path.as_bytes());
+        Rc::from(dialect)
+    };
+    t.dialect = dialect("ISO, MDY", "");
+    t.parse(&mut ann, "day", "select date '1/2/2020'");
+    t.parse(&mut ann, "number", "select $1 + 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "11Z");
+    t.dialect = dialect("ISO, DMY", "");
+    assert_eq!(t.bind(&mut ann, "day"), "Bind PGBOUNCER_1", "the server has it");
+    assert_eq!(t.bind(&mut ann, "number"), "Parse PGBOUNCER_3 select $1 + 1, Bind PGBOUNCER_3", "it reads alike");
+    t.another_server();
+    let around = |datestyle: &str| {
+        format!(
+            "Close TRUNKLINE_STATE_READING, Close portal TRUNKLINE_STATE_READING, \
+             Parse TRUNKLINE_STATE_READING SET DateStyle='{datestyle}', Bind TRUNKLINE_STATE_READINGTRUNKLINE_STATE_READING, \
+             Execute TRUNKLINE_STATE_READING, Close TRUNKLINE_STATE_READING"
+        )
+    };
+    let expected = format!(
+        "{}, Parse PGBOUNCER_1 select date '1/2/2020', {}, Bind PGBOUNCER_1",
+        around("ISO, MDY"),
+        around("ISO, DMY")
+    );
+    assert_eq!(t.bind(&mut ann, "day"), expected);
+    t.asked(b"ES");
+    assert_eq!(t.hears(&mut ann, "3312C31" /* the statement */), "");
+    assert!(t.server.exchange.is_hiding());
+    assert_eq!(t.hears(&mut ann, "3312C32DCZ"), "2DCZ");
+    assert_eq!(t.bind(&mut ann, "day"), "Bind PGBOUNCER_1");
+    assert_eq!(t.parse(&mut bob, "day", "select date '1/2/2020'"), "Parse PGBOUNCER_4 select date '1/2/2020'");
+    // With another path PostgreSQL looks at everything anew.
+    t.dialect = dialect("ISO, DMY", "search_path\0a\0");
+    assert_eq!(t.bind(&mut ann, "day"), "Parse PGBOUNCER_5 select date '1/2/2020', Bind PGBOUNCER_5");
+}
+
+#[test]
+fn what_cannot_be_read_as_it_was_is_read_anew_and_is_nobody_elses() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    let mut vars = Vars::new(&t.tracked);
+    vars.set(2, "Ä");
+    t.dialect = vars.dialect(&t.tracked).into();
+    t.parse(&mut ann, "a", "select 'x'");
+    vars.set(2, "UTC");
+    t.dialect = vars.dialect(&t.tracked).into();
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_2 select 'x', Bind PGBOUNCER_2");
+}
+
+#[test]
+fn what_is_read_under_settings_that_nobody_knows_is_nobody_elses() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    let settled = t.dialect.clone();
+    t.parse(&mut ann, "before", "select 1");
+    t.is_settled = false;
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_2 select 1", "it may mean something else");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_3 select 1", "and again");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
+    assert_eq!(t.bind(&mut ann, "before"), "Bind PGBOUNCER_1", "as on a connection of its own");
+    t.dialect = b"Asia/Tokyo\0"[..].into();
+    assert_eq!(
+        t.bind(&mut ann, "before"),
+        "Parse PGBOUNCER_4 select 1, Bind PGBOUNCER_4",
+        "a parameter that is known has changed"
+    );
+    assert_eq!(t.bind(&mut ann, "before"), "Bind PGBOUNCER_4");
+    (t.dialect, t.is_settled) = (settled, true);
+    assert_eq!(t.parse(&mut bob, "a", "select 1"), "");
+    assert_eq!(t.bind(&mut bob, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1", "it means what it says again");
+}
+
+#[test]
+fn the_one_that_was_not_used_for_the_longest_time_makes_room() {
+    let (mut t, mut ann) = (Stage::new(2), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.parse(&mut ann, "b", "select 2");
+    t.bind(&mut ann, "a");
+    assert_eq!(t.parse(&mut ann, "c", "select 3"), "Close PGBOUNCER_2, Parse PGBOUNCER_3 select 3");
+    assert_eq!(t.bind(&mut ann, "b"), "Close PGBOUNCER_1, Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "11231312Z"), "11212Z");
+    assert_eq!(t.server.server_statements.count(), 2);
+}
+
+#[test]
+fn a_lower_limit_counts_from_the_next_statement_on() {
+    let (mut t, mut ann) = (Stage::new(3), Names::default());
+    for (name, text) in [("a", "select 1"), ("b", "select 2"), ("c", "select 3")] {
+        t.parse(&mut ann, name, text);
+    }
+    t.max = 1;
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    let sent = t.parse(&mut ann, "d", "select 4");
+    assert_eq!(sent, "Close PGBOUNCER_2, Close PGBOUNCER_3, Close PGBOUNCER_1, Parse PGBOUNCER_4 select 4");
+}
+
+#[test]
+fn a_statement_that_failed_is_not_there() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "selec");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!((t.server.server_statements.count(), ann.count()), (0, 0));
+    // The name is free again, and whoever asks for it before is told by the server.
+    assert_eq!(t.bind(&mut ann, "a"), "as it is");
+    assert_eq!(t.parse(&mut ann, "a", "selec"), "Parse PGBOUNCER_2 selec");
+}
+
+#[test]
+fn what_the_server_skips_is_neither_there_nor_answered() {
+    let (mut t, mut ann, mut bob) = (Stage::new(2), Names::default(), Names::default());
+    t.parse(&mut bob, "x", "select 8");
+    t.parse(&mut bob, "y", "select 9");
+    t.asked(b"S");
+    t.hears(&mut bob, "11Z");
+    t.asked(b"B");
+    t.close(&mut ann, "nobody");
+    t.parse(&mut ann, "a", "select 8");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Close PGBOUNCER_2, Parse PGBOUNCER_3 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!(ann.count(), 0);
+    // The one that was to be closed is still there.
+    assert_eq!(t.bind(&mut bob, "y"), "Bind PGBOUNCER_2");
+}
+
+#[test]
+fn a_skipped_close_keeps_the_name() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// Before the answer is known, a second batch is on its way: if the first is skipped, the statement is not there.
+#[test]
+fn a_batch_does_not_rely_on_what_another_may_have_skipped() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    t.asked(b"B");
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ312Z"), "EZ2Z");
+    assert_eq!((t.bind(&mut ann, "a").as_str(), t.server.server_statements.count()), ("Bind PGBOUNCER_1", 1));
+}
+
+#[test]
+fn a_name_stands_or_falls_with_its_own_parse() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "selec");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
+}
+
+/// The world found this: the second batch was told that the statement does not exist.
+#[test]
+fn a_name_that_is_used_anew_may_mean_what_it_did_before() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    assert_eq!(t.bind(&mut ann, "a"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ312Z"), "EZ2Z");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// The world found this too: the name was gone.
+#[test]
+fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    for text in ["select 2", "select 3"] {
+        t.asked(b"B");
+        t.close(&mut ann, "a");
+        t.parse(&mut ann, "a", text);
+        t.asked(b"S");
+    }
+    assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+}
+
+/// And this: what was given in between was lost.
+#[test]
+fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.asked(b"B");
+    t.parse(&mut ann, "a", "select 1");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    t.parse(&mut ann, "a", "select 2");
+    t.asked(b"B");
+    t.close(&mut ann, "a");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "EZ1EZ"), "EZ1EZ");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
+}
+
+/// Random programs found this: ParseComplete where PostgreSQL says that the transaction is aborted.
+#[test]
+fn in_a_failed_transaction_the_server_answers() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1");
+    t.server.exchange.answered(b'Z', b"E").expect("owed");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "3EZ"), "EZ");
+    assert_eq!((t.server.server_statements.count(), ann.count()), (0, 1));
+    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+#[test]
+fn a_name_in_use_is_refused_and_so_is_one_that_nobody_gave() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    let again = Ask::Parse { name: b"a", text: b"select 1\0\0\0" };
+    assert_eq!(t.try_ask(&mut ann, again), Err(Fault::StatementInUse { name: "a".into() }));
+    assert_eq!(t.try_ask(&mut ann, bind("b\n")), Err(Fault::StatementUnknown { name: "b?".into() }));
+    t.close(&mut ann, "a");
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "");
+}
+
+#[test]
+fn where_sessions_follow_the_server_says_that_there_is_none_unless_it_is_named_as_ours() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    assert_eq!(t.bind(&mut ann, "b"), "as it is");
+    for name in ["PGBOUNCER_1", "TRUNKLINE_STATE_1"] {
+        assert_eq!(t.try_ask(&mut ann, bind(name)), Err(Fault::StatementUnknown { name: name.into() }));
+    }
+}
+
+/// Each error looked at all names of its client: with 60,000 a hundred errors kept everybody waiting for a second.
+#[test]
+fn an_error_looks_at_no_more_than_some_names() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    for number in 0..1002 {
+        t.parse(&mut ann, &format!("s{number:04}"), &format!("select {number}"));
+    }
+    let error = |number: u64| format!("SERROR\0C26000\0M\"PGBOUNCER_{number}\" is not there\0\0").into_bytes();
+    let told = |names: &mut Names, number| {
+        names.reworded(&error(number)).map(|body| String::from_utf8_lossy(&body).into_owned())
+    };
+    assert!(told(&mut ann, 1000).is_some_and(|body| body.contains("\"s0999\"")));
+    assert_eq!(told(&mut ann, 1001), None, "it reads the server's name");
+}
+
+#[test]
+fn where_sessions_follow_the_server_says_that_a_name_is_in_use() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    t.parse(&mut ann, "z", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    let again = "Parse PGBOUNCER_1 select 1, Parse PGBOUNCER_1 select 1";
+    assert_eq!(t.parse(&mut ann, "z", "select 2"), again, "not the new text: nobody is to get that");
+    assert_eq!(t.parse(&mut ann, "a", "select 2"), "Parse PGBOUNCER_1 select 1");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "1EZ"), "EZ");
+    let error = |code: &str| format!("SERROR\0C{code}\0M\"PGBOUNCER_1\" exists\0\0").into_bytes();
+    t.server.server_statements.refused(&error("42P05"));
+    assert_eq!(ann.reworded(&error("42P05")).as_deref(), Some(&b"SERROR\0C42P05\0M\"z\" exists\0\0"[..]));
+    assert_eq!(ann.reworded(&error("26000")).as_deref(), Some(&b"SERROR\0C26000\0M\"a\" exists\0\0"[..]));
+    assert_eq!(ann.reworded(&error("42P01")), None);
+    assert_eq!((ann.count(), t.bind(&mut ann, "a").as_str()), (2, "Bind PGBOUNCER_1"), "it is what it was");
+}
+
+#[test]
+fn a_name_given_twice_means_nothing_if_the_server_does_not_refuse_that() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.parse(&mut ann, "a", "select 2");
+    t.asked(b"S");
+    assert_eq!(t.hears(&mut ann, "1Z"), "1Z", "somebody has dropped all of them in a function");
+    assert_eq!(t.bind(&mut ann, "a"), "as it is", "not the old text either");
+}
+
+#[test]
+fn a_name_that_may_come_to_nothing_in_another_batch_is_not_given_twice() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.follows = true;
+    t.parse(&mut ann, "a", "select 1");
+    assert_eq!(
+        t.parse(&mut ann, "a", "select 2"),
+        "Parse PGBOUNCER_1 select 1",
+        "skipped with the first, if that fails"
+    );
+    t.asked(b"S");
+    let again = Ask::Parse { name: b"a", text: b"select 3\0\0\0" };
+    assert_eq!(t.try_ask(&mut ann, again), Err(Fault::StatementInUse { name: "a".into() }));
+    assert_eq!(t.hears(&mut ann, "1EZ"), "1EZ");
+}
+
+#[test]
+fn a_server_that_has_dropped_all_has_none() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.parse(&mut bob, "b", "select 1");
+    t.asked(b"S");
+    t.hears(&mut bob, "Z");
+    t.server.server_statements.drop_all(Some(&mut ann));
+    assert_eq!((t.server.server_statements.count(), ann.count(), bob.count()), (0, 0, 1));
+    assert_eq!(t.try_ask(&mut ann, bind("a")), Err(Fault::StatementUnknown { name: "a".into() }));
+    assert_eq!(t.bind(&mut bob, "b"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+/// What is asked behind a DEALLOCATE ALL, before it is answered, is not dropped with the rest.
+#[test]
+fn what_comes_behind_a_drop_of_all_stays() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.asked(b"Q");
+    assert_eq!(t.parse(&mut ann, "b", "select 2"), "Parse PGBOUNCER_2 select 2");
+    t.asked(b"S");
+    t.hears(&mut ann, "C");
+    t.server.server_statements.drop_all(Some(&mut ann));
+    assert_eq!(t.hears(&mut ann, "Z1Z"), "Z1Z");
+    assert_eq!((t.server.server_statements.count(), ann.count()), (1, 1));
+    assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
+}
+
+/// The world found this: the server had what nobody believed it to have, and refused it.
+#[test]
+fn what_comes_behind_a_drop_of_all_and_is_closed_in_vain_stays() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    t.asked(b"Q");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"B");
+    assert_eq!(t.parse(&mut ann, "b", "select 2"), "Close PGBOUNCER_1, Parse PGBOUNCER_2 select 2");
+    t.asked(b"S");
+    t.hears(&mut ann, "C");
+    t.server.server_statements.drop_all(Some(&mut ann));
+    assert_eq!(t.hears(&mut ann, "Z1EZ"), "Z1EZ");
+    assert_eq!((t.bind(&mut ann, "a").as_str(), t.server.server_statements.count()), ("Bind PGBOUNCER_1", 1));
+}
+
+#[test]
+fn what_a_server_denies_is_closed_and_prepared_again() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    let mut refused = |sqlstate: &str, message: &str, more: &[u8]| {
+        let mut out = Vec::new();
+        write::error(&mut out, write::Says { severity: "ERROR", sqlstate, message, detail: None, hint: None });
+        out.pop();
+        out.extend_from_slice(more);
+        t.server.server_statements.refused(&out[5..]);
+        let sent = t.bind(&mut ann, "a");
+        t.asked(b"S");
+        let answers = if sent.starts_with("Close") { "312Z" } else { "2Z" };
+        t.hears(&mut ann, answers);
+        sent
+    };
+    let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1";
+    assert_eq!(refused("26000", "prepared statement \"PGBOUNCER_1\" does not exist", b"\0"), anew);
+    assert_eq!(refused("26000", "prepared statement \"PGBOUNCER_77\" does not exist", b"\0"), "Bind PGBOUNCER_1");
+    assert_eq!(refused("0A000", "cached plan must not change result type", b"RRevalidateCachedQuery\0\0"), anew);
+    assert_eq!(refused("0A000", "something else", b"Relsewhere\0\0"), "Bind PGBOUNCER_1");
+}
+
+/// Somebody has used our name in SQL: without this it would be refused for ever.
+#[test]
+fn a_name_of_ours_that_is_taken_is_closed_first() {
+    let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
+    t.parse(&mut bob, "b", "select 1");
+    t.asked(b"S");
+    t.hears(&mut bob, "1Z");
+    t.another_server();
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "EZ");
+    t.server.server_statements.refused(b"SERROR\0C42P05\0Mprepared statement \"PGBOUNCER_1\" already exists\0\0");
+    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1");
+}
+
+#[test]
+fn a_parameter_set_in_a_loan_puts_what_was_prepared_in_it_in_doubt() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.server.server_statements.begin_loan();
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.server.server_statements.begin_loan();
+    t.parse(&mut ann, "b", "select 2");
+    t.asked(b"S");
+    t.server.server_statements.doubt_this_loan();
+    t.hears(&mut ann, "1Z");
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.bind(&mut ann, "b"), "Close PGBOUNCER_2, Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
+}
+
+#[test]
+fn what_is_closed_in_vain_stays_in_doubt() {
+    let (mut t, mut ann) = (Stage::new(1), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"B");
+    t.parse(&mut ann, "b", "select 2");
+    t.asked(b"S");
+    t.server.server_statements.doubt_this_loan();
+    t.hears(&mut ann, "1EZ");
+    // So is the other one, which never came to be.
+    let sent = t.bind(&mut ann, "a");
+    assert_eq!(sent, "Close PGBOUNCER_1, Close PGBOUNCER_2, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
+}
+
+#[test]
+fn a_long_text_is_sent_from_where_it_is_kept() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    let text = "x".repeat(100_000);
+    assert_eq!(t.parse(&mut ann, "a", &text), format!("Parse PGBOUNCER_1 {text}"));
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    t.another_server();
+    assert_eq!(t.bind(&mut ann, "a"), format!("Parse PGBOUNCER_1 {text}, Bind PGBOUNCER_1"));
+}
+
+#[test]
+fn while_nobody_knows_what_answers_what_the_server_answers_itself() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    // A COPY fails with Syncs on their way.
+    t.asked(b"QdQS");
+    t.hears(&mut ann, "GE");
+    assert!(!t.server.exchange.may_step());
+    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
+    assert_eq!(t.parse(&mut ann, "b", "select 1"), "Parse PGBOUNCER_2 select 1");
+    assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
+    assert_eq!(t.close(&mut ann, "a"), "Close PGBOUNCER_1");
+    assert_eq!((t.given().as_str(), ann.count(), t.server.server_statements.count()), ("", 1, 1));
+    // What its server lacks cannot be sent to it without an answer that would have to be hidden: the server says so.
+    let mut bob = Names::default();
+    let lent = t.another_server();
+    t.parse(&mut bob, "c", "select 3");
+    t.server = lent;
+    assert_eq!(t.bind(&mut bob, "c"), "Bind PGBOUNCER_3");
+}
+
+#[test]
+fn a_copy_with_our_answers_behind_it_cannot_be_followed() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.asked(b"BE");
+    t.parse(&mut ann, "a", "select 1");
+    t.asked(b"S");
+    t.hears(&mut ann, "2G");
+    assert!(t.server.exchange.has_lost_steps());
+}
+
+/// As tokio-postgres does when a COPY is dropped, or fails while its end is on the way: the client was closed.
+#[test]
+fn what_is_asked_behind_the_end_of_a_failed_copy_is_followed() {
+    for answers in ["EZ 1Z", "EZ Z1Z"] {
+        let (mut t, mut ann) = (Stage::new(9), Names::default());
+        t.asked(b"BES");
+        t.hears(&mut ann, "2G");
+        t.asked(b"dfS");
+        t.parse(&mut ann, "a", "select 1");
+        t.asked(b"S");
+        for answer in answers.split(' ') {
+            assert_eq!(t.hears(&mut ann, answer), answer);
+            assert!(!t.server.exchange.has_lost_steps(), "{answers}");
+        }
+        assert!(t.server.exchange.may_end() && t.server.exchange.is_proven(), "{answers}");
+        assert_eq!((ann.count(), t.server.server_statements.count()), (1, 1));
+    }
+}
+
+#[test]
+fn a_sync_that_a_copy_ignores_does_no_harm() {
+    let (mut t, mut ann) = (Stage::new(9), Names::default());
+    t.parse(&mut ann, "a", "copy t from stdin");
+    t.bind(&mut ann, "a");
+    t.asked(b"ES");
+    t.hears(&mut ann, "12G");
+    t.asked(b"dcS");
+    assert_eq!(t.hears(&mut ann, "CZ"), "CZ");
+    assert!(t.server.exchange.may_end() && t.server.exchange.is_proven() && t.server.server_statements.count() == 1);
+}
+
+#[test]
+fn messages_are_understood_as_far_as_they_are_here() {
+    let plain = |kind: u8, body: &[u8]| head(kind, body, 50) == Ok(Head::Plain);
+    assert_eq!(head(b'P', b"\0q\0\0\0", 5), Ok(Head::Plain));
+    assert_eq!(head(b'P', b"\0", 2 << 20), Ok(Head::Plain));
+    assert!(plain(b'B', b"\0\0") && plain(b'B', b"portal\0\0") && plain(b'D', b"P"));
+    assert!(plain(b'D', b"S\0") && plain(b'C', b"P") && plain(b'C', b"S\0") && plain(b'C', b"?") && plain(b'E', b""));
+    let more = |kind: u8, body: &[u8]| head(kind, body, 50) == Ok(Head::More);
+    assert!(
+        more(b'P', b"")
+            && more(b'P', b"\0")
+            && more(b'P', b"a")
+            && more(b'P', b"a\0select 1\0\0\0")
+            && more(b'C', b"S")
+    );
+    assert!(more(b'B', b"") && more(b'B', b"\0") && more(b'B', b"\0a") && more(b'D', b"") && more(b'D', b"Sa\0"));
+    let named = |kind: u8, body: &'static [u8]| match head(kind, body, body.len()) {
+        Ok(Head::Named(ask)) => ask,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(named(b'P', b"a\0q\0\0\0"), Ask::Parse { name: b"a", text: b"q\0\0\0" });
+    assert_eq!(named(b'B', b"p\0a\0\0\0\0\0\0\0"), Ask::Bind { portal: b"p", name: b"a", end: 4 });
+    assert_eq!(named(b'D', b"Sa\0"), Ask::Describe { name: b"a" });
+    assert_eq!(named(b'C', b"Sa\0"), Ask::Close { name: b"a" });
+    // Of a Bind the names are enough.
+    assert_eq!(head(b'B', b"\0a\0rest", 1 << 30), Ok(Head::Named(Ask::Bind { portal: b"", name: b"a", end: 3 })));
+}
+
+#[test]
+fn broken_messages_are_said_to_be() {
+    let broken: [(u8, &[u8]); 12] = [
+        (b'P', b""),
+        (b'P', b"a"),
+        (b'P', b"a\0q"),
+        (b'P', b"a\0q\0\0"),
+        (b'P', b"a\0q\0\0\x01\0\0\0"),
+        (b'P', b"a\0q\0\0\0more"),
+        (b'B', b"p"),
+        (b'B', b"p\0a"),
+        (b'D', b""),
+        (b'D', b"Sa"),
+        (b'C', b"S"),
+        (b'C', b"Sa\0more"),
+    ];
+    for (kind, body) in broken {
+        assert_eq!(head(kind, body, body.len()), Err(Fault::BrokenMessage { kind }), "{body:?}");
+    }
+}
+
+#[test]
+fn a_name_has_an_end() {
+    let long = vec![b'n'; 3 * NAME_BYTES_MAX];
+    for kind in [b'P', b'B', b'D'] {
+        let body = if kind == b'D' { [b"S", &long[..]].concat() } else { long.clone() };
+        assert_eq!(head(kind, &body, 1 << 20), Err(Fault::BrokenMessage { kind }));
+        assert_eq!(head(kind, &body[..NAME_BYTES_MAX], 1 << 20), Ok(Head::More));
+    }
+}
+
+#[test]
+fn of_a_long_name_as_much_is_known_as_postgresql_looks_at() {
+    let (long, known) = ([b'n'; 1000], [b'n'; 63]);
+    let said = |before: &[u8], after: &[u8]| [before, &long, after].concat();
+    let is = |kind: u8, body: &[u8], ask: Ask<'_>| assert_eq!(head(kind, body, body.len()), Ok(Head::Named(ask)));
+    is(b'P', &said(b"", b"\0q\0\0\0"), Ask::Parse { name: &known, text: b"q\0\0\0" });
+    is(b'B', &said(b"p\0", b"\0rest"), Ask::Bind { portal: b"p", name: &known, end: 1003 });
+    is(b'D', &said(b"S", b"\0"), Ask::Describe { name: &known });
+    is(b'C', &said(b"S", b"\0"), Ask::Close { name: &known });
+    assert_eq!(given_name(&said(b"", b"\0q")), Some(&known[..]));
+}
+
+#[test]
+fn parameters_that_do_not_matter_to_a_statement_change_nothing() {
+    let tracked = Tracked::new([]);
+    let vars = |values: &[(&str, &str)]| {
+        let mut vars = Vars::new(&tracked);
+        for (name, value) in values {
+            vars.set(tracked.place(name).expect("tracked"), value);
+        }
+        Rc::new(vars)
+    };
+    let mut ann = Names::default();
+    let before = ann.dialect(&vars(&[("application_name", "till"), ("TimeZone", "UTC")]), &tracked, None);
+    let same = ann.dialect(&vars(&[("application_name", "shop"), ("TimeZone", "UTC")]), &tracked, None);
+    assert!(Rc::ptr_eq(&before, &same));
+    assert_ne!(before, ann.dialect(&vars(&[("TimeZone", "Asia/Tokyo")]), &tracked, None));
+    assert!(concerns(b'P') && !concerns(b'Q'));
+}

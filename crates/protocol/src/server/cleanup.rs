@@ -1,0 +1,287 @@
+//! How a server that its client left behind is made clean again.
+//!
+//! Always true: only what the exchange proves is believed; when anything cannot be undone by the protocol's own means, the
+//! server is hopeless and is closed.
+//! Not here: the cancel request itself and the time limit (`worker::upstream::cleanup`).
+
+use wire::{frontend, write};
+
+use crate::exchange::Exchange;
+use crate::planted::{needs_rollback, resets_with};
+
+/// A server on its way back to a clean state.
+#[derive(Clone, Debug)]
+pub struct Cleanup {
+    stage: Stage,
+    reset: Option<Box<str>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The answers that the client was owed still come.
+    Draining,
+    RollingBack,
+    Resetting,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// The server has to answer first.
+    Wait,
+    /// The server still works on a query that nobody waits for: it is to be cancelled.
+    WantsCancel,
+    /// It is clean.
+    Clean,
+    /// It cannot be made clean.
+    Hopeless,
+}
+
+impl Cleanup {
+    /// One that has asked for nothing yet. `reset` is the query that ends every loan of this pool, if any.
+    #[must_use]
+    pub fn new(reset: Option<&str>) -> Self {
+        Self { stage: Stage::Draining, reset: reset.map(Into::into) }
+    }
+
+    /// Begins to clean up. What is to be sent is appended to `out`. The client has left between two messages, `reset` is the query that ends
+    /// every loan of this pool, if any.
+    #[must_use]
+    pub fn begin(exchange: &mut Exchange, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
+        let mut cleanup = Self::new(reset);
+        let is_running = exchange.is_running();
+        let progress = cleanup.go_on(exchange, out);
+        match progress {
+            Progress::Wait if is_running && exchange.is_running() => (cleanup, Progress::WantsCancel),
+            other => (cleanup, other),
+        }
+    }
+
+    /// Whether this query ends it, and has not been sent.
+    #[must_use]
+    pub fn will_run(&self, sql: &str) -> bool {
+        self.reset.as_deref() == Some(sql)
+    }
+
+    /// Whether it still answers what it was asked before its client left it.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.stage == Stage::Draining
+    }
+
+    /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
+    pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
+        if exchange.is_beyond_proof() {
+            return Progress::Hopeless;
+        }
+        // Also a COPY that began after its client had left, or a batch whose Sync such a COPY has swallowed.
+        if complete(exchange, out) {
+            return Progress::Wait;
+        }
+        if !exchange.owes_nothing() {
+            return Progress::Wait;
+        }
+        if !exchange.may_be_lent() {
+            return Progress::Hopeless;
+        }
+        if needs_rollback(exchange.status()) {
+            if self.stage != Stage::Draining {
+                return Progress::Hopeless;
+            }
+            self.stage = Stage::RollingBack;
+            return ask(exchange, "ROLLBACK", out);
+        }
+        match resets_with(self.reset.take(), self.stage == Stage::RollingBack) {
+            Some(reset) if !reset.is_empty() => {
+                self.stage = Stage::Resetting;
+                ask(exchange, &reset, out)
+            }
+            _ => Progress::Clean,
+        }
+    }
+}
+
+/// Sends what the client still had to send; whether that was anything.
+fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
+    let before = out.len();
+    if exchange.is_copying_in() {
+        write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, GOODBYE));
+        exchange.asked(frontend::COPY_FAIL);
+    } else if exchange.has_open_batch() {
+        // A Sync commits what the batch has done so far, but its client never asked for that: the batch must fail first.
+        // There is no such portal, and PostgreSQL's log says why we named it.
+        write::message(out, frontend::EXECUTE, |out| {
+            write::c_string(out, GOODBYE);
+            out.extend_from_slice(&[0; 4]);
+        });
+        exchange.asked(frontend::EXECUTE);
+    }
+    if exchange.wants_sync() {
+        write::bare(out, frontend::SYNC);
+        exchange.asked(frontend::SYNC);
+    }
+    out.len() > before
+}
+
+fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
+    write::query(out, sql);
+    exchange.asks_ours();
+    Progress::Wait
+}
+
+/// What gives a server back as it was when it logged in.
+pub const DISCARD_ALL: &str = "DISCARD ALL";
+const GOODBYE: &str = "the client has disconnected";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An exchange after the client has sent and the server has answered these.
+    fn after(asked: &[u8], answered: &[&[u8]]) -> Exchange {
+        let mut exchange = Exchange::default();
+        for &kind in asked {
+            exchange.asked(kind);
+        }
+        hear(&mut exchange, answered);
+        exchange
+    }
+
+    fn hear(exchange: &mut Exchange, answered: &[&[u8]]) {
+        for message in answered {
+            exchange.answered(message[0], &message[1..]).expect("owed");
+        }
+    }
+
+    fn kinds(out: &mut Vec<u8>) -> String {
+        let (mut kinds, mut rest) = (String::new(), &**out);
+        while let [kind, a, b, c, d, ..] = *rest {
+            kinds.push(kind as char);
+            rest = &rest[1 + u32::from_be_bytes([a, b, c, d]) as usize..];
+        }
+        out.clear();
+        kinds
+    }
+
+    #[test]
+    fn a_running_query_is_cancelled_and_its_transaction_rolled_back() {
+        let (mut exchange, mut out) = (after(b"QQ", &[b"C", b"ZT"]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
+        hear(&mut exchange, &[b"E", b"ZE"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn an_idle_transaction_is_rolled_back_at_once_and_the_session_reset() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn an_open_batch_fails_before_it_gets_the_sync_that_its_client_owed() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2"]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "ES"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn what_an_open_batch_has_done_is_not_committed_though_nothing_runs() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"2", b"C"]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "ES"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// What comes next would fail, whoever says it ([`Exchange::may_be_lent`]).
+    #[test]
+    fn a_server_that_was_told_a_function_call_in_a_batch_cannot_be_mended() {
+        let (mut exchange, mut out) = (after(b"PBEFS", &[b"1", b"2", b"C", b"V", b"ZI", b"ZI"]), Vec::new());
+        let (_, progress) = Cleanup::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Hopeless, ""));
+    }
+
+    #[test]
+    fn a_batch_that_has_failed_needs_its_sync_only() {
+        let (mut exchange, mut out) = (after(b"PBE", &[b"1", b"E"]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "S"));
+        hear(&mut exchange, &[b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// The Query would be skipped if the batch failed, and then only a Sync ends the skipping: without one such a server
+    /// waited for its time limit and was closed.
+    #[test]
+    fn a_query_behind_an_open_batch_gets_a_sync_too() {
+        let (mut exchange, mut out) = (after(b"PQ", &[]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, "S"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_copy_is_failed() {
+        let (mut exchange, mut out) = (after(b"Qd", &[b"G"]), Vec::new());
+        let (mut cleanup, _) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!(kinds(&mut out), "f");
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_copy_that_begins_after_its_client_left_is_failed_too() {
+        let (mut exchange, mut out) = (after(b"Q", &[]), Vec::new());
+        let (mut cleanup, _) = Cleanup::begin(&mut exchange, None, &mut out);
+        hear(&mut exchange, &[b"G"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "f"));
+        hear(&mut exchange, &[b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// The Sync before the COPY's end is not answered, since the COPY reads it: without another one such a server waited for
+    /// its time limit and was closed.
+    #[test]
+    fn a_sync_that_a_copy_swallows_is_sent_again() {
+        let (mut exchange, mut out) = (after(b"ESc", &[]), Vec::new());
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::WantsCancel, ""));
+        hear(&mut exchange, &[b"G"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "ES"));
+        hear(&mut exchange, &[b"C", b"E", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// Our Sync would commit the batch if the COPY before it has failed, and nobody can say whether it has.
+    #[test]
+    fn a_batch_inside_of_a_copy_is_not_ended_for_its_client() {
+        let (mut exchange, mut out) = (after(b"QdE", &[b"G"]), Vec::new());
+        assert_eq!(Cleanup::begin(&mut exchange, None, &mut out).1, Progress::Hopeless);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_transaction_that_survives_its_rollback_is_hopeless() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
+        let (mut cleanup, _) = Cleanup::begin(&mut exchange, None, &mut out);
+        hear(&mut exchange, &[b"C", b"ZT"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Hopeless);
+    }
+
+    #[test]
+    fn a_server_with_nothing_left_behind_is_clean_at_once() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZI"]), Vec::new());
+        assert_eq!(Cleanup::begin(&mut exchange, None, &mut out).1, Progress::Clean);
+    }
+}

@@ -1,0 +1,314 @@
+//! What is known of a database's functions and settings, for those whose sessions follow them.
+//!
+//! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
+//! Not here: what it means for a text (crate `route`), who asks (`probe`).
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::mentioned::Mentioned;
+use super::pins::Kind;
+use super::sequences::Habits;
+use base::Time;
+use route::{Knowledge, Unread};
+
+/// What is known of a database's texts and functions.
+#[derive(Debug)]
+pub struct FunctionCatalog {
+    /// What its functions do to sessions, and since when that is known.
+    knowledge: Option<(Rc<Knowledge>, Time)>,
+    /// What a server has told of them last, also where that is not relied upon any more.
+    told_last: Option<Rc<Knowledge>>,
+    /// How often functions have been made since the start, or may have been.
+    makings: u64,
+    /// How many of them could not be read when a server told of them last, also where that is forgotten.
+    unread: Unread,
+    /// When they are to be read again: somebody else may have made others.
+    again_at: Time,
+    /// What tells its texts from those of others, and from those read with older knowledge.
+    scope: u32,
+    /// Settings with a dot in their names that anybody has mentioned.
+    pub custom: Mentioned,
+    /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
+    askers: BTreeSet<u32>,
+    /// For which statements of theirs it is worth to keep a server.
+    pub numbers: Habits,
+    /// Which kind has been said to be held by which statement.
+    told: BTreeSet<(Kind, Box<str>)>,
+    /// How often something of each kind began to be held.
+    pins: [u64; Kind::ALL.len()],
+}
+
+impl FunctionCatalog {
+    /// Nothing yet.
+    pub fn new(scope: u32) -> Self {
+        Self {
+            knowledge: None,
+            told_last: None,
+            makings: 0,
+            unread: Unread::Nothing,
+            again_at: Time(0),
+            scope,
+            custom: Mentioned::default(),
+            askers: BTreeSet::new(),
+            numbers: Habits::default(),
+            told: BTreeSet::new(),
+            pins: [0; Kind::ALL.len()],
+        }
+    }
+
+    /// What its functions do, if that is known.
+    pub fn knowledge(&self) -> Option<&Knowledge> {
+        self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
+    }
+
+    /// The settings that the texts of functions mention, as far as anybody has told.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.told_last.iter().flat_map(|knowledge| knowledge.settings())
+    }
+
+    /// What is known of its functions, in a word for people.
+    pub fn word(&self, now: Time) -> &'static str {
+        match &self.knowledge {
+            Some((knowledge, _)) if knowledge.is_trusting() => "ignored",
+            Some((_, since)) if now.since(*since) > KNOWLEDGE_AGE_MAX => "unknown",
+            Some((knowledge, _)) => match knowledge.unread() {
+                Unread::Nothing => "known",
+                Unread::Some => "partly",
+                Unread::All => "unread",
+            },
+            None => "unknown",
+        }
+    }
+
+    /// What is known of texts is known in this scope.
+    pub fn scope(&self) -> u32 {
+        self.scope
+    }
+
+    /// From now on its functions are taken to do nothing, whatever they do (`session_unseen = ignore`), or are not.
+    pub fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
+        if self.is_trusting() != is_trusting {
+            *scopes += 1;
+            self.knowledge = is_trusting.then(|| (Rc::new(Knowledge::trusting()), Time(0)));
+            self.scope = *scopes;
+        }
+    }
+
+    /// Whether its functions are taken to do nothing.
+    pub fn is_trusting(&self) -> bool {
+        self.knowledge().is_some_and(Knowledge::is_trusting)
+    }
+
+    /// A server has told what the functions do, which was asked when so many had been made ([`Self::makings`]): it may not have seen what has
+    /// been made since. How many of them it has not told, if that is another answer than the last time.
+    pub fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
+        if self.is_trusting() {
+            return None;
+        }
+        let unread = knowledge.unread();
+        let before = std::mem::replace(&mut self.unread, unread);
+        let knowledge = Rc::new(knowledge);
+        self.told_last = Some(knowledge.clone());
+        if makings == self.makings {
+            (self.knowledge, self.again_at) = (Some((knowledge, now)), now + KNOWLEDGE_FRESH);
+            self.scope = scope;
+        }
+        (unread != before).then_some(unread)
+    }
+
+    /// How often functions have been made, or may have been.
+    pub fn makings(&self) -> u64 {
+        self.makings
+    }
+
+    /// Functions are being made, or have been: what is known is not all.
+    pub fn functions_are_made(&mut self, scopes: &mut u32) {
+        self.makings += 1;
+        self.forget(scopes);
+    }
+
+    /// Forgets what is too old to be relied upon.
+    pub fn forget_old(&mut self, now: Time, scopes: &mut u32) {
+        if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
+            self.forget(scopes);
+        }
+    }
+
+    /// The name of the database leads to another one now: nothing is known of its functions.
+    pub fn forget(&mut self, scopes: &mut u32) {
+        if self.knowledge.is_some() && !self.is_trusting() {
+            *scopes += 1;
+            (self.knowledge, self.scope) = (None, *scopes);
+        }
+    }
+
+    /// Whether they are to be read anew.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at
+    }
+
+    /// Whether the functions are to be read again, by who asks first.
+    pub fn is_to_be_read(&mut self, now: Time) -> bool {
+        let is_due = self.is_due(now);
+        if is_due {
+            // Whoever it is may leave before it has been told.
+            self.again_at = now + KNOWLEDGE_FRESH / 3;
+        }
+        is_due
+    }
+
+    /// A program of this user asks for numbers that it has drawn in an earlier transaction.
+    pub fn note_asker(&mut self, user: u32) {
+        self.askers.insert(user);
+    }
+
+    /// Whether programs of this user ask for numbers that they have drawn in an earlier transaction.
+    pub fn asks_for_sequences(&self, user: u32) -> bool {
+        self.askers.contains(&user)
+    }
+
+    /// Users are forgotten, and their numbers given to others.
+    pub fn forget_users(&mut self, users: &BTreeSet<u32>) {
+        self.askers.retain(|user| !users.contains(user));
+        self.custom.forget_users(users);
+    }
+
+    /// Something of this kind begins to be held.
+    pub fn count_pin(&mut self, kind: Kind) {
+        self.pins[kind as usize] += 1;
+    }
+
+    /// How often something of each kind began to be held.
+    pub fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
+        Kind::ALL.into_iter().zip(self.pins)
+    }
+
+    /// Whether nobody has been told yet that this statement holds something of this kind. Statements that differ in the numbers of names are one:
+    /// drivers count their cursors (`_django_curs_139905_sync_7`).
+    pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
+        if self.told.len() >= TOLD_MAX {
+            self.told.clear();
+        }
+        self.told.insert((kind, without_counters(statement).into()))
+    }
+}
+
+/// A statement whose names with digits end where those may begin: behind the last underscore before them.
+fn without_counters(statement: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut plain = String::with_capacity(statement.len());
+    for piece in statement.split_inclusive(|c| !is_of_word(c)) {
+        let (word, end) = piece.split_at(piece.rfind(|c| !is_of_word(c)).unwrap_or(piece.len()));
+        match word.find(|c: char| c.is_ascii_digit()) {
+            None => plain.push_str(word),
+            Some(digit) => {
+                let prefix = &word[..digit];
+                plain.push_str(prefix.rfind('_').map_or(prefix, |at| &prefix[..=at]));
+                plain.push('?');
+            }
+        }
+        plain.push_str(end);
+    }
+    plain
+}
+
+/// So many statements that keep servers are remembered as told.
+const TOLD_MAX: usize = 1000;
+/// Knowledge of a database's functions that is older is renewed by who comes next,
+const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
+/// and when it is older than this it is none: somebody else may have made functions meanwhile.
+const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_that_a_driver_counts_are_told_of_once() {
+        let mut function_catalog = FunctionCatalog::new(1);
+        let declare = |name: &str| format!("DECLARE \"{name}\" CURSOR WITH HOLD FOR select x from t");
+        assert!(function_catalog.is_news(Kind::Cursor, &declare("_django_curs_139905_sync_1")));
+        for other in ["_django_curs_139905_sync_2", "_django_curs_140001_async_30"] {
+            assert!(!function_catalog.is_news(Kind::Cursor, &declare(other)), "{other}");
+        }
+        assert!(
+            function_catalog.is_news(Kind::Cursor, &declare("mine"))
+                && !function_catalog.is_news(Kind::Cursor, &declare("mine"))
+        );
+        assert!(function_catalog.is_news(Kind::Temporary, &declare("_django_curs_139905_sync_1")), "of another kind");
+        for (statement, plain) in [("create temp table c1 ()", "create temp table c? ()"), ("", ""), ("é7", "é?")] {
+            assert_eq!(without_counters(statement), plain);
+        }
+    }
+
+    #[test]
+    fn knowledge_is_renewed_by_one_and_forgotten_when_nobody_has_renewed_it() {
+        let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 2);
+        let at = Time::from_secs;
+        assert!(!function_catalog.is_to_be_read(at(100)), "who knows nothing is asked anyway");
+        function_catalog.learn(Knowledge::default(), 0, at(100), 2);
+        assert!(!function_catalog.is_to_be_read(at(129)));
+        assert!(function_catalog.is_to_be_read(at(130)) && !function_catalog.is_to_be_read(at(130)), "one is enough");
+        assert!(function_catalog.is_to_be_read(at(140)), "that one may have left");
+        function_catalog.forget_old(at(160), &mut scopes);
+        assert!(function_catalog.knowledge().is_some() && function_catalog.scope() == 2);
+        assert_eq!((function_catalog.word(at(160)), function_catalog.word(at(161))), ("known", "unknown"));
+        function_catalog.forget_old(at(161), &mut scopes);
+        assert!(function_catalog.knowledge().is_none());
+        assert_ne!(function_catalog.scope(), 2, "what was read with it is read anew");
+    }
+
+    #[test]
+    fn who_was_asked_before_functions_were_made_has_not_told_of_them() {
+        let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 2);
+        function_catalog.learn(Knowledge::default(), function_catalog.makings(), Time(0), 2);
+        let asked = function_catalog.makings();
+        function_catalog.functions_are_made(&mut scopes);
+        assert!(function_catalog.knowledge().is_none() && function_catalog.scope() == 3);
+        function_catalog.learn(Knowledge::default(), asked, Time(1), 4);
+        assert!(function_catalog.knowledge().is_none());
+        function_catalog.learn(Knowledge::default(), function_catalog.makings(), Time(2), 5);
+        assert!(function_catalog.knowledge().is_some() && function_catalog.scope() == 5);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_news_once() {
+        let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 2);
+        let many = || Knowledge::read((0..100_001).map(|_| SOURCE));
+        assert_eq!(function_catalog.learn(Knowledge::default(), 0, Time::from_secs(0), 2), None);
+        assert_eq!(function_catalog.learn(many(), 0, Time::from_secs(1), 2), Some(Unread::All));
+        function_catalog.forget_old(Time::from_secs(100), &mut scopes);
+        assert!(function_catalog.knowledge().is_none());
+        assert_eq!(function_catalog.learn(many(), 0, Time::from_secs(100), 2), None);
+        assert_eq!(function_catalog.learn(Knowledge::default(), 0, Time::from_secs(101), 2), Some(Unread::Nothing));
+    }
+
+    const SOURCE: route::Source<'static> =
+        route::Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text: "" };
+
+    #[test]
+    fn who_trusts_functions_learns_nothing_of_them() {
+        let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 1);
+        function_catalog.learn(Knowledge::new(["f"], true), 0, Time(0), 1);
+        function_catalog.trust(true, &mut scopes);
+        assert!(
+            function_catalog.knowledge().is_some_and(|knowledge| !knowledge.suspects(b"f") && !knowledge.is_hidden())
+        );
+        assert_eq!((function_catalog.scope(), scopes), (2, 2), "what was read before is read anew");
+        function_catalog.learn(Knowledge::new(["f"], true), 0, Time(0), 3);
+        function_catalog.forget_old(Time::from_secs(1000), &mut scopes);
+        assert!(!function_catalog.is_to_be_read(Time::from_secs(1000)) && function_catalog.scope() == 2);
+        assert!(function_catalog.knowledge().is_some_and(|knowledge| !knowledge.is_hidden()));
+        function_catalog.trust(false, &mut scopes);
+        assert!(function_catalog.knowledge().is_none() && function_catalog.scope() == 3);
+    }
+
+    #[test]
+    fn each_pair_of_kind_and_statement_is_news_once() {
+        let mut function_catalog = FunctionCatalog::new(1);
+        assert!(function_catalog.is_news(Kind::Lock, "a") && function_catalog.is_news(Kind::Channel, "a"));
+        assert!(!function_catalog.is_news(Kind::Lock, "a"));
+    }
+}

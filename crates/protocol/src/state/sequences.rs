@@ -1,0 +1,213 @@
+//! What a client does with the numbers of sequences: `currval` and `lastval` tell what its session has drawn, and only one server knows that.
+//!
+//! Always true: what a transaction may have drawn itself it is never made to forget; a number that another client has drawn is not told to
+//! one that is known to ask.
+//! Not here: which texts draw and ask (`route::Sequences`), how long a server is kept for it (`session_effects`).
+
+use std::collections::BTreeMap;
+
+use route::{Act, Class, Control, Sequences};
+
+/// What the present transaction of a client has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counting {
+    /// It has said something that may have drawn numbers, be it in a function.
+    has_worked: bool,
+    /// It makes rows, or draws by name.
+    has_drawn: bool,
+    /// It has asked for what was drawn before it.
+    has_asked: bool,
+    /// It asks, and nobody has looked yet whether its server should tell.
+    asking: Option<Asking>,
+    /// The client has prepared what draws, and nobody has taken note under which name.
+    is_unnoted: bool,
+}
+
+impl Counting {
+    /// Of a client that has come from where nobody took note of what it said: it may have drawn whatever it asks for.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { has_worked: true, has_drawn: true, is_unnoted: true, ..Self::default() }
+    }
+
+    /// A text is executed.
+    pub fn said(&mut self, class: &Class) {
+        self.asks(class.sequences);
+        self.has_asked |= class.sequences.are_read && !self.has_drawn;
+        self.has_drawn |= class.sequences.are_drawn;
+        self.has_worked |= class.acts.iter().any(|act| !is_introduction(act));
+    }
+
+    /// A statement is given a text. It is as good as executed, unless somebody takes note of its name.
+    pub fn given(&mut self, class: &Class, is_noted: bool) {
+        self.asks(class.sequences);
+        if !is_noted {
+            self.has_drawn |= class.sequences.are_drawn;
+            self.is_unnoted |= class.sequences.are_drawn;
+        }
+        self.has_worked |= class.acts.iter().any(|act| !is_introduction(act));
+    }
+
+    /// A statement is executed of which nobody has taken note, or a function is called.
+    pub fn bound(&mut self) {
+        self.has_drawn |= self.is_unnoted;
+        self.has_worked = true;
+    }
+
+    fn asks(&mut self, sequences: Sequences) {
+        if sequences.are_read && !self.has_drawn {
+            self.asking = Some(if self.has_worked { Asking::Later } else { Asking::First });
+        }
+    }
+
+    /// Whether it is about to ask for what earlier transactions have drawn. Said once.
+    pub fn asking(&mut self) -> Option<Asking> {
+        self.asking.take()
+    }
+
+    /// The transaction has ended, or another begins: what it has done.
+    pub fn ends(&mut self) -> Counted {
+        let Self { has_drawn, has_asked, is_unnoted, .. } = *self;
+        *self = Self { is_unnoted, ..Self::default() };
+        match (has_drawn, has_asked) {
+            (true, _) => Counted::Drew,
+            (false, true) => Counted::Asked,
+            (false, false) => Counted::Neither,
+        }
+    }
+}
+
+/// How a transaction asks for numbers that it has not plainly drawn itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// Before it has done anything: they are those of an earlier transaction.
+    First,
+    /// Behind what may have drawn them, be it in a function.
+    Later,
+}
+
+/// What a transaction has done with numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted {
+    /// It may have drawn some.
+    Drew,
+    /// It has asked for what was drawn before.
+    Asked,
+    /// Neither.
+    Neither,
+}
+
+/// Whether a statement only begins a transaction, or sets something.
+fn is_introduction(act: &Act) -> bool {
+    matches!(act, Act::Transaction(Control::Begin) | Act::Set(_) | Act::ResetAll)
+}
+
+/// Which statements draw numbers that are asked for in a later transaction: only for those it is worth to keep a server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Habits {
+    /// For each statement, without its values: how often a server may still be kept for it in vain.
+    rows: BTreeMap<Box<str>, u32>,
+}
+
+impl Habits {
+    /// Whether a server is to be kept for what this statement has drawn.
+    #[must_use]
+    pub fn is_worth_it(&self, statement: &str) -> bool {
+        self.rows.get(statement).is_none_or(|&left| left > 0)
+    }
+
+    /// Somebody has asked for what it has drawn.
+    pub fn asked(&mut self, statement: &str) {
+        self.set(statement, VAIN_AFTER_ASKED);
+    }
+
+    /// A server was kept for it, and nobody has asked.
+    pub fn in_vain(&mut self, statement: &str) {
+        let left = self.rows.get(statement).copied().unwrap_or(VAIN_AT_FIRST);
+        self.set(statement, left.saturating_sub(1));
+    }
+
+    fn set(&mut self, statement: &str, left: u32) {
+        if self.rows.len() >= STATEMENTS_MAX && !self.rows.contains_key(statement) {
+            self.rows.clear();
+        }
+        self.rows.insert(statement.into(), left);
+    }
+}
+
+/// So often a server is kept in vain for a statement of which nothing is known,
+const VAIN_AT_FIRST: u32 = 4;
+/// and so often since somebody has asked for what it had drawn.
+const VAIN_AFTER_ASKED: u32 = 16;
+/// So many statements are known; if there are more, all are learned anew.
+const STATEMENTS_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use route::{Dialect, Knowledge, classify};
+
+    fn class(text: &str) -> Class {
+        classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))
+    }
+
+    #[test]
+    fn who_asks_first_asks_for_what_was_drawn_before() {
+        for (texts, asking, counted) in [
+            (&["select lastval()"][..], Some(Asking::First), Counted::Asked),
+            (&["begin", "set a.b = 1", "select currval('s')"], Some(Asking::First), Counted::Asked),
+            (&["insert into t values (1)", "select lastval()"], None, Counted::Drew),
+            (&["insert into t values (1); select lastval()"], None, Counted::Drew),
+            // What a function draws, no text tells.
+            (&["select f()", "select lastval()"], Some(Asking::Later), Counted::Asked),
+            (&["select lastval()", "insert into t values (1)"], Some(Asking::First), Counted::Drew),
+            (&["select 1"], None, Counted::Neither),
+        ] {
+            let mut counting = Counting::default();
+            let mut asked = None;
+            for text in texts {
+                counting.said(&class(text));
+                asked = asked.or(counting.asking());
+            }
+            assert_eq!((asked, counting.ends()), (asking, counted), "{texts:?}");
+            assert_eq!(counting, Counting::default());
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_noted_may_draw_whenever_it_is_bound() {
+        let mut counting = Counting::default();
+        counting.given(&class("insert into t values ($1)"), false);
+        assert_eq!(counting.ends(), Counted::Drew);
+        counting.bound();
+        assert_eq!(counting.ends(), Counted::Drew, "it may be that one");
+        let mut counting = Counting::default();
+        counting.given(&class("insert into t values ($1)"), true);
+        assert_eq!(counting.ends(), Counted::Neither, "it is not bound");
+        counting.bound();
+        assert_eq!(counting.ends(), Counted::Neither, "nor is this it");
+        let mut counting = Counting::unread();
+        counting.said(&class("select lastval()"));
+        assert_eq!(counting.asking(), None, "what it may have drawn before anybody listened is not forgotten");
+    }
+
+    #[test]
+    fn a_server_is_kept_for_statements_whose_numbers_are_asked_for() {
+        let mut habits = Habits::default();
+        for _ in 0..VAIN_AT_FIRST {
+            assert!(habits.is_worth_it("insert into log"));
+            habits.in_vain("insert into log");
+        }
+        assert!(!habits.is_worth_it("insert into log") && habits.is_worth_it("insert into t"));
+        habits.asked("insert into log");
+        for _ in 0..VAIN_AFTER_ASKED {
+            assert!(habits.is_worth_it("insert into log"));
+            habits.in_vain("insert into log");
+        }
+        assert!(!habits.is_worth_it("insert into log"));
+        for number in 0..10 * STATEMENTS_MAX {
+            habits.in_vain(&number.to_string());
+            assert!(habits.rows.len() <= STATEMENTS_MAX);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What of a session a statement may change that outlives its transaction.
+//!
+//! Always true: a statement touches at least what is said of it here, and may touch less.
+//! Not here: how it is read from the text (`classify`).
+
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of kinds of session state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DirtyState(u16);
+
+impl DirtyState {
+    /// Nothing that outlives the transaction.
+    pub const NOTHING: Self = Self(0);
+    /// Settings whose names the text tells.
+    pub const SETTINGS: Self = Self(1);
+    /// Settings of any name.
+    pub const ANY_SETTING: Self = Self(1 << 1);
+    /// Advisory locks of the session.
+    pub const LOCKS: Self = Self(1 << 2);
+    /// Channels that are listened to.
+    pub const CHANNELS: Self = Self(1 << 3);
+    /// Temporary tables, and whatever else stands in the temporary schema.
+    pub const TEMPORARY: Self = Self(1 << 4);
+    /// Cursors `WITH HOLD`.
+    pub const CURSORS: Self = Self(1 << 5);
+    /// Statements prepared by SQL.
+    pub const STATEMENTS: Self = Self(1 << 6);
+    /// Libraries that have been loaded.
+    pub const LIBRARIES: Self = Self(1 << 7);
+    /// Temporary replication slots.
+    pub const SLOTS: Self = Self(1 << 8);
+    /// Which functions there are, and what they do.
+    pub const FUNCTIONS: Self = Self(1 << 9);
+    /// A setting whose name nobody has told: it stands in no text.
+    pub const UNTOLD: Self = Self(1 << 10);
+    /// What else is touched may be so by a function that is called, or by a block (`DO`).
+    pub const CALLS: Self = Self(1 << 11);
+    /// Functions, or what calls them, are made, changed or dropped, for others to see.
+    pub const MAKINGS: Self = Self(1 << 12);
+    /// Anything at all, as far as there is something to ask about: nobody can tell which libraries are loaded.
+    pub const ANYTHING: Self = Self(((1 << 10) - 1) & !Self::LIBRARIES.0);
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether some of `other` is in it.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// It without what is in `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl BitOr for DirtyState {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+
+impl BitOrAssign for DirtyState {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl std::fmt::Debug for DirtyState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            "settings",
+            "any-setting",
+            "locks",
+            "channels",
+            "temporary",
+            "cursors",
+            "statements",
+            "libraries",
+            "slots",
+            "functions",
+            "untold",
+            "calls",
+            "makings",
+        ];
+        let held = names.iter().enumerate().filter(|(place, _)| self.0 & 1 << place != 0).map(|(_, name)| *name);
+        match *self {
+            Self::NOTHING => f.write_str("nothing"),
+            all if all.without(Self::CALLS) == Self::ANYTHING => f.write_str("anything"),
+            _ => f.write_str(&held.collect::<Vec<_>>().join("+")),
+        }
+    }
+}
+
+/// The first number of a function that somebody has made (`FirstNormalObjectId` in `access/transam.h`).
+pub const FIRST_MADE: u32 = 16_384;
+
+/// Whether a function of PostgreSQL's own, by its number, touches nothing of the session (`pg_proc.dat`): it is neither `set_config`, nor one of
+/// those that lock and unlock.
+#[must_use]
+pub fn is_tame(oid: u32) -> bool {
+    oid < FIRST_MADE && oid != 2078 && !(2880..=2892).contains(&oid)
+}

@@ -1,0 +1,46 @@
+//! A client goes, and may have listened for all, or be owed what is withheld from it.
+//!
+//! Always true: nobody waits for a session that has gone.
+//! Not here: how it is closed (`data::close`).
+
+use base::Key;
+use pool::ClientKey;
+use reactor::Io;
+
+use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::server::Server;
+use crate::tasks::{ClientClose, Task};
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// A client goes: if it is the session for all, nobody waits for it.
+    pub(crate) fn listener_goes(&mut self, client: ClientKey) {
+        let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
+            return;
+        };
+        let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
+        let listening = &mut self.registry.databases[database as usize].listening;
+        if listening.session.take_if(|session| *session == client).is_some() {
+            let everybody = listening.rounds.ends();
+            self.enqueue(Task::ReleaseAll { waits: everybody, is_level: false });
+        }
+    }
+
+    /// A client goes: what its server has said before is given to it first. Whether there is such a thing, and the client is closed after that.
+    pub(crate) fn is_closed_later(&mut self, key: Key, how: impl FnOnce() -> ClientClose) -> bool {
+        let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), is_leaving, .. }), .. }) =
+            self.clients.get_mut(key)
+        else {
+            return false;
+        };
+        let server = *server;
+        let keeps = |row: &Server| row.withheld.is_some() || row.later.is_some();
+        let has_more =
+            self.servers.get(server).is_some_and(keeps) || self.notify.backlog.who_tells().any(|who| who == server);
+        if has_more && !std::mem::replace(is_leaving, true) {
+            self.enqueue(Task::Release(server));
+            self.enqueue(Task::Close { client: key, how: how() });
+        }
+        has_more
+    }
+}

@@ -1,0 +1,84 @@
+//! The workers of processes: they are hired, written to, and end.
+//!
+//! Always true: one process serves at a time, and its workers are those that run; those of the one before it end by themselves.
+//! Not here: their turns (`world`), how one process takes over from another (`takeover`).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use base::{Time, WorkerId};
+use reactor::Buffers;
+use worker::Worker;
+use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
+
+use crate::checks::checkers::Phase;
+use crate::sim::dice::Dice;
+use crate::sim::io::{Desk, SimIo, SimSocket};
+use crate::sim::mail::Envelope;
+use crate::state::World;
+
+impl World {
+    /// A process begins, with so many workers: from now on it is the one that serves. If it takes over from another one, its
+    /// workers sleep.
+    pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
+        let first = self.workers.len() as u8;
+        self.handshake_pool = first..first + count;
+        let unauthenticated = Unauthenticated::default();
+        for place in self.handshake_pool.clone() {
+            let mut desk =
+                Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
+            {
+                let net = &mut self.net.borrow_mut();
+                // It is the clock of the machine.
+                desk.ahead = net.desks.first().map_or(0, |desk| desk.ahead);
+                net.desks.push(desk);
+            }
+            let (sender, inbox) = mpsc::channel();
+            let io = SimIo { net: self.net.clone(), worker: place };
+            let posts = posts(&self.handshake_pool, &self.mail, &self.ids, &unauthenticated);
+            let id = WorkerId(place - first);
+            let worker = Worker::new(id, io, inbox, posts, self.active.clone(), self.plan.seed);
+            self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
+            self.inboxes.push(sender);
+            self.bags.push(VecDeque::new());
+            self.bag_ends.push(Time(0));
+            let net = &mut self.net.borrow_mut();
+            let now = net.agenda.now();
+            net.wake(place, now);
+        }
+    }
+
+    /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
+    pub(crate) fn worker_is_over(&mut self, worker: u8) {
+        let net = self.net.clone();
+        let net = &mut net.borrow_mut();
+        net.die(worker);
+        self.workers[usize::from(worker)] = None;
+        if self.workers.iter().all(Option::is_none) {
+            net.die_out();
+            self.checkers.phase = Phase::Gone { since: self.witness.now };
+        }
+    }
+}
+
+fn posts(
+    handshake_pool: &Range<u8>,
+    mail: &Arc<Mutex<Vec<Envelope>>>,
+    ids: &Ids,
+    unauthenticated: &Unauthenticated,
+) -> Posts<SimSocket> {
+    let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
+        mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
+    };
+    let first = handshake_pool.start;
+    let boxes = handshake_pool.clone().map(|to| {
+        let mail = mail.clone();
+        let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
+        post
+    });
+    let workers = boxes.collect();
+    let mail = mail.clone();
+    let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
+    Posts { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
+}

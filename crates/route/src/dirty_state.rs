@@ -65,6 +65,12 @@ impl DirtyState {
         Self(self.0 | other.0)
     }
 
+    /// Whether `DISCARD ALL` ends all of it that a text says for certain: it unloads no library.
+    #[must_use]
+    pub fn is_discarded(self) -> bool {
+        !self.has(Self::LIBRARIES)
+    }
+
     /// It without what is in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {

@@ -15,7 +15,7 @@ use super::unfit::Unfit;
 use crate::exchange::Exchange;
 use crate::planted::{has_left_something, is_not_taken};
 use crate::server::cleanup::{Cleanup, DISCARD_ALL, Progress};
-use crate::state::{Kind, Preparation};
+use crate::state::Preparation;
 
 /// What is to be done with a server that its client has no more.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,8 @@ impl ServerSession {
             client.session_effects.as_mut().filter(|session_effects| has_left_something(session_effects.is_marked()))
         {
             let tells_all = session_effects.is_all_told();
-            let can_be_discarded = session_effects.leave().kinds().all(Kind::is_discarded);
+            let can_be_discarded = session_effects.can_be_discarded();
+            session_effects.leave();
             return match () {
                 () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
                 () if !can_be_discarded => self.doomed(Unfit::Undiscardable),

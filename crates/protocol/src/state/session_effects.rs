@@ -18,7 +18,7 @@ use super::probe::{Probe, Seen};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
 
-/// The session_effects of one client.
+/// The session effects of one client.
 #[derive(Clone, Debug, Default)]
 pub struct SessionEffects {
     /// What it may have touched and nobody has looked at.
@@ -489,7 +489,7 @@ impl SessionEffects {
         self.pins.push(Pin { hold: Hold::numbers(), since: now, statement: self.drawn_by.clone() });
     }
 
-    /// Sequences are no reason any more to keep its server: the statement that had drawn them, if they were one.
+    /// Numbers of sequences are no reason any more to keep its server: the statement that had drawn them, if they were one.
     pub fn lets_go_of_sequences(&mut self) -> Option<Box<str>> {
         self.pins.remove(Kind::Sequence).pop().map(|pin| pin.statement)
     }
@@ -523,7 +523,7 @@ impl SessionEffects {
         if seen.asked.has(DirtyState::LOCKS) {
             self.locks.forget_counts();
         }
-        // A statement_registry cannot be unloaded.
+        // A library cannot be unloaded.
         if self.touched.has(DirtyState::LIBRARIES) {
             self.pin(Hold::library(), DirtyState::LIBRARIES, now);
         }
@@ -614,8 +614,7 @@ impl SessionEffects {
 
     /// What was touched is known now, or of no interest any more.
     fn forget(&mut self) {
-        self.is_local = false;
-        self.touched = DirtyState::NOTHING;
+        (self.is_local, self.touched) = (false, DirtyState::NOTHING);
         self.certain = Effects::default();
         self.bound = None;
         self.names.clear();
@@ -628,9 +627,12 @@ impl SessionEffects {
     pub fn discarded(&mut self) {
         self.pins.retain(|hold| !hold.kind.is_discarded());
         self.locks.forget_counts();
-        if self.pins.is_empty() {
-            self.kept_since = None;
-        }
+        self.kept_since = self.kept_since.filter(|_| !self.pins.is_empty());
+    }
+
+    /// Whether `DISCARD ALL` ends all that it may have on its server, of which that has perhaps not told yet.
+    pub fn can_be_discarded(&self) -> bool {
+        self.touched.is_discarded() && self.pins.kinds().all(Kind::is_discarded)
     }
 
     /// It has left its server, which is made clean or closed, or is another's from now on with what kept it.
@@ -644,8 +646,8 @@ impl SessionEffects {
     /// How many bytes are remembered of statements that touch something, and of what keeps its server.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let pins = self.pins.iter().map(|pin| size_of::<Pin>() + pin.hold.what.len() + pin.statement.len());
-        pins.sum::<usize>() + self.noted.bytes()
+        let of_pin = |pin: &Pin| size_of::<Pin>() + pin.hold.what.len() + pin.statement.len();
+        self.pins.iter().map(of_pin).sum::<usize>() + self.noted.bytes()
     }
 
     /// What keeps its server.

@@ -222,6 +222,7 @@ mod tests {
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let linked = Row {
             state: "active",
+            state_detail: "idle in transaction",
             link: Some(17),
             wait: Duration::from_micros(2_000_003),
             close_needed: true,
@@ -241,8 +242,11 @@ mod tests {
         assert_eq!(ids, ["2", "5", "30"]);
         let lines = lines(&clients);
         assert!(lines[0].starts_with("C|u|d|none|idle|10.0.0.7|5000|10.0.0.1|6432|"), "{lines:?}");
-        assert!(lines[0].ends_with("|0|0|0|C-0x2||0|||0|2|0"), "{lines:?}");
-        assert!(lines[2].ends_with("|2|3|1|C-0x1e|S-0x11|99|TLSv1.3/X|shop|4|30|1234"), "{lines:?}");
+        assert!(lines[0].ends_with("|0|0|0|C-0x2||0|||0|2|0|"), "{lines:?}");
+        assert!(
+            lines[2].ends_with("|2|3|1|C-0x1e|S-0x11|99|TLSv1.3/X|shop|4|30|1234|idle in transaction"),
+            "{lines:?}"
+        );
         let servers = table_of("SERVERS", &settings, "", &snapshots);
         assert_eq!((servers.rows.len(), servers.rows[0][0].as_deref()), (1, Some("S")));
     }

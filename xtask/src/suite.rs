@@ -30,21 +30,17 @@ fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result
     setup::run(&[Purpose::Test])?;
     // Arguments choose among cargo's tests: then nothing else is wanted.
     let is_whole = arguments.is_empty();
-    // Optimization across crates is the work of one processor for most of the time: the other builds the world meanwhile.
+    // Optimization across crates is the work of one processor for most of the time: the other builds the rest meanwhile.
     let program = thread::scope(|scope| {
-        let world = is_whole.then(|| scope.spawn(|| crate::world::build(house)));
-        let program = house.build_release()?;
-        world.map_or(Ok(()), |world| world.join().map_err(|_| "world: lost its build".to_owned())?.map(drop))?;
-        Ok::<_, String>(program)
+        let rest = scope.spawn(|| {
+            build_tests(house, arguments)?;
+            if is_whole { crate::world::build(house).map(drop) } else { Ok(()) }
+        });
+        let program = house.build_release();
+        rest.join().map_err(|_| "test: lost a build".to_owned())??;
+        program
     })?;
-    laps.end("the pooler and the world are built");
-    let mut build = house.cargo_command();
-    build.args(["test", "--workspace", "--no-run"]).args(arguments);
-    let is_built = build.status().map_err(|error| format!("cannot start cargo: {error}"))?.success();
-    laps.end("the tests are built");
-    if !is_built {
-        return Err("test: the tests cannot be built".to_owned());
-    }
+    laps.end("pooler, tests and world are built");
     let mut command = house.cargo_command();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(arguments).env("TRUNKLINE_BIN", program);
     let outcome = watch(&mut command)?;
@@ -63,6 +59,13 @@ fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result
         (false, _) => Err("test: failed".to_owned()),
         (true, false) => Err(format!("test: {} processes were left behind", outcome.left.len())),
     }
+}
+
+fn build_tests(house: &House, arguments: &[OsString]) -> Result<(), String> {
+    let mut build = house.cargo_command();
+    build.args(["test", "--workspace", "--no-run"]).args(arguments);
+    let is_built = build.status().map_err(|error| format!("cannot start cargo: {error}"))?.success();
+    is_built.then_some(()).ok_or_else(|| "test: the tests cannot be built".to_owned())
 }
 
 /// What takes how long.

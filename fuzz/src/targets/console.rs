@@ -45,6 +45,13 @@ pub const TARGET: Target = Target {
         b"SHUTDOWN",
         b"WAIT_FOR_CLIENTS",
         b"PAUSE ",
+        b"TRACE ",
+        b"client ",
+        b"C-0x1",
+        b"application ",
+        b" for ",
+        b"-",
+        b"+1",
         b"timezone",
         b"select ",
         b"KILL",
@@ -99,7 +106,7 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
         let letters = Arc::clone(&letters);
         Arc::new(move |letter| letters.lock().expect("nobody panics here").push(letter))
     };
-    let now = Moment { time: Time::from_secs(100), wall: Wall(0) };
+    let mut now = Moment { time: Time::from_secs(100), wall: Wall(0) };
     let nowhere = Path::new("/nonexistent/t.ini").display().to_string();
     let nowhere = Source::new(nowhere, Overrides::default(), FileReader::from_disk());
     let speaker = Arc::new(RwLock::new(Arc::clone(&FORCE.log)));
@@ -116,7 +123,13 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
     loop {
         let come = std::mem::take(&mut *letters.lock().expect("nobody panics here"));
         if come.is_empty() {
-            break;
+            let is_traced = answer.is_none() && !control.is_over() && now.time < TRACES_ARE_OVER;
+            if !is_traced {
+                break;
+            }
+            // A trace is answered when its time is over.
+            now.time = TRACES_ARE_OVER;
+            control.handle(now, Event::Tick);
         }
         for letter in come {
             match letter {
@@ -131,6 +144,9 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
                 ToWorker::ConsoleAnswer { bytes, .. } => {
                     assert!(answer.is_none(), "a second answer");
                     answer = Some(bytes);
+                }
+                ToWorker::ConsolePart { bytes, .. } => {
+                    assert!(messages(&bytes).iter().all(|(kind, _)| *kind == b'N'), "a part is of notices");
                 }
                 _ => {}
             }
@@ -157,6 +173,7 @@ fn snapshot() -> Snapshot {
 enum Command {
     Words(Vec<String>),
     Set(String, String),
+    Trace { kind: String, name: String, lasts: Vec<String> },
 }
 
 #[derive(Debug)]
@@ -173,6 +190,15 @@ impl Command {
         match self {
             Self::Words(words) => words.iter().map(|word| quoted(word, '"')).collect::<Vec<_>>().join(" "),
             Self::Set(key, value) => format!("SET {} = {};", quoted(key, '"'), quoted(value, '\'')),
+            Self::Trace { kind, name, lasts } => {
+                let lasts = lasts.iter().map(|word| format!(" {}", quoted(word, '"'))).collect::<String>();
+                format!(
+                    "TRACE {} {}{}{lasts}",
+                    quoted(kind, '"'),
+                    quoted(name, '\''),
+                    if lasts.is_empty() { "" } else { " FOR" }
+                )
+            }
         }
     }
 }
@@ -182,12 +208,16 @@ impl Command {
 enum Token {
     Word(String),
     Text(String),
+    /// A client as the log has it.
+    Client(String),
+    /// A whole number with a sign.
+    Signed(String),
     Sign(char),
 }
 
 /// Reads a command by its tokens.
 fn command(text: &str) -> Result<Command, Misread> {
-    use Token::{Sign, Text, Word};
+    use Token::{Client, Sign, Signed, Text, Word};
     let mut tokens = tokens(text).ok_or(Misread::Shape)?;
     if matches!(tokens.last(), Some((_, Sign(';')))) {
         tokens.pop();
@@ -200,13 +230,26 @@ fn command(text: &str) -> Result<Command, Misread> {
     let is = |word: &str, wanted: &str| word.eq_ignore_ascii_case(wanted);
     let (command, fits) = match &tokens[..] {
         [(_, Word(verb))] => (Command::Words(vec![verb.clone()]), verb.len() < 16),
-        [(_, Word(verb)), (true, Word(object))] => {
+        [(_, Word(verb)), (true, Word(object) | Client(object))] => {
             (Command::Words(vec![verb.clone(), object.clone()]), verb.len() < 16 && object.len() < 64)
         }
-        [(_, Word(verb)), (true, Word(key)), (_, sign), (_, Word(value) | Text(value))]
+        [(_, Word(verb)), (true, Word(key)), (_, sign), (_, Word(value) | Text(value) | Signed(value))]
             if is(verb, "set") && (*sign == Sign('=') || matches!(sign, Word(to) if is(to, "to"))) =>
         {
             (Command::Set(key.clone(), value.clone()), key.len() < 64 && value.len() < 256)
+        }
+        [(_, Word(verb)), (true, Word(kind)), (true, Word(name) | Text(name) | Client(name)), lasts @ ..]
+            if is(verb, "trace") =>
+        {
+            let lasts: Vec<String> = match lasts {
+                [] => Vec::new(),
+                [(true, Word(word)), (true, Word(count))] if is(word, "for") => vec![count.clone()],
+                [(true, Word(word)), (true, Word(count)), (_, Word(unit))] if is(word, "for") => {
+                    vec![count.clone(), unit.clone()]
+                }
+                _ => return Err(Misread::Shape),
+            };
+            (Command::Trace { kind: kind.clone(), name: name.clone(), lasts }, name.len() < 256)
         }
         _ => return Err(Misread::Shape),
     };
@@ -235,12 +278,37 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
                 }
                 if first == '"' { Token::Word(inner) } else { Token::Text(inner) }
             }
+            // A value may be a number with a sign, which is worth as much as in quotes; a plus is dropped.
+            '-' | '+' => {
+                while characters.next_if(|c| matches!(c, ' ' | '\t' | '\n' | '\r')).is_some() {}
+                let mut number = String::new();
+                while let Some(c) = characters.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                    number.push(c);
+                }
+                if number.is_empty() || !number.bytes().all(|c| c.is_ascii_digit()) {
+                    return None;
+                }
+                Token::Signed(if first == '-' { format!("-{number}") } else { number })
+            }
             c if c.is_ascii_alphanumeric() || c == '_' => {
                 let mut word = String::from(c);
                 while let Some(c) = characters.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
                     word.push(c);
                 }
-                Token::Word(word)
+                match characters.peek() {
+                    Some('-') if word.eq_ignore_ascii_case("c") => {
+                        characters.next();
+                        let mut number = String::from("C-");
+                        while let Some(c) = characters.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                            number.push(c);
+                        }
+                        if number == "C-" {
+                            return None;
+                        }
+                        Token::Client(number)
+                    }
+                    _ => Token::Word(word),
+                }
             }
             _ => return None,
         };
@@ -253,4 +321,6 @@ static FORCE: LazyLock<Arc<ActiveConfig>> = LazyLock::new(|| {
     let log = Arc::new(LogTarget::new(false, None));
     Arc::new(first_config(settings, control::Files::default(), log, 1, [0; 32], 1))
 });
+/// When every trace that was begun is over: an hour after the beginning.
+const TRACES_ARE_OVER: Time = Time::from_secs(3_700);
 const CLIENT: Key = Key { index: 1, generation: 1 };

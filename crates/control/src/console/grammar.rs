@@ -159,7 +159,8 @@ impl Reader<'_> {
         match log {
             Some(start) => {
                 self.takes(start);
-                Some(format!("C-{}", self.word()?))
+                let number = if self.rest.starts_with('"') { None } else { self.word() };
+                Some(format!("C-{}", number?))
             }
             None => self.word(),
         }
@@ -260,6 +261,7 @@ mod tests {
         assert_eq!(parse("TRACE CLIENT"), words("TRACE", Some("CLIENT")));
         for text in [
             "TRACE a b c",
+            "TRACE client C-\"0x1\"",
             "TRACE a b FOR",
             "TRACE a b FOR -1",
             "TRACE a b FOR 1 s x",

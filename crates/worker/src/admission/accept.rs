@@ -277,28 +277,15 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client comes from the worker that accepted it.
-    pub(crate) fn receive_greeted_client(&mut self, greeted_client: GreetedClient<I::Socket>) {
-        let GreetedClient { socket, peer, security, request, early, id, since, since_wall, is_own, unauthenticated } =
-            greeted_client;
-        let early = sent_along(early);
-        let home = self.active.homes.home_of(&request.database);
+    pub(crate) fn receive_greeted_client(&mut self, mut arrived: GreetedClient<I::Socket>) {
+        arrived.early = sent_along(arrived.early);
+        let home = self.active.homes.home_of(&arrived.request.database);
         if home != self.id {
             // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
-            let greeted_client = GreetedClient {
-                socket,
-                peer,
-                security,
-                request,
-                early,
-                id,
-                since,
-                since_wall,
-                is_own,
-                unauthenticated,
-            };
-            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
+            (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(arrived)));
             return;
         }
+        let GreetedClient { socket, peer, security, request, early, id, since, is_own, unauthenticated, .. } = arrived;
         let stage = Stage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
             self.posts.unauthenticated.give_back(&peer, unauthenticated);

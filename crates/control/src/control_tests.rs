@@ -634,7 +634,7 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
 fn last_word() -> (News, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair");
     far.set_nonblocking(true).expect("it need not be waited for");
-    (News::Done(LastWord::over(Ipc::new(near, STEP_MAX).expect("a hatch"))), far)
+    (News::Done(LastWord::over(Ipc::new(near, STEP_MAX).expect("a socket"))), far)
 }
 
 /// What the new process has heard.

@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn hears(tracers: &mut Tracers<u8>, count: usize, mask: u8) {
-        let happenings = (0..count).map(|_| happening(mask, 1, What::Lingers)).collect();
+        let happenings = (0..count).map(|_| happening(mask, 1, What::Stays)).collect();
         tracers.hear(happenings, &[0; TRACERS_MAX]);
     }
 

@@ -122,8 +122,8 @@ mod tests {
     fn what_is_left_is_told_before_the_answer() {
         let mut tracers = Tracers::default();
         begun(&mut tracers, 1, 1);
-        let lingers = Happening { at: Wall(0), tracers: 1, client: 7, server: None, what: What::Lingers };
-        tracers.hear(vec![lingers], &[3; TRACERS_MAX]);
+        let stays = Happening { at: Wall(0), tracers: 1, client: 7, server: None, what: What::Stays };
+        tracers.hear(vec![stays], &[3; TRACERS_MAX]);
         let steps = tracers.cancel(1);
         assert_eq!(kinds(&steps), ["part", "forget", "answer"]);
         let Some(Step::Answer(1, Answer::Done { tag, notice: Some(notice) })) = steps.last() else {

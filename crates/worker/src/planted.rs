@@ -33,7 +33,7 @@ pub(crate) fn is_too_slow(has_much_unsent: bool) -> bool {
     has_much_unsent && !planted::is(Planted::NoBackPressure)
 }
 
-/// Whether a server that lingers waits for its client no longer.
+/// Whether a server that is held waits for its client no longer.
 pub(crate) fn has_lingered(is_still_waiting: bool) -> bool {
     is_still_waiting || planted::is(Planted::LingerMistaken)
 }

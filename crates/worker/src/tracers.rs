@@ -92,7 +92,7 @@ pub enum What {
         status: TxStatus,
     },
     /// Its server stays a moment, since it may come back at once.
-    Lingers,
+    Stays,
     /// It keeps its server, since its session holds this.
     Keeps {
         /// In words.
@@ -261,7 +261,7 @@ impl Happening {
             | What::Lent { .. }
             | What::Answers { .. }
             | What::Answered { .. }
-            | What::Lingers
+            | What::Stays
             | What::Returned
             | What::Cancelled => 0,
         };
@@ -286,14 +286,14 @@ const HAPPENING_BYTES: usize = 100;
 mod tests {
     use super::*;
 
-    fn is_held_for_affinity(tracers: Mask) -> Happening {
-        Happening { at: Wall(0), tracers, client: 1, server: None, what: What::Lingers }
+    fn stays(tracers: Mask) -> Happening {
+        Happening { at: Wall(0), tracers, client: 1, server: None, what: What::Stays }
     }
 
     fn happens(tracers: &mut Tracers, mask: Mask) {
         let mask = tracers.with_room(mask);
         if mask != 0 {
-            tracers.add(is_held_for_affinity(mask));
+            tracers.add(stays(mask));
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         for _ in 0..10 {
             if tracers.with_room(1) != 0 {
                 let what = What::Left { why: "x".repeat(TRACED_BYTES_MAX).into() };
-                tracers.add(Happening { what, ..is_held_for_affinity(1) });
+                tracers.add(Happening { what, ..stays(1) });
             }
         }
         let (told, dropped) = tracers.tell(Time(0));

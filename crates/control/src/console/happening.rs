@@ -55,7 +55,7 @@ fn words(what: &What) -> String {
             let plural = if *rows == 1 { "" } else { "s" };
             format!("completed after {}: {rows} row{plural}, {bytes} bytes, {}", millis(*took), standing(*status))
         }
-        What::Lingers => "server stays a moment: its client may come back at once".to_owned(),
+        What::Stays => "server stays a moment: its client may come back at once".to_owned(),
         What::Keeps { what } => format!("server kept: {}", plain(what)),
         What::Returned => "server given back".to_owned(),
         What::Lost { why } => format!("server closed: {}", plain(why)),

@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
             self.enqueue(Task::GoOn(client_key));
         }
         if is_traced {
-            self.trace(client_key, |_, _| Some(What::Lingers));
+            self.trace(client_key, |_, _| Some(What::Stays));
         }
         true
     }

@@ -123,7 +123,7 @@ pub struct PackedPool {
     #[serde(default)]
     pub(crate) is_custom_incomplete: bool,
     /// Programs of its user ask for numbers of sequences that they have drawn in an earlier transaction.
-    #[serde(default)]
+    #[serde(default, rename = "asks_for_numbers")]
     pub(crate) asks_for_sequences: bool,
     /// What a server has told of its user's secret.
     pub(crate) told: Option<Packed>,
@@ -226,6 +226,7 @@ pub struct PackedServer {
     pub(crate) xact_since: Option<u64>,
     pub(crate) query_number: u64,
     pub(crate) exchange: Exchange,
+    #[serde(rename = "stock")]
     pub(crate) server_statements: PackedServerStatements,
     pub(crate) vars: PackedVars,
     #[serde(default)]
@@ -327,5 +328,63 @@ impl Pair {
         let client = self.client.as_ref().map(|client| client.is_unix);
         let server = self.server.as_ref().map(|server| !matches!(server.address, PackedAddress::Tcp(_)));
         client.into_iter().chain(server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::forward_to_deserialize_any;
+
+    use super::*;
+
+    /// Hears which fields are asked for.
+    struct Fields<'f>(&'f mut Vec<&'static str>);
+
+    impl<'de> Deserializer<'de> for Fields<'_> {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _name: &'static str,
+            fields: &'static [&'static str],
+            _visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.extend(fields);
+            Err(Self::Error::custom("heard"))
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
+            Err(Self::Error::custom("no struct"))
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    fn fields<T: for<'de> Deserialize<'de>>() -> String {
+        let mut fields = Vec::new();
+        assert!(T::deserialize(Fields(&mut fields)).is_err());
+        fields.join(" ")
+    }
+
+    /// Another version of the program reads them: a field may come, and none may go or be called otherwise.
+    #[test]
+    fn what_is_handed_over_has_the_names_that_other_versions_know() {
+        assert_eq!(
+            fields::<PackedPool>(),
+            "name stamp welcome begun is_welcome_old keys follows custom is_custom_incomplete asks_for_numbers told"
+        );
+        assert_eq!(fields::<PackedClient>(), "id since asked is_unix stage");
+        assert_eq!(
+            fields::<PackedReady>(),
+            "pool user vars overrides given began channels unlistens pins cancel_key cancel_key_rest scanner fate names unnamed collected is_notified skips is_answer_torn held waits_since"
+        );
+        assert_eq!(
+            fields::<PackedServer>(),
+            "id pool address host since heard asked query_since xact_since query_number exchange stock vars overrides told_by reported_name cancel_key scanner fate collected times is_obsolete is_asked_in_advance"
+        );
     }
 }

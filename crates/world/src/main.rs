@@ -4,6 +4,7 @@
 mod planted;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,10 @@ struct Wish {
     is_verified: bool,
     only: String,
     known: Vec<u64>,
+    /// The text of the file of recorded seeds.
+    recorded: String,
+    /// The file that is to have them.
+    record: Option<OsString>,
 }
 
 const USAGE: &str = "\
@@ -37,6 +42,8 @@ world --known FILE                            tells those of the seeds that a fi
 world --seed S [--moments M] [--whole]        tells one story, shortened if it is bad unless --whole is given
 world --planted [--from S] [--only BUG]       plants each bug in turn and looks which seed catches it
                                               (needs the feature planted)
+world --planted --recorded FILE               the same, and first with the seed that the file has for the bug
+world --planted --record FILE                 writes the seeds that caught them
 ";
 
 fn wish() -> Result<Option<Wish>, lexopt::Error> {
@@ -51,6 +58,8 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
         is_verified: false,
         only: String::new(),
         known: Vec::new(),
+        recorded: String::new(),
+        record: None,
     };
     let mut words = lexopt::Parser::from_env();
     while let Some(word) = words.next()? {
@@ -64,11 +73,9 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
             Long("verified") => wish.is_verified = true,
             Long("planted") => wish.is_planted = true,
             Long("only") => wish.only = words.value()?.parse()?,
-            Long("known") => {
-                let path = words.value()?;
-                let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-                wish.known = known(&text)?;
-            }
+            Long("known") => wish.known = known(&read(words.value()?)?)?,
+            Long("record") => wish.record = Some(words.value()?),
+            Long("recorded") => wish.recorded = read(words.value()?)?,
             Short('h') | Long("help") => {
                 print!("{USAGE}");
                 return Ok(None);
@@ -77,6 +84,10 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
         }
     }
     Ok(Some(wish))
+}
+
+fn read(path: OsString) -> Result<String, String> {
+    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The seeds of a file: the first word of each line that is not a comment.
@@ -113,7 +124,21 @@ fn main() -> ExitCode {
 
 #[cfg(feature = "planted")]
 fn planted(wish: &Wish) -> ExitCode {
-    planted::catch_all(&wish.only, wish.from, wish.threads)
+    let recorded = match planted::recorded(&wish.recorded) {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            eprintln!("world: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let (exit, seeds) = planted::catch_all(&wish.only, wish.from, wish.threads, &recorded);
+    match wish.record.as_ref().map_or(Ok(()), |path| std::fs::write(path, seeds)) {
+        Ok(()) => exit,
+        Err(error) => {
+            eprintln!("world: cannot write the seeds: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(not(feature = "planted"))]

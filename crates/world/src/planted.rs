@@ -1,6 +1,8 @@
 //! Every bug of `base::planted` in turn: how many seeds until it is caught, and as what.
+//!
+//! Always true: a seed counts as having caught a bug only if its story is good without the bug.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -12,14 +14,44 @@ use world::{Charge, Teller};
 /// A bug that survives so many seeds has not been caught.
 const SEEDS_MAX: u64 = 5000;
 
+/// The seed that caught a bug when it was last searched for, by the bug's name.
+pub(crate) type Recorded = BTreeMap<String, u64>;
+
+/// Reads `bug seed` in each line that is not a comment.
+///
+/// # Errors
+/// The line that is not of this form, or names no bug.
+pub(crate) fn recorded(text: &str) -> Result<Recorded, String> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [name, seed] if Planted::ALL.iter().any(|bug| bug.name() == name) => {
+                    Ok((name.to_owned(), seed.parse().map_err(|_| format!("not a seed: {line:?}"))?))
+                }
+                _ => Err(format!("not a bug and its seed: {line:?}")),
+            }
+        })
+        .collect()
+}
+
 /// Plants each bug and tells stories until one is bad; then looks for a bug for every checker that has seen none first.
-pub(crate) fn catch_all(only: &str, from: u64, threads: u64) -> ExitCode {
-    let (mut counts, mut used, mut free) = (Vec::new(), BTreeSet::new(), Vec::new());
+/// The story of a bug's recorded seed is told first.
+/// Returns, beside whether all is well, the seeds that a file may record.
+pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded) -> (ExitCode, String) {
+    let (mut counts, mut used, mut free, mut text) = (Vec::new(), BTreeSet::new(), Vec::new(), HEAD.to_owned());
     let bugs: Vec<Planted> = Planted::ALL.into_iter().filter(|bug| bug.name().contains(only)).collect();
     for &bug in &bugs {
-        match catch(bug, None, from, SEEDS_MAX, threads) {
+        let known = recorded.get(bug.name()).copied();
+        let at_once = known.and_then(|seed| catch_in(bug, seed));
+        if let (Some(seed), None) = (known, &at_once) {
+            println!("{:<32} seed {seed} shows it no longer: searched for anew", bug.name());
+        }
+        match at_once.or_else(|| catch(bug, None, from, SEEDS_MAX, threads)) {
             Some(caught) => {
                 println!("{:<32} {:>5} seeds  {caught}", bug.name(), caught.seeds);
+                text.push_str(&format!("{} {}\n", bug.name(), caught.seed));
                 counts.push(caught.seeds);
                 used.insert(caught.charge);
             }
@@ -37,10 +69,10 @@ pub(crate) fn catch_all(only: &str, from: u64, threads: u64) -> ExitCode {
     let median = counts.get(counts.len() / 2).copied().unwrap_or_default();
     println!("{} of {} bugs caught, median {median} seeds", counts.len(), bugs.len());
     if free.is_empty() && idle.is_empty() && (!is_whole || median <= MEDIAN_MAX) {
-        return ExitCode::SUCCESS;
+        return (ExitCode::SUCCESS, text);
     }
     println!("free: {free:?}; checkers that were never the first to see one: {idle:?}; median allowed: {MEDIAN_MAX}");
-    ExitCode::FAILURE
+    (ExitCode::FAILURE, text)
 }
 
 /// Whether this checker is the first to see some bug in some story.
@@ -56,6 +88,8 @@ fn is_of_use(charge: Charge, from: u64, threads: u64) -> bool {
 
 /// How a bug was caught.
 struct Caught {
+    seed: u64,
+    /// So many were told until then.
     seeds: u64,
     charge: Charge,
     text: String,
@@ -66,6 +100,18 @@ impl fmt::Display for Caught {
         let text: String = self.text.lines().next().unwrap_or_default().chars().take(100).collect();
         write!(f, "{}: {text}", self.charge)
     }
+}
+
+/// Plants a bug and tells one story, which has to be good without it.
+fn catch_in(bug: Planted, seed: u64) -> Option<Caught> {
+    let mut teller = Teller::default();
+    if teller.tell(seed, 0).accusation.is_some() {
+        return None;
+    }
+    plant(Some(bug));
+    let accusation = teller.tell(seed, 0).accusation;
+    plant(None);
+    accusation.map(|(charge, text)| Caught { seed, seeds: seed, charge, text })
 }
 
 /// Plants a bug and tells stories until one is bad, and accused of `wanted` if that is given.
@@ -89,7 +135,7 @@ fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u6
                     // Threads race; the lowest seed is kept.
                     let Ok(mut first) = first.lock() else { return };
                     if first.as_ref().is_none_or(|other| other.seeds > seeds) {
-                        *first = Some(Caught { seeds, charge, text });
+                        *first = Some(Caught { seed: from + seeds - 1, seeds, charge, text });
                     }
                 }
             });
@@ -99,6 +145,12 @@ fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u6
     first.into_inner().ok().flatten()
 }
 
+/// What the file of recorded seeds says of itself.
+const HEAD: &str = "\
+# The seed that showed each bug of docs/planted.md when it was last searched for. `make test` tells its story first, and
+# searches only when it shows the bug no longer, as after a change of the plans. `make world ARGS=--planted` searches for all;
+# `make world ARGS=\"--planted --record crates/world/planted.txt\"` writes this file.
+";
 /// So many seeds of each bug are tried for a checker that has caught nothing yet.
 const SEEDS_OF_A_CHECKER: u64 = 200;
 /// Half of the bugs are caught by so many seeds, or fewer.

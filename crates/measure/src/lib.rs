@@ -3,11 +3,13 @@
 //! Always true: no sockets, no clock, no allocation for each transaction; whoever measures is one thread.
 //! Not here: which moment is which (`worker`), how it is told (`control`).
 
+mod connections;
 mod division;
 mod heaviest;
 mod histogram;
 mod opened;
 
+pub use connections::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
 pub use division::{Division, PHASES, Phase, Spent, Sums};
 pub use heaviest::{Call, Description, Heaviest, ROWS_MAX, Room, STATES_MAX, Statement, StatementSums};
 pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};

@@ -201,6 +201,13 @@ impl Pools {
         self.pools.get(pool)?.waits_for(&self.tables)
     }
 
+    /// The pool whose clients wait for what this one gives up; `None` if they are at another worker, or its own.
+    #[must_use]
+    pub fn evicts(&self, pool: PoolKey) -> Option<PoolKey> {
+        let row = self.pools.get(pool)?;
+        self.quotas.first_beside(pool, row.database, row.user)
+    }
+
     /// Whether the last login at the host of a pool has failed.
     #[must_use]
     pub fn has_failed(&self, pool: PoolKey) -> bool {

@@ -176,6 +176,14 @@ impl Quotas {
         self.database(database).line.join(pool, ticket, need)
     }
 
+    /// The first pool with waiting clients in the line of a database, or of a user, that is not this one.
+    pub(crate) fn first_beside(&self, pool: PoolKey, database: u32, user: u32) -> Option<PoolKey> {
+        let of_database = self.databases.get(database as usize).map(|database| &database.line);
+        let of_user = self.users.get(user as usize).map(|user| &user.line);
+        let lines = of_database.into_iter().chain(of_user);
+        lines.flat_map(|line| line.clients.values()).copied().find(|other| *other != pool)
+    }
+
     pub(crate) fn database(&mut self, number: u32) -> &mut Database {
         row(&mut self.databases, number)
     }

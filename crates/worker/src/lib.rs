@@ -12,6 +12,7 @@ mod admin;
 mod admission;
 mod beside;
 mod cancel;
+mod connections;
 mod course;
 mod data;
 mod deadlines;

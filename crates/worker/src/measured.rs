@@ -15,6 +15,7 @@ use protocol::vars::Vars;
 use reactor::Io;
 
 use crate::data::client::{Client, Stage};
+use crate::letters::Evicted;
 use crate::worker::Worker;
 
 /// What a pool has come to since it was opened.
@@ -24,9 +25,25 @@ pub(crate) struct Measured {
     /// Made with the first transaction.
     pub(crate) histograms: Option<Box<Histograms>>,
     pub(crate) lives: Lives,
+    /// How many of its servers were closed for clients of which other pool: its database and user, empty where that is not
+    /// known here.
+    pub(crate) evicted_by: Vec<Evicted>,
 }
 
 impl Measured {
+    /// A server was closed for clients of this pool.
+    pub(crate) fn evicts(&mut self, database: Arc<str>, user: Arc<str>) {
+        let is_it = |row: &&mut Evicted| row.database == database && row.user == user;
+        if let Some(row) = self.evicted_by.iter_mut().find(is_it) {
+            row.count += 1;
+        } else if self.evicted_by.len() < EVICTED_MAX {
+            self.evicted_by.push(Evicted { database, user, count: 1 });
+        } else if let Some(last) = self.evicted_by.last_mut() {
+            (last.database, last.user) = (OTHER.into(), OTHER.into());
+            last.count += 1;
+        }
+    }
+
     fn add(&mut self, spent: &Spent) {
         self.sums.add(spent);
         self.histograms.get_or_insert_default().record(spent);
@@ -151,6 +168,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// So many pools are told apart that have had a server of one pool closed; the last row is all others.
+const EVICTED_MAX: usize = 32;
+const OTHER: &str = "other";
 /// So many applications are told apart in one worker.
 const APPLICATIONS_MAX: u32 = 500;
 /// One that has done nothing for so long gives its place to another.
@@ -168,6 +188,19 @@ mod tests {
 
     fn name(number: u32) -> ApplicationName {
         ("d".into(), "u".into(), number.to_string().into())
+    }
+
+    #[test]
+    fn who_had_servers_closed_is_told_apart_up_to_a_bound_and_no_server_is_lost() {
+        let mut measured = Measured::default();
+        for number in 0..EVICTED_MAX as u32 + 10 {
+            measured.evicts("d".into(), number.to_string().into());
+            measured.evicts("d".into(), "0".into());
+        }
+        let rows = &measured.evicted_by;
+        assert_eq!((rows.len(), rows[0].count), (EVICTED_MAX, EVICTED_MAX as u64 + 11));
+        assert_eq!((&*rows[EVICTED_MAX - 1].user, rows[EVICTED_MAX - 1].count), ("other", 11));
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 2 * (EVICTED_MAX as u64 + 10));
     }
 
     #[test]

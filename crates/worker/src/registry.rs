@@ -15,7 +15,7 @@ use config::{Database, Settings};
 use measure::Heaviest;
 use pool::PoolKey;
 use protocol::fault::{Ender, Unserved};
-use protocol::state::{FunctionCatalog, Overrides, PinRules};
+use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
 use protocol::vars::Vars;
 
 use crate::admission::applicant::SecretHashing;
@@ -69,6 +69,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) host: usize,
     /// What its texts and functions do to sessions, where that is of interest.
     pub(crate) function_catalog: FunctionCatalog,
+    /// How often its servers were asked for what, in the order of [`PROBED`].
+    pub(crate) probes: [u64; PROBED.len()],
     /// The channels that its clients listen to, where somebody does that for all.
     pub(crate) listening: Listening,
     /// How often its catalog has been changed, as far as servers have said so.
@@ -181,6 +183,7 @@ impl DatabasePlace {
             is_missing: false,
             host: usize::MAX,
             function_catalog: FunctionCatalog::new(scope),
+            probes: [0; PROBED.len()],
             listening: Listening::default(),
             changes: 0,
             statements: None,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Slab, Time, WorkerId};
+use measure::Connections;
 use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -72,6 +73,7 @@ impl<I: Io> Worker<I> {
             statement_registry: StatementRegistry::new(u64::from(id.0) + 1, u64::from(workers)),
             texts: Texts::default(),
             protocol_surprises: 0,
+            connections: Connections::default(),
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),
@@ -193,7 +195,10 @@ impl<I: Io> Worker<I> {
             Completion::Secured { owner, security } => match self.owner(owner) {
                 Some(Owner::Client(client)) => self.client_secured(client, security),
                 Some(Owner::Server(server)) => self.server_secured(server, security),
-                Some(Owner::Cancel(cancel)) => self.send_cancel(cancel),
+                Some(Owner::Cancel(cancel)) => {
+                    self.count_handshake(measure::HandshakePeer::Server, &security);
+                    self.send_cancel(cancel);
+                }
                 Some(Owner::Forward(_)) | None => {}
             },
             Completion::Ended { owner, end } => match self.owner(owner) {

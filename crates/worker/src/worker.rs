@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Slab, Time, WorkerId};
+use measure::Connections;
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -75,6 +76,8 @@ pub struct Worker<I: Io> {
     /// What their texts do to their sessions.
     pub(crate) texts: Texts,
     pub(crate) protocol_surprises: u64,
+    /// How logins, TLS handshakes and cancel requests have ended.
+    pub(crate) connections: Connections,
     /// How often what was known of a session has been compared with what its server tells, and how often they differed.
     pub(crate) verified: Verified,
     pub(crate) stopwatch: Stopwatch,

@@ -2,6 +2,7 @@
 
 pub(crate) mod alerts;
 mod browser;
+pub(crate) mod counts;
 pub(crate) mod drivers;
 pub(crate) mod events;
 pub(crate) mod exporter;

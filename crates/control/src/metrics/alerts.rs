@@ -211,6 +211,20 @@ pub(super) const ALERTS: &[Alert] = &[
         quiet: &[("trunkline_unauthenticated_refused_total", "0+6x20")],
     },
     Alert {
+        name: "TrunklineLoginsFail",
+        expr: "sum by (instance, step) (rate(trunkline_logins_total{outcome=~\"refused|timed_out\"}[5m])) > 1",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "Clients that log in are refused, or wait too long, more than once a second; they had come as far as {{ $labels.step }}.",
+        action: "The log has a line for each, with its reason; the steps are explained with trunkline_logins_total.",
+        labels: &[("step", "password")],
+        fires: &[("trunkline_logins_total{step=\"password\",outcome=\"refused\"}", "0+120x20")],
+        quiet: &[
+            ("trunkline_logins_total{step=\"password\",outcome=\"refused\"}", "0+6x20"),
+            ("trunkline_logins_total{step=\"server\",outcome=\"accepted\"}", "0+1200x20"),
+        ],
+    },
+    Alert {
         name: "TrunklineRateLimitRejects",
         expr: "rate(trunkline_rate_limit_rejected_total[5m]) > 0",
         lasts: "2m",

@@ -19,7 +19,7 @@ struct Panel {
     is_stacked: bool,
 }
 
-const PANELS: [Panel; 8] = [
+const PANELS: [Panel; 9] = [
     Panel {
         title: "Where the time of transactions goes",
         about: "Transactions in each phase, on average. waiting: the pool; first_byte: PostgreSQL; client_thinking: idle in transaction.",
@@ -73,6 +73,14 @@ const PANELS: [Panel; 8] = [
         about: "Evicted, dirty and lost ones cost a login each.",
         expr: "sum by (cause) (rate(trunkline_servers_closed_total{SELECTED}[$__rate_interval]))",
         legend: "{{cause}}",
+        unit: "ops",
+        is_stacked: true,
+    },
+    Panel {
+        title: "Logins, by how they end",
+        about: "Each is a handshake and a password for the pooler: an application that keeps its connections has few.",
+        expr: "sum by (outcome) (rate(trunkline_logins_total{instance=~\"$instance\"}[$__rate_interval]))",
+        legend: "{{outcome}}",
         unit: "ops",
         is_stacked: true,
     },

@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use worker::letters::{PoolMeasures, PoolRow, Snapshot, Totals};
+use measure::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
+use protocol::state::PROBED;
+use worker::letters::{Evicted, PoolMeasures, PoolRow, Snapshot, Totals};
 
-use super::{Kind, Metric, Sample};
+use super::{Kind, Metric, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::View;
 use crate::history::gather;
@@ -184,6 +186,21 @@ pub(crate) const CATALOG: &[Metric] = &[
         },
     },
     Metric {
+        name: "trunkline_servers_evicted",
+        kind: Kind::Counter,
+        help: "Servers of a pool that were closed because clients of another pool needed their places, by that pool. It has no name where they are clients of another worker.",
+        labels: &["database", "user", "by_database", "by_user"],
+        samples: |view| {
+            let rows = pools(view).filter_map(|row| Some((row, row.measures.as_deref()?)));
+            let sample = |(row, measures): (&PoolRow, &PoolMeasures)| {
+                let by =
+                    |by: &Evicted| Sample::new([&row.database, &row.user, &by.database, &by.user], by.count as f64);
+                measures.evicted_by.iter().map(by).collect::<Vec<_>>()
+            };
+            rows.flat_map(sample).collect()
+        },
+    },
+    Metric {
         name: "trunkline_servers_lent_peak",
         kind: Kind::Gauge,
         help: "The most servers of a pool that were lent at once since the start.",
@@ -241,6 +258,20 @@ pub(crate) const CATALOG: &[Metric] = &[
         },
     },
     Metric {
+        name: "trunkline_probes",
+        kind: Kind::Counter,
+        help: "How often servers of a database were asked what a session keeps (session_state), by what they were asked for.",
+        labels: &["database", "kind"],
+        samples: |view| {
+            let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.probes);
+            let asked = |(database, counts): &(Arc<str>, [u64; PROBED.len()])| {
+                let told = PROBED.into_iter().zip(*counts).filter(|(_, count)| *count > 0);
+                told.map(|(kind, count)| Sample::new([database, &kind.into()], count as f64)).collect::<Vec<_>>()
+            };
+            rows.flat_map(asked).collect()
+        },
+    },
+    Metric {
         name: "trunkline_pinned_servers",
         kind: Kind::Gauge,
         help: "Servers of a database that clients keep for what they hold.",
@@ -251,6 +282,41 @@ pub(crate) const CATALOG: &[Metric] = &[
             let mut counted = std::collections::BTreeMap::<&Arc<str>, u32>::new();
             servers.into_iter().for_each(|(database, _)| *counted.entry(database).or_default() += 1);
             counted.into_iter().map(|(database, count)| Sample::new([database], count.into())).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_logins",
+        kind: Kind::Counter,
+        help: "Logins of clients that have ended, by how far they had come (startup, tls, client_limit: they waited for a place of max_client_conn, rate_limit, auth_query, password, hashing, external_auth, system_user, admission: a place of their user and database, server: they waited for a first server) and how they have ended (accepted, refused, timed_out, gone).",
+        labels: &["step", "outcome"],
+        samples: |view| {
+            by_connections(view, |connections| {
+                let ends = LoginStep::ALL.into_iter().flat_map(|step| LoginOutcome::ALL.map(|end| (step, end)));
+                ends.map(|(step, end)| (vec![step.word(), end.word()], connections.logins(step, end))).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_tls_handshakes",
+        kind: Kind::Counter,
+        help: "TLS handshakes that have ended, by the other side (client, server) and how: full ones are dear, resumed ones go on with an earlier session.",
+        labels: &["peer", "outcome"],
+        samples: |view| {
+            by_connections(view, |connections| {
+                let ends = HandshakePeer::ALL.into_iter().flat_map(|peer| HandshakeOutcome::ALL.map(|how| (peer, how)));
+                ends.map(|(peer, how)| (vec![peer.word(), how.word()], connections.handshakes(peer, how))).collect()
+            })
+        },
+    },
+    Metric {
+        name: "trunkline_cancel_requests",
+        kind: Kind::Counter,
+        help: "Cancel requests by what became of them: sent to a server, queued (the query waited for one and was taken out of the queue), idle (nothing ran), unknown_key, expired (cancel_wait_timeout), forwarded to a peer, failed (the server or peer could not be reached).",
+        labels: &["outcome"],
+        samples: |view| {
+            by_connections(view, |connections| {
+                CancelRequest::ALL.map(|how| (vec![how.word()], connections.cancel_requests(how))).into()
+            })
         },
     },
     Metric {
@@ -329,6 +395,23 @@ fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f6
             .map(|measures| pick(measures).into_iter().filter(|(_, value)| *value > 0.0).map(of).collect::<Vec<_>>())
     };
     pools(view).filter_map(samples).flatten().collect()
+}
+
+/// How often something has occurred, under its labels.
+type Occurred = (Vec<&'static str>, u64);
+
+/// What has occurred of each kind, over all workers.
+fn by_connections(view: &View<'_>, pick: fn(&Connections) -> Vec<Occurred>) -> Vec<Sample> {
+    let mut sums = std::collections::BTreeMap::<Vec<&'static str>, u64>::new();
+    for (labels, count) in view.snapshots.iter().flat_map(|snapshot| pick(&snapshot.connections)) {
+        *sums.entry(labels).or_default() += count;
+    }
+    let told = sums.into_iter().filter(|(_, count)| *count > 0);
+    told.map(|(labels, count)| Sample {
+        labels: labels.into_iter().map(Arc::from).collect(),
+        value: Value::Number(count as f64),
+    })
+    .collect()
 }
 
 fn distributions(view: &View<'_>, pick: fn(&PoolMeasures) -> Option<&measure::Histogram>) -> Vec<Sample> {

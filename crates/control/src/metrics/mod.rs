@@ -160,6 +160,7 @@ mod tests {
             measures.total = Some(Box::new(histograms.total.clone()));
             Opened::ALL.into_iter().for_each(|why| measures.lives.opens(why));
             Closed::ALL.into_iter().for_each(|why| measures.lives.closes(why));
+            measures.evicted_by = vec![worker::letters::Evicted { database: "e".into(), user: "v".into(), count: 2 }];
         }
         row
     }
@@ -167,10 +168,14 @@ mod tests {
     fn snapshot(pools: u32) -> Snapshot {
         let sums = measured(0).measures.expect("measures").sums;
         let application = ApplicationRow { database: "d".into(), user: "u".into(), name: "web".into(), sums };
+        let mut connections = measure::Connections::default();
+        connections.login_ends(measure::LoginStep::Tls, measure::LoginOutcome::Gone);
         Snapshot {
             pools: (0..pools).map(measured).collect(),
             stats: vec![("d".into(), Totals::default())],
             applications: vec![application],
+            probes: vec![("d".into(), [1; protocol::state::PROBED.len()])],
+            connections,
             pins: vec![pin(protocol::state::Kind::Lock, "42")],
             ..Snapshot::default()
         }
@@ -199,6 +204,19 @@ mod tests {
         });
         assert!(CATALOG.iter().all(|metric| metric.name.starts_with("trunkline_")));
         assert_eq!(WaitReason::ALL.len(), 6, "the page and the alerts know each of them");
+    }
+
+    #[test]
+    fn logins_of_all_workers_are_added_up_and_what_has_not_occurred_is_not_told() {
+        with_view(&settings(SETTINGS), &[snapshot(1), snapshot(0)], |view| {
+            let told = text(view, true);
+            let mut logins = told.lines().filter(|line| line.starts_with("trunkline_logins_total"));
+            assert_eq!(logins.next(), Some("trunkline_logins_total{step=\"tls\",outcome=\"gone\"} 2.0"));
+            assert_eq!(logins.next(), None);
+            assert!(
+                told.contains("{database=\"database_0\",user=\"a_user_of_it\",by_database=\"e\",by_user=\"v\"} 2.0")
+            );
+        });
     }
 
     /// Each with what an ordinary day brings: a few causes and phases, a server in use and one that is free.

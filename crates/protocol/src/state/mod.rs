@@ -34,7 +34,7 @@ pub use overrides::{Overrides, without_statements};
 pub use patience::Patience;
 pub use pins::{Hold, Kind, PINS_MAX, Pin, Pins};
 pub use policy::{PinRules, Policy, Unseen};
-pub use probe::{ALL_LOCKS, Probe, Seen};
+pub use probe::{ALL_LOCKS, PROBED, Probe, Seen};
 pub use rounds::Rounds;
 pub use sequences::{Asking, Counted, Counting, Habits};
 pub use session_effects::SessionEffects;

@@ -18,6 +18,10 @@ use super::subscriptions::MARKS;
 use crate::planted::{are_all_told, that_keep_a_server};
 use crate::vars::{Tracked, push_literal};
 
+/// What servers are asked for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements prepared
+/// by SQL, temporary replication slots, and which functions there are.
+pub const PROBED: [&str; 8] = ["settings", "lock", "listen", "temporary", "cursor", "statement", "slot", "functions"];
+
 /// A question and as much of its answer as has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -162,6 +166,24 @@ impl Probe {
     /// What the session has is known to be this, and is asked all the same (`session_verify`).
     pub fn verify(&mut self, known: Overrides) {
         self.known = Some(known);
+    }
+
+    /// What it asks for, as [`PROBED`] names it.
+    #[must_use]
+    pub fn asks_for(&self) -> [bool; PROBED.len()] {
+        let asks_settings =
+            self.asked.has(DirtyState::ANY_SETTING) || !self.named.is_empty() || !self.custom.is_empty();
+        let asked = |what| self.asked.has(what);
+        [
+            asks_settings,
+            asked(DirtyState::LOCKS),
+            asked(DirtyState::CHANNELS),
+            asked(DirtyState::TEMPORARY),
+            asked(DirtyState::CURSORS),
+            asked(DirtyState::STATEMENTS),
+            asked(DirtyState::SLOTS),
+            asked(DirtyState::FUNCTIONS),
+        ]
     }
 
     /// The SQL, for one simple query.

@@ -48,4 +48,6 @@ pub struct Security {
     pub names: Vec<Box<str>>,
     /// Whether both sides have agreed on PostgreSQL's protocol (ALPN).
     pub is_protocol_agreed: bool,
+    /// Whether they have gone on with an earlier session, which costs little.
+    pub is_resumed: bool,
 }

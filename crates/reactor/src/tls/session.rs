@@ -9,7 +9,7 @@ use std::fmt;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic};
-use rustls::{CertificateError, CommonState, Error};
+use rustls::{CertificateError, CommonState, Error, HandshakeKind};
 
 use super::certificate::{self, Named};
 use super::demand::server_name;
@@ -134,7 +134,8 @@ impl Session {
         };
         let names = theirs.map(|leaf| Named::of(leaf).all()).unwrap_or_default();
         let is_protocol_agreed = common.alpn_protocol() == Some(ALPN);
-        Security { summary: summary.into(), end_point, names, is_protocol_agreed }
+        let is_resumed = common.handshake_kind() == Some(HandshakeKind::Resumed);
+        Security { summary: summary.into(), end_point, names, is_protocol_agreed, is_resumed }
     }
 
     fn common(&self) -> &CommonState {

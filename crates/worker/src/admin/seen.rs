@@ -19,6 +19,17 @@ pub enum Detail {
     Histograms,
 }
 
+/// Servers of a pool that were closed for clients of another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    /// The other pool's database; empty where clients of another worker wanted the place, or it was the pool's own.
+    pub database: Arc<str>,
+    /// The other pool's user.
+    pub user: Arc<str>,
+    /// How many.
+    pub count: u64,
+}
+
 /// What a pool has come to since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct PoolMeasures {
@@ -36,6 +47,8 @@ pub struct PoolMeasures {
     pub sums: Sums,
     /// Servers opened and closed.
     pub lives: Lives,
+    /// For whom servers were evicted.
+    pub evicted_by: Vec<Evicted>,
     /// How long its transactions have waited for a server.
     pub wait: Option<Box<Histogram>>,
     /// How long they have lasted in all.

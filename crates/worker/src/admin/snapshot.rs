@@ -48,6 +48,7 @@ impl<I: Io> Worker<I> {
             names: self.registry.names.len() as u32,
             names_asked: self.names_asked() as u32,
             protocol_surprises: self.protocol_surprises,
+            connections: self.connections,
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
                 as u32,
             turned_away: self.limits.turned_away(),
@@ -89,6 +90,9 @@ impl<I: Io> Worker<I> {
                 .flat_map(|place| place.function_catalog.pins().map(|(kind, total)| (&place.name, kind, total)));
             let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
             snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
+            let probes = |place: &DatabasePlace| (place.name.clone(), place.probes);
+            let asked = self.registry.databases.iter().filter(|place| place.entry.is_some());
+            snapshot.probes = asked.filter(|place| place.probes.iter().any(|count| *count > 0)).map(probes).collect();
             snapshot.channels = self.registry.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
         if what.applications {

@@ -148,6 +148,7 @@ impl<I: Io> Worker<I> {
             waited: seen.waited,
             sums: measured.sums,
             lives: measured.lives,
+            evicted_by: measured.evicted_by.clone(),
             wait: histograms.map(|histograms| Box::new(histograms.of(Phase::Waiting))),
             total: histograms.map(|histograms| Box::new(histograms.total.clone())),
             histograms: histograms.filter(|_| detail == Detail::Histograms).cloned(),

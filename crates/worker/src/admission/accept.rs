@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use base::{Key, Time, Wall};
+use measure::HandshakePeer;
 use protocol::client::greeting::{self, Opening, Request, SSL_REQUEST, StartupRules};
 use protocol::fault::Fault;
 use reactor::tls::{Security, Side};
@@ -212,11 +213,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_secured(&mut self, key: Key, security: Arc<Security>) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let is_protocol_agreed = security.is_protocol_agreed;
-        client.security = Some(security);
+        client.security = Some(security.clone());
         let handshake = match &mut client.stage {
             Stage::Greeting(greeting) => greeting.handshake.take(),
             _ => None,
         };
+        let conn = client.conn;
+        self.count_handshake(HandshakePeer::Client, &security);
         // As PostgreSQL 17: who does not name the protocol may mean another service, and have been led here by somebody in between.
         if handshake == Some(Handshake::AtOnce) && !is_protocol_agreed {
             let line = self.client_prefix(key);
@@ -225,7 +228,7 @@ impl<I: Io> Worker<I> {
             self.drop_client(key, why);
             return;
         }
-        self.io.receive(client.conn, Receive::Once);
+        self.io.receive(conn, Receive::Once);
     }
 
     /// The database that the client wants may live on another worker: then it goes there, once.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use auth::{Derivation, Password, ScramKeys, Secret};
 use base::{Key, Time, Wall};
+use measure::LoginStep;
 use pool::{PoolKey, ServerKey};
 use protocol::client::greeting::Request;
 use protocol::client::login::{Dice, Login, Method, Unproved};
@@ -31,6 +32,8 @@ pub(crate) struct LoggingIn {
     /// The server that is being dialed for it alone.
     pub(crate) dedicating: Option<ServerKey>,
     pub(crate) waits: Waits,
+    /// How far it has come.
+    pub(crate) step: LoginStep,
     /// What it said and nobody has looked at.
     pub(crate) said: Vec<u8>,
 }
@@ -78,17 +81,34 @@ pub(crate) struct Proof {
 
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
-        let (told, judged, waits) = (None, None, Waits::Slot);
-        Self { told, is_told_before: false, judged, request, dedicating: None, waits, said: Vec::new() }
+        let (told, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
+        Self { told, is_told_before: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
     }
 
     /// Somebody who has proved who it is, and waits for a first server of this pool.
     pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, said: Vec<u8>) -> Self {
-        Self { waits: Waits::Welcome { pool, since }, said, ..Self::new(request) }
+        Self { waits: Waits::Welcome { pool, since }, step: LoginStep::Server, said, ..Self::new(request) }
     }
 
     pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
-        Self { waits: Waits::Departure { early, since_wall }, ..Self::new(request) }
+        Self { waits: Waits::Departure { early, since_wall }, step: LoginStep::Startup, ..Self::new(request) }
+    }
+
+    /// It waits for this from now on.
+    pub(crate) fn wait_for(&mut self, waits: Waits) {
+        self.step = match &waits {
+            Waits::Departure { .. } => LoginStep::Startup,
+            Waits::Slot => LoginStep::ClientLimit,
+            Waits::Proof(_) => LoginStep::Password,
+            Waits::Secret(_) | Waits::SecretAgain(_) => LoginStep::AuthQuery,
+            Waits::Verdict(..) => LoginStep::ExternalAuth,
+            Waits::Hash(_) => LoginStep::Hashing,
+            Waits::Knock | Waits::Rate(_) => LoginStep::RateLimit,
+            Waits::SystemUser { .. } => LoginStep::SystemUser,
+            Waits::Admission { .. } => LoginStep::Admission,
+            Waits::Welcome { .. } => LoginStep::Server,
+        };
+        self.waits = waits;
     }
 
     /// What goes along, if the client is to go.
@@ -125,7 +145,7 @@ impl LoggingIn {
 
     /// It waits until a server has told of its user once more.
     pub(crate) fn await_secret_again(&mut self, again: Again) {
-        self.waits = Waits::SecretAgain(Box::new(again));
+        self.wait_for(Waits::SecretAgain(Box::new(again)));
     }
 
     /// What is to be judged anew once a server has told of its user, if that is awaited.
@@ -151,7 +171,7 @@ impl LoggingIn {
 
     /// Somebody else judges its password.
     pub(crate) fn await_verdict(&mut self, authenticator: ExternalAuth, password: Password) {
-        self.waits = Waits::Verdict(authenticator, password);
+        self.wait_for(Waits::Verdict(authenticator, password));
     }
 
     /// Who judges its password, and the password, if that is awaited.

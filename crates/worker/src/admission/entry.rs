@@ -8,6 +8,7 @@ use std::sync::Arc;
 use auth::ScramKeys;
 use base::Key;
 use config::Database;
+use measure::LoginOutcome;
 use pool::LedgerKey;
 use protocol::client::greeting::write_welcome;
 use protocol::fault::Fault;
@@ -36,7 +37,7 @@ impl<I: Io> Worker<I> {
     /// It takes one of its user's places. Not before it has shown who it is: whoever named somebody else would take that one's.
     pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        login.waits = Waits::Admission { keys };
+        login.wait_for(Waits::Admission { keys });
         let Some(slot) = self.user_slot(key) else {
             self.take_seat(key);
             return;
@@ -163,6 +164,7 @@ impl<I: Io> Worker<I> {
         let database = self.registry.database(&CONSOLE.into(), None);
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.client_login_count += 1;
+        self.connections.login_ends(login.step, LoginOutcome::Accepted);
         self.said_early(key, login.into_said());
     }
 

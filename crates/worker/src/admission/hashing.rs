@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        login.waits = Waits::Hash(Box::new(Hashing::Proof { unproved, again }));
+        login.wait_for(Waits::Hash(Box::new(Hashing::Proof { unproved, again })));
         self.hash_for_client(key, derivation);
     }
 
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
-        login.waits = Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told }));
+        login.wait_for(Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told })));
         // So that it is seen if it goes.
         self.io.receive(*conn, Receive::Stream);
         match &mut self.registry.users[user as usize].hashing {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use auth::Secret;
 use base::Key;
+use measure::LoginStep;
 use pool::LedgerKey;
 use protocol::client::login::{Dice, Known, Login, Method, PASSWORD_MESSAGE_BYTES_MAX, Step};
 use protocol::fault::Fault;
@@ -50,8 +51,9 @@ impl<I: Io> Worker<I> {
 
     /// The client has its place: now who is it?
     pub(crate) fn prove(&mut self, key: Key) {
-        let Some(client) = self.clients.get(key) else { return };
-        let Stage::Login(login) = &client.stage else { return };
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Stage::Login(login) = &mut client.stage else { return };
+        login.step = LoginStep::Password;
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let peer = client.peer;
         let mut out = Vec::new();
@@ -87,7 +89,7 @@ impl<I: Io> Worker<I> {
                     return;
                 }
                 let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-                login.waits = Waits::Secret(demand);
+                login.wait_for(Waits::Secret(demand));
                 (self.posts.control)(ToControl::AskSecret(question));
             }
             Err(fault) => self.fail_client(key, &fault),
@@ -114,7 +116,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Demand::SystemUser { uid, map } => {
-                login.waits = Waits::SystemUser { map };
+                login.wait_for(Waits::SystemUser { map });
                 self.ask_system_user(key, uid);
                 return;
             }
@@ -152,7 +154,7 @@ impl<I: Io> Worker<I> {
                 // What answers SCRAM was made from the old secret's salt, and says nothing about another one.
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
-                login.waits = Waits::Proof(Box::new(proof));
+                login.wait_for(Waits::Proof(Box::new(proof)));
                 self.io.receive(client.conn, Receive::Stream);
                 let said = std::mem::take(&mut login.said);
                 self.read_proof(key, &said);
@@ -246,7 +248,7 @@ impl<I: Io> Worker<I> {
             }
             Ok(Step::Ask(next)) => {
                 let proof = Proof { login: next, authenticator, scanner, body: Vec::new(), again };
-                login.waits = Waits::Proof(Box::new(proof));
+                login.wait_for(Waits::Proof(Box::new(proof)));
                 self.send_to_client(key, out);
             }
             Err((fault, why)) => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use auth::ScramKeys;
 use base::{Key, Time};
 use config::Database;
-use measure::Closed;
+use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
 use protocol::client::greeting::{with_given, write_welcome};
 use protocol::fault::Ender;
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
                 (place.told, place.doubt) = (told, Doubt::None);
             }
         }
-        login.waits = Waits::Welcome { pool, since: self.now };
+        login.wait_for(Waits::Welcome { pool, since: self.now });
         let wants_stream = login.request.replication.is_some() && !is_own;
         self.io.receive(client.conn, Receive::Stream);
         if wants_stream {
@@ -185,6 +185,9 @@ impl<I: Io> Worker<I> {
         }
         self.io.send(client.conn, out.into());
         self.io.receive(client.conn, Receive::Stream);
+        if !is_own {
+            self.connections.login_ends(login.step, LoginOutcome::Accepted);
+        }
         if self.tracers.is_any() {
             self.trace_login(key);
         }

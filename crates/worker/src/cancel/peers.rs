@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use base::{Id, Key, WorkerId};
 use config::{Host, Peer};
+use measure::CancelRequest;
 use protocol::cancel::CancelKey;
 use reactor::{Address, Close, Io, Level, Receive, Subject};
 use wire::write;
@@ -36,6 +37,7 @@ impl<I: Io> Worker<I> {
     /// Passes a request on, as soon as there is a connection for it.
     pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
         if self.is_cancel_stale(waits) {
+            self.connections.cancel_request_ends(CancelRequest::Expired);
             return self.tell_requester(requester);
         }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
@@ -123,6 +125,7 @@ impl<I: Io> Worker<I> {
         let Stage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
+        self.connections.cancel_request_ends(CancelRequest::Forwarded);
         self.move_forward(key, Stage::Sent(conn));
         self.io.send(conn, out.into());
         self.io.receive(conn, Receive::Stream);
@@ -164,7 +167,10 @@ impl<I: Io> Worker<I> {
 
     /// A request cannot be passed on.
     fn fail_forward(&mut self, key: Key, why: &str) {
-        let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
+        let Some(Forward { peer, id, stage, .. }) = self.cancel.forwards.rows.get(key) else { return };
+        if !matches!(stage, Stage::Sent(_)) {
+            self.connections.cancel_request_ends(CancelRequest::Failed);
+        }
         let place = self.active.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("peer-{peer}@{host}:{port} failed to forward cancel request: {why}");

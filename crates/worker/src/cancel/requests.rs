@@ -7,7 +7,7 @@
 //! Not here: the keys (`protocol::cancel`), how a request is begun (`aim`).
 
 use base::Key;
-use measure::Closed;
+use measure::{CancelRequest, Closed};
 use pool::Event;
 use protocol::cancel::{Aim, CancelKey};
 use protocol::fault::Fault;
@@ -29,6 +29,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
+            self.connections.cancel_request_ends(CancelRequest::UnknownKey);
             self.tell_requester(requester);
             return;
         };
@@ -60,6 +61,7 @@ impl<I: Io> Worker<I> {
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
             post(ToWorker::Cancel { key, requester, waits });
         } else {
+            self.connections.cancel_request_ends(CancelRequest::UnknownKey);
             self.tell_requester(requester);
         }
     }
@@ -68,6 +70,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
         if self.is_cancel_stale(waits) {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
+            self.connections.cancel_request_ends(CancelRequest::Expired);
             return self.tell_requester(requester);
         }
         let client = self.cancel.keys.get(&key.name()).copied();
@@ -89,17 +92,27 @@ impl<I: Io> Worker<I> {
                     if self.cancel_server(server, Some(requester)) {
                         return;
                     }
+                    self.connections.cancel_request_ends(CancelRequest::Failed);
                 }
-                Link::Waiting(_) | Link::Delayed(_) => self.cancel_waiting(client),
+                Link::Waiting(_) | Link::Delayed(_) => {
+                    self.connections.cancel_request_ends(CancelRequest::Queued);
+                    self.cancel_waiting(client);
+                }
                 Link::Loan(_) | Link::None => {
+                    self.connections.cancel_request_ends(CancelRequest::Idle);
                     let line = self.client_prefix(client);
                     self.log.about(&line, Level::Debug, format_args!("cancel request for idle client"));
                 }
             },
             Some((client, ClientStage::Console(console))) if console.is_busy => {
+                self.connections.cancel_request_ends(CancelRequest::Sent);
                 (self.posts.control)(ToControl::ConsoleCancel { from: self.id, client });
             }
-            _ => self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key")),
+            Some(_) => self.connections.cancel_request_ends(CancelRequest::Idle),
+            None => {
+                self.connections.cancel_request_ends(CancelRequest::UnknownKey);
+                self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
+            }
         }
         self.tell_requester(requester);
     }
@@ -154,11 +167,13 @@ impl<I: Io> Worker<I> {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
                 note_sent(&mut server.session.cancels_sent, &mut cancel.is_sent);
+                self.connections.cancel_request_ends(CancelRequest::Sent);
                 self.io.send(cancel.conn, out.into());
                 self.io.receive(cancel.conn, Receive::Stream);
             }
             None => {
                 self.log.add(Level::Debug, format_args!("not sending cancel request for client that is now idle"));
+                self.connections.cancel_request_ends(CancelRequest::Idle);
                 self.cancel_over(key);
             }
         }
@@ -178,6 +193,7 @@ impl<I: Io> Worker<I> {
     /// The second connection did not come about.
     pub(crate) fn cancel_failed(&mut self, key: Key) {
         self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
+        self.connections.cancel_request_ends(CancelRequest::Failed);
         if let Some(cancel) = self.cancel.rows.get_mut(key) {
             // The reactor has closed it.
             cancel.conn = Conn { index: u32::MAX, generation: 0 };

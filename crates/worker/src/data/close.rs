@@ -5,13 +5,14 @@
 //! Not here: why they are closed; servers (`close_server`).
 
 use base::Key;
-use measure::Closed;
+use measure::{Closed, LoginOutcome};
 use pool::{CloseReason, Event, Failure, FailureKind, Refusal, ServerKey};
 use protocol::fault::{Ender, Fault};
 use reactor::{Close, Io, Level};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::Waits;
+use crate::connections::outcome_of;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
@@ -69,6 +70,7 @@ impl<I: Io> Worker<I> {
 
     fn close_with_words(&mut self, key: Key, fault: &Fault) {
         self.trace_failure(key, fault);
+        self.count_login_end(key, outcome_of(fault));
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         let mut out = Vec::new();
@@ -92,6 +94,7 @@ impl<I: Io> Worker<I> {
 
     fn part_now(&mut self, key: Key, why: &str) {
         self.trace(key, |_, _| Some(What::Left { why: why.into() }));
+        self.count_login_end(key, LoginOutcome::Gone);
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.
@@ -111,6 +114,7 @@ impl<I: Io> Worker<I> {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Debug, format_args!("closing because: {why}"));
             }
+            self.count_login_end(key, LoginOutcome::Refused);
             self.forget_client(key);
             self.io.close(conn, Close::AfterSending);
         }
@@ -234,6 +238,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn close_for_pool(&mut self, key: ServerKey, why: CloseReason) {
         let client = self.servers.get(key).and_then(Server::client);
         let by = self.ender_of(key);
+        self.count_evicted(key, why);
         self.unlink_from_client(key);
         self.drop_server(key, closed_for(why), why.as_str());
         self.tell_pools(Event::Closed { server: key });
@@ -243,6 +248,21 @@ impl<I: Io> Worker<I> {
                 _ => Fault::ConfigurationChanged { by },
             };
             self.fail_client(client, &fault);
+        }
+    }
+
+    /// If a pool gives up a server for clients of another pool, it is counted whose they are.
+    fn count_evicted(&mut self, key: ServerKey, why: CloseReason) {
+        let Some(server) = self.servers.get(key).filter(|server| server.is_counted) else { return };
+        if closed_for(why) != Closed::Evicted {
+            return;
+        }
+        let pool = server.pool;
+        let by = self.pools.evicts(pool).and_then(|other| self.registry.pool(other));
+        let nobody = || ("".into(), "".into());
+        let (database, user) = by.map_or_else(nobody, |by| (by.database_name.clone(), by.user_name.clone()));
+        if let Some(place) = self.registry.pool_mut(pool) {
+            place.measured.evicts(database, user);
         }
     }
 

@@ -50,6 +50,8 @@ impl<I: Io> Worker<I> {
         } else {
             write::query(&mut out, &probe.question());
         }
+        let probes = &mut self.registry.databases[server.database as usize].probes;
+        probes.iter_mut().zip(probe.asks_for()).for_each(|(count, is_asked)| *count += u64::from(is_asked));
         server.session.exchange.asks_ours();
         server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.makings();
         server.session.life.becomes(Life::Probing(Box::new(probe)));

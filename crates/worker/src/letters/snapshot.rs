@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, Wall};
+use measure::Connections;
 use protocol::prepared::Tally;
-use protocol::state::{Kind, Pin};
+use protocol::state::{Kind, PROBED, Pin};
 
 use super::{ApplicationRow, Detail, PoolMeasures, StatementsOf, WaitRow};
 
@@ -30,7 +31,7 @@ pub struct Parts {
     pub logins: bool,
     /// [`Snapshot::hosts`].
     pub hosts: bool,
-    /// [`Snapshot::pins`], [`Snapshot::pin_totals`] and [`Snapshot::channels`].
+    /// [`Snapshot::pins`], [`Snapshot::pin_totals`], [`Snapshot::probes`] and [`Snapshot::channels`].
     pub pins: bool,
     /// [`PoolRow::measures`], and [`Snapshot::busy`].
     pub measures: Detail,
@@ -69,6 +70,8 @@ pub struct Snapshot {
     pub pins: Vec<PinRow>,
     /// How often that has begun.
     pub pin_totals: Vec<PinTotal>,
+    /// How often servers of a database were asked for what, in the order of [`PROBED`].
+    pub probes: Vec<(Arc<str>, [u64; PROBED.len()])>,
     /// The channels that clients listen to, where one server does that for all.
     pub channels: Vec<ChannelRow>,
     /// Clients that are logging in.
@@ -79,6 +82,8 @@ pub struct Snapshot {
     pub names_asked: u32,
     /// Times a server or client broke the protocol in a way that nobody has an explanation for.
     pub protocol_surprises: u64,
+    /// How logins, TLS handshakes and cancel requests have ended.
+    pub connections: Connections,
     /// Connections that have not logged in, and how many have lost their place to others or found none.
     pub unauthenticated: u32,
     /// See there.

@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         }
         let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);
         if let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) {
-            login.waits = if is_admitted { Waits::Slot } else { Waits::Knock };
+            login.wait_for(if is_admitted { Waits::Slot } else { Waits::Knock });
         }
         is_admitted
     }
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else {
             return Some(keys);
         };
-        login.waits = Waits::Rate(keys);
+        login.wait_for(Waits::Rate(keys));
         self.is_admitted(key, Moment::LogsIn, Comes::Anew).then(|| self.take_shown_keys(key))
     }
 

@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
                 if self.is_admitted(key, Moment::Knocks, comes)
                     && let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key)
                 {
-                    login.waits = Waits::Slot;
+                    login.wait_for(Waits::Slot);
                     self.take_place(key);
                 }
             }

@@ -18,6 +18,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A dial has failed, whatever the stage.
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
+        self.count_failed_handshake(key);
         let Some(server) = self.servers.get(key) else { return };
         let place = &mut self.registry.databases[server.database as usize];
         let stays = place.entry.as_ref().is_some_and(|entry| entry.load_balance_hosts == LoadBalance::Disable);

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use measure::HandshakePeer;
 use pool::{Failure, ServerKey};
 use reactor::tls::{Demand, Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
@@ -131,6 +132,7 @@ impl<I: Io> Worker<I> {
             let line = self.server_prefix(key);
             self.log.about(&line, Level::Log, format_args!("SSL established: {}", security.summary));
         }
+        self.count_handshake(HandshakePeer::Server, &security);
         let Some(server) = self.servers.get_mut(key) else { return };
         server.security = Some(security);
         self.begin_server_login(key);

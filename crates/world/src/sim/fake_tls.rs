@@ -118,8 +118,14 @@ impl Net {
         self.desk(worker).set_life(line, Life::Open);
         let Some(owner) = self.desk(worker).owner_of(line) else { return };
         let end_point = Some(CHANNEL.into());
-        let security =
-            Arc::new(Security { summary: "fake TLS".into(), end_point, names: Vec::new(), is_protocol_agreed: true });
+        let security = Security {
+            summary: "fake TLS".into(),
+            end_point,
+            names: Vec::new(),
+            is_protocol_agreed: true,
+            is_resumed: false,
+        };
+        let security = Arc::new(security);
         self.complete(worker, Completion::Secured { owner, security });
     }
 

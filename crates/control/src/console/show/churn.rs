@@ -2,6 +2,8 @@
 
 use measure::{Closed, Opened};
 
+use worker::letters::Evicted;
+
 use super::pools::all;
 use super::view::{MEASURES_PART, Subject, View};
 use crate::CONSOLE;
@@ -9,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const CHURN: Subject = Subject {
     name: "CHURN",
-    doc: "How many servers each pool has opened and closed since the start, and why: a row for each cause that has occurred. `transactions_per_server` says how long a server lasts; where it is small, connections cost more than they carry.",
+    doc: "How many servers each pool has opened and closed since the start, and why: a row for each cause that has occurred. `transactions_per_server` says how long a server lasts; where it is small, connections cost more than they carry. `evicted_by` names the pools whose clients needed the places of evicted servers, and how many each: they compete for `max_db_connections` or `max_user_connections`.",
     parts: MEASURES_PART,
     columns: &[
         Column::text("database"),
@@ -18,6 +20,7 @@ pub(super) const CHURN: Subject = Subject {
         Column::text("cause"),
         Column::numeric("count"),
         Column::numeric("transactions_per_server"),
+        Column::text("evicted_by"),
     ],
     rows,
 };
@@ -35,10 +38,24 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
             } else {
                 None
             };
-            rows.push(vec![text(&*row.database), text(&*row.user), text(event), text(cause), number(count), each]);
+            let by = (cause == Closed::Evicted.word()).then(|| evicted_by(&measures.evicted_by));
+            let (database, user) = (text(&*row.database), text(&*row.user));
+            rows.push(vec![database, user, text(event), text(cause), number(count), each, by]);
         }
     }
     rows
+}
+
+/// `app/bob 3, another worker 1`, those with most first.
+fn evicted_by(rows: &[Evicted]) -> String {
+    let mut rows: Vec<&Evicted> = rows.iter().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    let name = |row: &Evicted| match &*row.database {
+        "" => "another worker".to_owned(),
+        database => format!("{database}/{}", row.user),
+    };
+    let told: Vec<String> = rows.into_iter().map(|row| format!("{} {}", name(row), row.count)).collect();
+    told.join(", ")
 }
 
 #[cfg(test)]
@@ -54,12 +71,18 @@ mod tests {
         measures.lives.opens(Opened::Client);
         measures.lives.opens(Opened::Reserve);
         measures.lives.closes(Closed::Evicted);
+        let by = |database: &str, user: &str, count| Evicted { database: database.into(), user: user.into(), count };
+        measures.evicted_by = vec![by("", "", 1), by("e", "bob", 3)];
         measures.sums.count = 7;
         let settings = settings("[pgbouncer]\nauth_type=any\n");
         let snapshot = Snapshot { pools: vec![row], ..Snapshot::default() };
         assert_eq!(
             lines(&table_of("CHURN", &settings, "", &[snapshot])),
-            ["d|u|opened|client|1|3", "d|u|opened|reserve|1|3", "d|u|closed|evicted|1|NULL"]
+            [
+                "d|u|opened|client|1|3|NULL",
+                "d|u|opened|reserve|1|3|NULL",
+                "d|u|closed|evicted|1|NULL|e/bob 3, another worker 1"
+            ]
         );
     }
 }

@@ -201,6 +201,11 @@ const MEANINGS: &[Meaning] = &[
     ("CHURN", "event", "`opened` or `closed`"),
     ("CHURN", "cause", "why"),
     ("CHURN", "transactions_per_server", "transactions of the pool for each server that it has opened"),
+    (
+        "CHURN",
+        "evicted_by",
+        "the pools whose clients needed the places of evicted servers, as `database/user`, each with how many; `another worker` where they are not known here",
+    ),
     ("HISTOGRAMS", "phase", "the phase of a transaction, or `total`"),
     ("HISTOGRAMS", "count", "transactions that were measured"),
     ("HISTOGRAMS", "sum", "microseconds in all"),

@@ -1,0 +1,53 @@
+//! Logins, TLS handshakes and cancel requests are counted as they end.
+//!
+//! Always true: connections of the control thread are not counted; who goes to its home worker, or to another process, has
+//! not ended.
+//! Not here: what is counted (`measure`).
+
+use base::Key;
+use measure::{HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
+use protocol::fault::Fault;
+use reactor::Io;
+use reactor::tls::Security;
+
+use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::server::{Securing, Server, Stage as ServerStage};
+use crate::worker::Worker;
+
+/// What a login has come to whose client is told this.
+pub(crate) fn outcome_of(fault: &Fault) -> LoginOutcome {
+    match fault {
+        Fault::LoginTimeout | Fault::LoginTimeoutServerDown { .. } => LoginOutcome::TimedOut,
+        _ => LoginOutcome::Refused,
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A client is closed. If it was logging in, its login has ended, and so has its TLS handshake.
+    pub(crate) fn count_login_end(&mut self, key: Key, outcome: LoginOutcome) {
+        let Some(Client { stage, is_own: false, .. }) = self.clients.get(key) else { return };
+        let step = match stage {
+            ClientStage::Greeting(greeting) if greeting.is_shaking() => LoginStep::Tls,
+            ClientStage::Greeting(_) => LoginStep::Startup,
+            ClientStage::Login(login) => login.step,
+            ClientStage::Ready(_) | ClientStage::Console(_) | ClientStage::Cancelling(_) => return,
+        };
+        if step == LoginStep::Tls {
+            self.connections.handshake_ends(HandshakePeer::Client, HandshakeOutcome::Failed);
+        }
+        self.connections.login_ends(step, outcome);
+    }
+
+    /// TLS stands.
+    pub(crate) fn count_handshake(&mut self, with: HandshakePeer, security: &Security) {
+        let how = if security.is_resumed { HandshakeOutcome::Resumed } else { HandshakeOutcome::Full };
+        self.connections.handshake_ends(with, how);
+    }
+
+    /// No server has come of a dial, perhaps since the two could not agree on TLS.
+    pub(crate) fn count_failed_handshake(&mut self, server: Key) {
+        if let Some(Server { stage: ServerStage::Securing(Securing::Shaking), .. }) = self.servers.get(server) {
+            self.connections.handshake_ends(HandshakePeer::Server, HandshakeOutcome::Failed);
+        }
+    }
+}

@@ -98,7 +98,14 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
             .filter(|row| row.database == **database && row.user == **user && row.server.is_some())
             .copied()
             .collect();
-        return why_they_wait(database, user, waiters, pool, &holders);
+        let why = why_they_wait(database, user, waiters, pool, &holders);
+        // Servers that are never free look like too few of them where their worker is what has no time.
+        let home = view
+            .snapshots
+            .iter()
+            .position(|snapshot| snapshot.pools.iter().any(|pool| pool.database == **database && pool.user == **user));
+        let its_worker = home.filter(|_| why.cause == Cause::PoolSize).and_then(|home| busy_worker(view, home));
+        return its_worker.unwrap_or(why);
     }
     if let Some(busy) = busiest(view) {
         return busy;
@@ -230,20 +237,29 @@ fn why_they_wait(
     say(Cause::SlowQuery, why)
 }
 
-/// A worker that has been busy nearly all the time since the last look.
+/// The worker that has been busy most since the last look, if that was nearly all the time.
 fn busiest(view: &View<'_>) -> Option<Diagnosis> {
-    let workers = view.snapshots.iter().enumerate();
-    let busy = workers.filter_map(|(number, snapshot)| {
-        let (busy, alive) = view.busy_before.get(number).copied().unwrap_or_default();
-        let (busy, alive) = (snapshot.busy.saturating_sub(busy), snapshot.alive.saturating_sub(alive));
-        (alive >= BUSY_OVER).then(|| (number, busy.as_secs_f64() / alive.as_secs_f64()))
-    });
-    let (number, part) = busy.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, part)| *part >= BUSY_MOST)?;
+    let parts = (0..view.snapshots.len()).filter_map(|number| Some((number, busy_part(view, number)?)));
+    let (number, _) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    busy_worker(view, number)
+}
+
+/// This worker, if it has been busy nearly all the time.
+fn busy_worker(view: &View<'_>, number: usize) -> Option<Diagnosis> {
+    let part = busy_part(view, number).filter(|part| *part >= BUSY_MOST)?;
     let text = format!(
         "Worker {number} has been busy {:.0} % of the time: it is the bottleneck. Databases are spread over workers by name, so more workers help where more than one database is busy (SHOW STATS: slow_turn_count).",
         part * 100.0
     );
     Some(Diagnosis { cause: Cause::Worker, text })
+}
+
+/// The part of the time since the last look in which a worker was busy, if it is long enough to tell.
+fn busy_part(view: &View<'_>, number: usize) -> Option<f64> {
+    let snapshot = view.snapshots.get(number)?;
+    let (busy, alive) = view.busy_before.get(number).copied().unwrap_or_default();
+    let (busy, alive) = (snapshot.busy.saturating_sub(busy), snapshot.alive.saturating_sub(alive));
+    (alive >= BUSY_OVER).then(|| busy.as_secs_f64() / alive.as_secs_f64())
 }
 
 fn named(row: &WaitRow) -> String {
@@ -394,6 +410,18 @@ mod tests {
         assert_eq!(of_load(950, 1000), Cause::Worker);
         assert_eq!(of_load(800, 1000), Cause::Well);
         assert_eq!(of_load(499, 499), Cause::Well, "too short to tell");
+    }
+
+    #[test]
+    fn a_worker_without_rest_is_the_cause_where_servers_are_never_free() {
+        let of_load = |busy| {
+            let waits = vec![waiter(WaitReason::NoneFree), row(2, Doing::In(Phase::FirstByte), 5)];
+            let (busy, alive) = (Duration::from_millis(busy), Duration::from_millis(1000));
+            let snapshot = Snapshot { pools: vec![pool_row("d", "u")], waits, busy, alive, ..Snapshot::default() };
+            with_view(&settings("[pgbouncer]\nauth_type=any\n"), &[snapshot], of).cause
+        };
+        assert_eq!(of_load(950), Cause::Worker);
+        assert_eq!(of_load(500), Cause::PoolSize);
     }
 
     #[test]

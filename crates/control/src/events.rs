@@ -31,6 +31,8 @@ pub(crate) struct Event {
     pub(crate) class: &'static str,
     /// It stands for different clients or servers.
     pub(crate) is_several: bool,
+    /// Which of all changes to the events its last one was, from 1 on.
+    pub(crate) change: u64,
 }
 
 /// What has happened.
@@ -96,12 +98,13 @@ impl Event {
             detail: cut(detail, TEXT_MAX).into(),
             class,
             is_several,
+            change: 0,
         }
     }
 
     fn told(Report { kind, class, database, user, host, detail, at, count }: Report) -> Self {
         let (kind, last, is_several) = (Kind::Told(kind), at, false);
-        Self { kind, at, last, count, database, user, host, detail, class, is_several }
+        Self { kind, at, last, count, database, user, host, detail, class, is_several, change: 0 }
     }
 
     fn bytes(&self) -> usize {
@@ -116,6 +119,7 @@ impl Event {
     fn fold(&mut self, other: &Self) {
         self.count += other.count;
         self.last = self.last.max(other.last);
+        self.change = other.change;
     }
 }
 
@@ -124,13 +128,16 @@ impl Event {
 pub(crate) struct Events {
     events: VecDeque<Event>,
     bytes: usize,
+    changes: u64,
     /// The hosts that cannot be reached, and since when. Pools that knew may be gone, or have gone to another host, without a word.
     down: BTreeMap<Box<str>, Wall>,
 }
 
 impl Events {
     /// Something has happened.
-    pub(crate) fn add(&mut self, event: Event) {
+    pub(crate) fn add(&mut self, mut event: Event) {
+        self.changes += 1;
+        event.change = self.changes;
         self.bytes += event.bytes();
         self.events.push_back(event);
         while self.events.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
@@ -165,11 +172,16 @@ impl Events {
                 .filter(|known| (known.kind, known.class) == (event.kind, event.class))
                 .filter(|known| is_soon(known.last, event.at, FOLDED_WITHIN) && is_soon(known.at, event.at, FOLDED_MAX))
                 .collect();
+            event.change = self.changes + 1;
             if let Some(same) = alike.iter_mut().find(|known| !known.is_several && known.is_like(&event)) {
-                return same.fold(&event);
+                same.fold(&event);
+                self.changes += 1;
+                return;
             }
             if let Some(several) = alike.iter_mut().find(|known| known.is_several) {
-                return several.fold(&event);
+                several.fold(&event);
+                self.changes += 1;
+                return;
             }
             if alike.len() >= TOLD_APART {
                 event.is_several = true;
@@ -178,6 +190,20 @@ impl Events {
             }
         }
         self.add(event);
+    }
+
+    /// How often something was added or counted.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Those that are new, or have been counted again, since there were so many changes; the last of them, if they are many,
+    /// the oldest first. Of a number that has not been reached, which another process has told, those of now.
+    pub(crate) fn since(&self, changes: u64) -> Vec<&Event> {
+        let changes = if changes > self.changes { 0 } else { changes };
+        let mut news: Vec<&Event> = self.events.iter().filter(|event| event.change > changes).collect();
+        news.sort_by_key(|event| event.change);
+        news.split_off(news.len().saturating_sub(NEWS_MAX))
     }
 
     /// All of them, the oldest first.
@@ -195,6 +221,8 @@ pub(crate) const EVENTS_MAX: usize = 10_000;
 /// And so many bytes of them.
 const BYTES_MAX: usize = 4 << 20;
 const TEXT_MAX: usize = 1000;
+/// So many are told at once to whoever follows them.
+const NEWS_MAX: usize = 100;
 /// So many hosts are known to be down; others are told of each time.
 const HOSTS_DOWN_MAX: usize = 1000;
 /// Of refused logins, and of servers that fail, so many are told apart by names; more of them are one event.
@@ -241,6 +269,23 @@ mod tests {
         assert_eq!((event.at, event.last), (Wall(0), Wall(999 * SECOND / 10)));
         events.hear(refused("u", 170 * SECOND));
         assert_eq!(counts(&events).len(), 2, "later it is another one");
+    }
+
+    #[test]
+    fn who_follows_is_told_what_is_new_and_what_was_counted_again() {
+        let mut events = Events::default();
+        events.hear(refused("u", 0));
+        events.add(Event::new(Wall(1), Kind::Reload, "one"));
+        let known = events.changes();
+        assert!(events.since(known).is_empty());
+        events.add(Event::new(Wall(2), Kind::Reload, "two"));
+        events.hear(refused("u", 3));
+        let told: Vec<_> = events.since(known).iter().map(|event| (event.kind.word(), event.count)).collect();
+        assert_eq!(told, [("reload", 1), ("login_refused", 2)]);
+        assert_eq!(events.since(known + 1000).len(), 3, "the number of another process");
+        (0..1000).for_each(|number| events.add(Event::new(Wall(number), Kind::Order, "PAUSE")));
+        let told = events.since(known);
+        assert_eq!((told.len(), told.last().map(|event| event.change)), (NEWS_MAX, Some(events.changes())));
     }
 
     #[test]

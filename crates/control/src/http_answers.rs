@@ -3,7 +3,9 @@
 //! Always true: all questions of a round are answered from the same look at the workers, the same question once.
 //! Not here: connections, and who may ask (`http`); what is measured (`metrics`, `console::show`).
 
-use worker::letters::{Shutdown, Snapshot};
+use std::sync::Arc;
+
+use worker::letters::{PoolRow, Shutdown, Snapshot};
 
 use crate::console::show::View;
 use crate::control::{Control, Purpose};
@@ -61,6 +63,10 @@ impl<S> Control<S> {
                 let state = self.why_not_ready(None, &view).map_or_else(|| "active".to_owned(), |(_, why)| why);
                 HttpAnswer::json(overview::overview(&view, &state))
             }
+            HttpQuestion::News { since } => {
+                let since = since.unwrap_or_else(|| self.events.changes());
+                HttpAnswer::json(overview::news(&self.events, since))
+            }
             HttpQuestion::Ready { database } => match self.why_not_ready(database.as_deref(), &view) {
                 Some((status, why)) => HttpAnswer::words(status, why),
                 None => HttpAnswer::words(200, "ready"),
@@ -92,6 +98,19 @@ impl<S> Control<S> {
         if view.standing.disabled.contains(name) {
             return Some((503, format!("database \"{name}\" is disabled")));
         }
-        view.standing.pauses(name).then(|| (503, format!("database \"{name}\" is paused")))
+        if view.standing.pauses(name) {
+            return Some((503, format!("database \"{name}\" is paused")));
+        }
+        let failure = unreachable(name, view)?;
+        Some((503, format!("database \"{name}\": its host cannot be reached or refuses us ({failure})")))
     }
+}
+
+/// Why no pool of a database has a server or could open one, if it has none and the last login at its host has failed.
+fn unreachable(database: &str, view: &View<'_>) -> Option<Arc<str>> {
+    let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    let pools: Vec<&PoolRow> = rows.filter(|pool| *pool.database == *database).collect();
+    let has_server = |pool: &&PoolRow| pool.sv_active + pool.sv_idle + pool.sv_used + pool.sv_tested > 0;
+    let failed = |pool: &&PoolRow| pool.measures.as_ref()?.failure.clone();
+    if pools.iter().any(has_server) { None } else { pools.iter().find_map(failed) }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tests::place::free_port;
 use tests::pooler::Pooler;
@@ -81,6 +81,66 @@ pub(crate) fn health_says_whether_clients_are_served(house: &House) {
     pooler.console("SHUTDOWN WAIT_FOR_CLIENTS");
     assert_eq!(ready("/ready").0, 503);
     assert_eq!(ready("/live").0, 200);
+}
+
+pub(crate) fn a_database_whose_host_refuses_is_not_ready(house: &House) {
+    let http = free_port();
+    let line = format!("gone = host=127.0.0.1 port={} dbname=postgres", free_port());
+    let settings = [format!("http_port = {http}"), "server_login_retry = 60".to_owned()];
+    let ini = settings.iter().fold(tests::pooler::Ini::new(&line), |ini, setting| ini.set(setting));
+    let pooler = house.start(&ini);
+    let address = ([127, 0, 0, 1], http).into();
+    assert_eq!(get(address, "/ready?db=gone", "").0, 200, "nobody has tried");
+    let mut waiter = pooler.knock();
+    waiter.send(&tests::message::startup(0, &[("user", "u"), ("database", "gone")]));
+    let mut told = (0, String::new());
+    let is_told = || {
+        told = get(address, "/ready?db=gone", "");
+        told.0 == 503
+    };
+    wait_until("the database is not ready", LIMIT, is_told);
+    let wanted = "database \"gone\": its host cannot be reached or refuses us (connect failed";
+    assert!(told.1.starts_with(wanted), "{told:?}");
+    assert_eq!(get(address, "/ready", "").0, 200);
+}
+
+pub(crate) fn the_stream_tells_events_as_they_happen(house: &House) {
+    let (pooler, address) = pooler(house, "http_news", &[]);
+    let mut follower = Follower::begin(address, "");
+    follower.await_text("event: at");
+    pooler.console("PAUSE http_news");
+    follower.await_text("PAUSE 'http_news'");
+    assert!(follower.told.contains("event: events") && follower.told.contains("\"kind\":\"order\""));
+    assert!(!follower.told.contains("\"kind\":\"start\""), "what was before is told only to who asks");
+    let mut back = Follower::begin(address, "Last-Event-ID: 0\r\n");
+    back.await_text("PAUSE 'http_news'");
+    assert!(back.told.contains("\"kind\":\"start\""), "{}", back.told);
+    pooler.console("RESUME http_news");
+}
+
+/// Who reads the stream.
+struct Follower {
+    stream: TcpStream,
+    told: String,
+}
+
+impl Follower {
+    fn begin(address: SocketAddr, headers: &str) -> Self {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let request = format!("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).expect("a request");
+        Self { stream, told: String::new() }
+    }
+
+    fn await_text(&mut self, wanted: &str) {
+        let (begun, mut piece) = (Instant::now(), [0; 65_536]);
+        while !self.told.contains(wanted) {
+            let read = self.stream.read(&mut piece).expect("more of the stream");
+            assert!(read > 0 && begun.elapsed() < LIMIT, "the stream is without {wanted}: {}", self.told);
+            self.told.push_str(&String::from_utf8_lossy(&piece[..read]));
+        }
+    }
 }
 
 pub(crate) fn what_strangers_send_is_refused_with_words(house: &House) {

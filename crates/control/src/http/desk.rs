@@ -24,6 +24,11 @@ pub enum HttpQuestion {
     },
     /// What the page shows at first sight.
     Overview,
+    /// The events since there were so many changes to them.
+    News {
+        /// How many; `None` is now.
+        since: Option<u64>,
+    },
     /// Whether clients are served: of a database, or at all.
     Ready {
         /// Which database.
@@ -118,8 +123,8 @@ fn parts_of(question: &HttpQuestion) -> Parts {
     match question {
         HttpQuestion::Metrics { .. } => metrics::PARTS,
         HttpQuestion::Overview => overview::PARTS,
-        HttpQuestion::Ready { database: None } => show::NOTHING,
-        HttpQuestion::Ready { database: Some(_) } => Parts { pools: true, ..show::NOTHING },
+        HttpQuestion::Ready { database: None } | HttpQuestion::News { .. } => show::NOTHING,
+        HttpQuestion::Ready { database: Some(_) } => show::MEASURES_PART,
         HttpQuestion::Table { name } => table(name).map_or(show::NOTHING, |subject| subject.parts),
     }
 }

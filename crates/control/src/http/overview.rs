@@ -14,6 +14,8 @@ use worker::letters::{Doing, Parts, Totals, WaitRow};
 use crate::CONSOLE;
 use crate::console::show::{self, View};
 use crate::diagnosis;
+use crate::events::Events;
+use crate::http::json;
 
 /// Which parts of the workers it is made of.
 pub(crate) const PARTS: Parts =
@@ -37,6 +39,12 @@ pub(crate) fn overview(view: &View<'_>, state: &str) -> String {
         "pins": view.snapshots.iter().map(|snapshot| snapshot.pins.len()).sum::<usize>(),
     });
     body.to_string()
+}
+
+/// How many changes to the events there have been (`next`), and the rows of `SHOW EVENTS` that are new since there were so many.
+pub(crate) fn news(events: &Events, since: u64) -> String {
+    let rows = json::table(&show::event_table(events.since(since)));
+    format!("{{\"next\":{},{}", events.changes(), rows.trim_start_matches('{'))
 }
 
 fn workers(view: &View<'_>) -> Vec<Value> {

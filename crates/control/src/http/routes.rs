@@ -60,19 +60,28 @@ async fn overview(State(questions): Questions) -> Response {
     ask(&questions, HttpQuestion::Overview).await
 }
 
-/// The overview once a second, as server-sent events, for as long as somebody reads them.
-async fn stream(State(questions): Questions) -> Response {
+/// The overview once a second, as server-sent events, for as long as somebody reads them; and between them, as `events`, what has
+/// happened meanwhile. Who comes back says where it stood (`Last-Event-ID`), and misses nothing.
+async fn stream(State(questions): Questions, headers: HeaderMap) -> Response {
     let (sender, receiver) = mpsc::channel(1);
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let mut since: Option<u64> = last.and_then(|id| id.parse().ok());
     tokio::spawn(async move {
         loop {
-            let (asker, answer) = oneshot::channel();
-            if questions.send((HttpQuestion::Overview, asker)).await.is_err() {
-                return;
+            let Some(overview) = answer_to(&questions, HttpQuestion::Overview).await else { return };
+            let Some(news) = answer_to(&questions, HttpQuestion::News { since }).await else { return };
+            let next = serde_json::from_str::<Next>(&news).ok().map(|news| news.next);
+            let mut events = vec![Event::default().data(overview)];
+            if since.is_some() && since != next {
+                events.push(Event::default().event("events").data(news));
             }
-            let Ok(HttpAnswer { status: 200, body, .. }) = answer.await else { return };
-            let text = String::from_utf8_lossy(&body);
-            if sender.send(Ok::<_, std::convert::Infallible>(Event::default().data(text))).await.is_err() {
-                return;
+            since = next;
+            // The browser says the last number that it has read.
+            let number = next.map(|next| Event::default().event("at").id(next.to_string()).data(""));
+            for event in events.into_iter().chain(number) {
+                if sender.send(Ok::<_, std::convert::Infallible>(event)).await.is_err() {
+                    return;
+                }
             }
             tokio::select! {
                 () = sender.closed() => return,
@@ -81,6 +90,20 @@ async fn stream(State(questions): Questions) -> Response {
         }
     });
     Sse::new(ReceiverStream::new(receiver)).into_response()
+}
+
+/// Where the events stand.
+#[derive(Deserialize)]
+struct Next {
+    next: u64,
+}
+
+/// What is answered, if it is.
+async fn answer_to(questions: &mpsc::Sender<Asked>, question: HttpQuestion) -> Option<String> {
+    let (asker, answer) = oneshot::channel();
+    questions.send((question, asker)).await.ok()?;
+    let HttpAnswer { status: 200, body, .. } = answer.await.ok()? else { return None };
+    String::from_utf8(body.into()).ok()
 }
 
 const STREAM_EVERY: Duration = Duration::from_secs(1);

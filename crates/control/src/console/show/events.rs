@@ -1,7 +1,8 @@
 //! `SHOW EVENTS`: what has happened of importance.
 
 use super::view::{NOTHING, Subject, View, moment};
-use crate::console::table::{Cell, Column, number, text};
+use crate::console::table::{Cell, Column, Table, number, text};
+use crate::events::Event;
 
 pub(super) const EVENTS: Subject = Subject {
     name: "EVENTS",
@@ -24,18 +25,24 @@ pub(super) const EVENTS: Subject = Subject {
 };
 
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
-    let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-    let cells = |event: &crate::events::Event| {
-        vec![
-            moment(event.at),
-            text(event.kind.word()),
-            named(&event.database),
-            named(&event.user),
-            named(&event.host),
-            text(&*event.detail),
-            number(event.count),
-            moment(event.last),
-        ]
-    };
     view.events.iter().map(cells).collect()
+}
+
+/// These events as a table.
+pub(crate) fn event_table<'e>(events: impl IntoIterator<Item = &'e Event>) -> Table {
+    Table { columns: EVENTS.columns, rows: events.into_iter().map(cells).collect() }
+}
+
+fn cells(event: &Event) -> Vec<Cell> {
+    let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    vec![
+        moment(event.at),
+        text(event.kind.word()),
+        named(&event.database),
+        named(&event.user),
+        named(&event.host),
+        text(&*event.detail),
+        number(event.count),
+        moment(event.last),
+    ]
 }

@@ -29,6 +29,7 @@ mod users;
 mod view;
 mod waits;
 
+pub(crate) use events::event_table;
 pub(crate) use view::{FOR_ADMINS, MEASURES_PART, NOTHING, Subject, View};
 
 /// Every subject, in the order of the help.

@@ -357,7 +357,6 @@ fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
         session_effects.said(&class(number));
         let is_awaited = session_effects.awaits_lock_row();
         session_effects.lock_row(&[0, 1, 0, 0, 0, 0]);
-        session_effects.end_of_lock_answer();
         assert_eq!(session_effects.settle_lock(base::Time(0)), is_awaited);
         is_awaited
     };

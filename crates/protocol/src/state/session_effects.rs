@@ -313,11 +313,6 @@ impl SessionEffects {
         self.locks.row(body);
     }
 
-    /// The answer has come to its end.
-    pub fn end_of_lock_answer(&mut self) {
-        self.locks.end_of_answer();
-    }
-
     /// Takes into account what the answer has told. False if its server has to be asked.
     pub fn settle_lock(&mut self, now: Time) -> bool {
         if !self.has_only_called_for_lock() {

@@ -91,6 +91,7 @@ fn of_server(out: &mut Vec<u8>, words: &[&str]) {
             }
             out.push(0);
         }),
+        ["N", sqlstate, message] => write::notice(out, says("NOTICE", sqlstate, message)),
         ["N", message] => write::notice(out, says("NOTICE", "00000", message)),
         ["A", channel, payload] => write::message(out, b'A', |out| {
             out.extend_from_slice(&[0; 4]);

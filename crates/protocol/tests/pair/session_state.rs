@@ -3,6 +3,7 @@
 //!
 //! Always true: a question is told by what it asks for, in the order in which it asks; its text is PostgreSQL's matter.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use base::Time;
@@ -207,6 +208,24 @@ impl Stage {
         let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
         let told = client.goes_back(vars, &self.tracked, &mut self.known);
         self.to(name, Side::Server, &told);
+    }
+
+    /// What is believed of each session.
+    pub(super) fn believed(&self) -> BTreeMap<String, String> {
+        let of_client = |client: &ClientSession| {
+            let session_effects = client.session_effects.as_deref();
+            let asks =
+                session_effects.and_then(|session_effects| session_effects.question()).map(|probe| asked(&probe));
+            let effects = session_effects.map(|session_effects| {
+                let is_dialect_in_doubt = session_effects.is_dialect_in_doubt();
+                (session_effects.effects(), is_dialect_in_doubt, session_effects.is_meaning_in_doubt())
+            });
+            format!("{}, {}, {}, {asks:?}, {effects:?}", settings(client), pins(client), client.placeholders)
+        };
+        let of_server =
+            |server: &ServerSession| format!("{}, {}", overrides(server.overrides.as_deref()), server.placeholders);
+        let clients = self.clients.iter().map(|(name, client)| (name.clone(), of_client(client)));
+        clients.chain(self.servers.iter().map(|(name, server)| (name.clone(), of_server(server)))).collect()
     }
 
     /// Tells what is known of a session, or what has been counted of statements.

@@ -179,12 +179,6 @@ impl SessionEffects {
         }
     }
 
-    /// Whether a statement has been bound that is to be executed next.
-    #[must_use]
-    pub fn awaits_execution(&self) -> bool {
-        self.bound.is_some()
-    }
-
     /// Whether the effects of statements are known, and nothing has to be asked for.
     #[must_use]
     pub fn is_known(&self) -> bool {
@@ -375,10 +369,9 @@ impl SessionEffects {
 
     /// It gives a statement this text, in a Parse.
     ///
-    /// Whether it draws numbers or asks for them is of interest where `counts`.
+    /// That it draws numbers or asks for them is of interest where it `counts`.
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
-        let counts = counts && !class.sequences.is_nothing();
-        let is_harmless = class.touches.is_nothing() && !class.sets_locally && !class.takes_back();
+        let is_harmless = class.touches.is_nothing() && !class.sets_locally;
         let class = if is_harmless && !counts { None } else { Some(class) };
         let is_noted = self.noted.note(statement, class);
         self.is_unread |= !is_noted && !is_harmless;

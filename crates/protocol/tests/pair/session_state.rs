@@ -111,7 +111,11 @@ impl Stage {
         };
         doubt_what_was_read(server, client);
         match client.counting.ends() {
-            Counted::Drew => self.lines.push(format!("{client_name} may have drawn numbers")),
+            Counted::Drew => {
+                let by = client.session_effects.as_ref().map_or("", |session_effects| session_effects.drawn_by());
+                let by = if by.is_empty() { String::new() } else { format!(" by {by:?}") };
+                self.lines.push(format!("{client_name} may have drawn numbers{by}"));
+            }
             Counted::Asked => self.lines.push(format!("{client_name} has asked for numbers")),
             Counted::Neither => {}
         }

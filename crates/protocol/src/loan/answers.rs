@@ -447,7 +447,7 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: S
     if server.again.is_sent() && !was_ours {
         server.again.answered(piece.kind, piece.is_whole().then_some(body));
     }
-    if piece.kind == backend::READY_FOR_QUERY && server.server_statements.is_dropping() {
+    if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
     }
     if server.exchange.has_outcome() {

@@ -25,7 +25,7 @@ pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut Ser
     if DROPS_STATEMENTS.contains(&tag) {
         statements_dropped(client.as_deref_mut().filter(|_| !is_ours), server);
     }
-    if DROPS_ONE.contains(&tag) && server.server_statements.is_dropping() {
+    if tag == DEALLOCATE {
         server.server_statements.dropped(client.as_deref_mut().and_then(|client| client.names.as_deref_mut()));
     }
     if let Some(session_effects) = client.filter(|_| !is_ours).and_then(|client| client.session_effects.as_deref_mut())
@@ -57,7 +57,7 @@ fn statements_dropped(mut client: Option<&mut ClientSession>, server: &mut Serve
 const DROPS_STATEMENTS: [&[u8]; 2] = [DISCARD_ALL, b"DEALLOCATE ALL\0"];
 const DISCARD_ALL: &[u8] = b"DISCARD ALL\0";
 /// The tag of a command that drops one.
-const DROPS_ONE: [&[u8]; 1] = [b"DEALLOCATE\0"];
+const DEALLOCATE: &[u8] = b"DEALLOCATE\0";
 /// The tags of commands that take back what was done in a transaction, or may begin another in the middle of what a client has sent.
 const ENDS_TRANSACTIONS: [&[u8]; 3] = [ROLLBACK, b"CALL\0", b"DO\0"];
 const ROLLBACK: &[u8] = b"ROLLBACK\0";

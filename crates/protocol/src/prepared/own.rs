@@ -228,13 +228,6 @@ impl ServerStatements {
         sides.exchange.asked_step(Step::Client);
         Ok(())
     }
-
-    /// Whether a client drops statements by SQL, and nobody knows yet whether it has.
-    #[must_use]
-    pub fn is_dropping(&self) -> bool {
-        !self.own.dropping.is_empty()
-    }
-
     /// The server has dropped a statement by SQL: which, if that was one of the protocol's.
     pub fn dropped(&mut self, names: Option<&mut Names>) {
         if self.own.dropping.front().is_none_or(|(before, _)| *before > 0) {
@@ -454,6 +447,6 @@ mod tests {
         stage.server_statements.dropped(Some(&mut stage.names));
         assert!(stage.names.has(b"a") && !stage.names.has(b"b"));
         stage.hears(b"Z");
-        assert!(!stage.server_statements.is_dropping());
+        assert!(stage.server_statements.own.dropping.is_empty());
     }
 }

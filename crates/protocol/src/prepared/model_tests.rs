@@ -114,8 +114,10 @@ struct Client {
     own: Postgres,
     expected: String,
     given: String,
-    /// Names that an unanswered batch has made or closed: what becomes of them in the next one is not asked before it is known.
+    /// Names that an unanswered batch has made or closed: if that fails, what becomes of them in the next one is not asked before it is known.
     touched: BTreeMap<u8, u64>,
+    /// Those of them that fail.
+    failing: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -214,13 +216,17 @@ impl Stage {
     fn work_off(&mut self) {
         while self.work() {}
         self.is_mixed = false;
-        self.clients[self.pair.0].touched.clear();
+        let client = &mut self.clients[self.pair.0];
+        client.touched.clear();
+        client.failing.clear();
     }
 
     /// Whether what a name is in this epoch hangs on the outcome of an earlier one, other than its own Parse.
     fn hangs(&self, name: u8) -> bool {
         let epoch = self.servers[self.pair.1].exchange.epoch();
-        self.clients[self.pair.0].touched.get(&name).is_some_and(|&touched| touched != epoch)
+        let client = &self.clients[self.pair.0];
+        let is_open = |touched| touched == u64::MAX || client.failing.contains(&touched);
+        client.touched.get(&name).is_some_and(|&touched| touched != epoch && is_open(touched))
     }
 
     fn say(&mut self, number: u8, drops: bool) {
@@ -241,8 +247,11 @@ impl Stage {
 
     fn sync(&mut self) {
         let client = &mut self.clients[self.pair.0];
-        client.expected += client.own.take(frontend::SYNC, b"", b"");
         let server = &mut self.servers[self.pair.1];
+        if client.own.is_skipping {
+            client.failing.insert(server.exchange.epoch());
+        }
+        client.expected += client.own.take(frontend::SYNC, b"", b"");
         server.exchange.asked(frontend::SYNC);
         server.queue.push_back((frontend::SYNC, Vec::new(), Vec::new()));
     }

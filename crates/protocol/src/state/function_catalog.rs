@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn users_are_forgotten_one_by_one_and_what_is_held_is_counted() {
         let mut function_catalog = FunctionCatalog::new(1);
-        [1, 2].map(|user| function_catalog.note_asker(user));
+        [1, 2].into_iter().for_each(|user| function_catalog.note_asker(user));
         function_catalog.forget_users(&BTreeSet::from([1]));
         assert!(!function_catalog.asks_for_sequences(1) && function_catalog.asks_for_sequences(2));
-        [Kind::Lock, Kind::Lock, Kind::Cursor].map(|kind| function_catalog.count_pin(kind));
+        [Kind::Lock, Kind::Lock, Kind::Cursor].into_iter().for_each(|kind| function_catalog.count_pin(kind));
         let counts: Vec<_> = function_catalog.pins().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts.len(), 2);
         assert!(counts.contains(&(Kind::Lock, 2)) && counts.contains(&(Kind::Cursor, 1)));

@@ -177,6 +177,7 @@ impl Stage {
         };
         match server.server_statements.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
             Way::AsItIs => {
+                server.hear(&out);
                 server.exchange.asked(kind);
                 server.queue.push_back((kind, name, text));
             }

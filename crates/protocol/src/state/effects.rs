@@ -120,7 +120,7 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
         }
         Act::DiscardAll => *session = Overrides::default(),
         Act::Prepare { name, sql, .. } => {
-            if !circumstances.carries_statements || !name.is_ascii() {
+            if !circumstances.carries_statements {
                 return None;
             }
             let search_path = session.get("search_path").map(Box::from);

@@ -825,3 +825,7 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "session_effects_tests.rs"]
+mod rules;

@@ -240,7 +240,7 @@ impl Stage {
                 Said { names: vec![&name], drops: drops.then_some(&*name).into_iter().collect(), is_query: true };
             let mut out = Vec::new();
             server.server_statements.bring_own(&said, &client.names, &mut server.exchange, &mut out);
-            server.hear(&[Bytes::Own(out.into())]);
+            server.hear(&[Bytes::Own(out)]);
         }
         server.exchange.asked(frontend::QUERY);
         server.queue.push_back((frontend::QUERY, name.into_bytes(), text.to_vec()));
@@ -370,7 +370,7 @@ fn play(steps: Vec<Do>) {
                 if left.server_statements.has_own() {
                     let mut out = Vec::new();
                     left.server_statements.close_own(&mut left.exchange, &mut out);
-                    left.hear(&[Bytes::Own(out.into())]);
+                    left.hear(&[Bytes::Own(out)]);
                     t.work_off();
                 }
                 let left = &t.servers[t.pair.1];

@@ -60,6 +60,14 @@ fn settings_are_those_of_the_session() {
 }
 
 #[test]
+fn who_may_be_somebody_else_is_asked_as_who_logs_in() {
+    let mut probe = Probe::new(DirtyState::ANYTHING, std::iter::empty());
+    assert!(!probe.question().contains("'ann'"));
+    probe.ask_as("ann");
+    assert!(probe.question().contains("'ann'"));
+}
+
+#[test]
 fn a_row_has_a_letter_and_three_texts() {
     let whole = row(&[Some("s"), Some("work_mem"), Some("1MB"), None]);
     let is_understood = |body: &[u8]| {

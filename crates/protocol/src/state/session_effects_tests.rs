@@ -222,3 +222,35 @@ fn who_is_listened_for_elsewhere_is_asked_about_the_channels_that_its_server_has
     session_effects.wants_to_leave();
     assert!(session_effects.question().is_some_and(|probe| probe.question().contains("pg_listening_channels")));
 }
+
+#[test]
+fn what_cannot_be_discarded_keeps_the_server_all_the_time() {
+    let mut session_effects = after(&["load 'x'"]);
+    session_effects.seen(&seen(DirtyState::LIBRARIES, &[]), &Overrides::default(), false, Time(1));
+    session_effects.discarded();
+    assert_eq!(session_effects.kept_since(), Some(Time(1)));
+    let mut session_effects = after(&["select pg_advisory_lock(1)"]);
+    session_effects.seen(&seen(DirtyState::LOCKS, &[("l", "1 0 1")]), &Overrides::default(), false, Time(1));
+    session_effects.discarded();
+    assert_eq!((session_effects.kept_since(), session_effects.is_marked()), (None, false));
+}
+
+#[test]
+fn a_name_that_is_given_twice_may_be_either() {
+    for (text, is_asked) in
+        [("select 1", false), ("set local search_path = a", true), ("select pg_advisory_lock(1)", true)]
+    {
+        let mut session_effects = SessionEffects::default();
+        session_effects.given_twice(b"s", &class(text));
+        session_effects.bound(b"", b"s", || true);
+        assert_eq!(session_effects.is_asked_for(), is_asked, "{text}");
+    }
+}
+
+#[test]
+fn a_cause_is_one_until_it_has_been_asked_about() {
+    let mut session_effects = after(&["select suspect()"]);
+    assert!(!session_effects.begins_request() && session_effects.is_asked_for_by_one());
+    session_effects.said(&class("select suspect(), 1"));
+    assert!(!session_effects.is_asked_for_by_one());
+}

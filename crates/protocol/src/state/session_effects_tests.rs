@@ -254,3 +254,21 @@ fn a_cause_is_one_until_it_has_been_asked_about() {
     session_effects.said(&class("select suspect(), 1"));
     assert!(!session_effects.is_asked_for_by_one());
 }
+
+#[test]
+fn what_releases_nothing_that_is_held_is_not_asked_about() {
+    let releases = ["select pg_advisory_unlock(1)", "close all", "unlisten *"];
+    let asked = |session_effects: &SessionEffects| session_effects.question().map(|probe| probe.question());
+    let mut session_effects = after(&["create temp table t()"]);
+    let before = asked(&session_effects);
+    releases.iter().for_each(|text| session_effects.said(&class(text)));
+    assert!(before.is_some() && asked(&session_effects) == before);
+    // Where something is held, it is.
+    let rows = [("l", "1 0 1"), ("h", "c"), ("n", "a")];
+    for (text, part) in releases.into_iter().zip(["pg_lock_status", "pg_cursors", "pg_listening_channels"]) {
+        let mut session_effects = after(&["select suspect()"]);
+        session_effects.seen(&seen(DirtyState::ANYTHING, &rows), &Overrides::default(), false, Time(1));
+        ["create temp table t()", text].iter().for_each(|text| session_effects.said(&class(text)));
+        assert!(asked(&session_effects).is_some_and(|question| question.contains(part)), "{text}");
+    }
+}

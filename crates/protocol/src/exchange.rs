@@ -359,9 +359,6 @@ impl Exchange {
             {
                 self.stray_syncs -= 1;
                 self.is_skipping = false;
-                if self.stray_syncs == 0 && self.count == Count::Doubtful {
-                    self.count = Count::Sure;
-                }
             }
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.pop();

@@ -22,7 +22,8 @@ fn play(story: &str) -> Exchange {
                 "<" | "!" => {
                     let status = if kind == b'Z' { kinds.next().into_iter().collect() } else { Vec::new() };
                     let answer = exchange.answered(kind, &status);
-                    assert_eq!(answer.is_err(), side == "!", "{line} in {story}: {answer:?}");
+                    let is_as_told = if side == "!" { answer.is_err() } else { answer == Ok(Answered::Forward) };
+                    assert!(is_as_told, "{line} in {story}: {answer:?}");
                 }
                 _ => panic!("{line} in {story}"),
             }
@@ -102,10 +103,18 @@ fn the_ready_of_a_stray_sync_is_not_taken_for_a_later_answer() {
     ends(">PBES <12G >dSdcSPBES <E <ZI <ZI <12C <ZI");
     ends(">Q <G >dSdcQ <E <ZI <ZI <TDC <ZI");
     ends(">Q <G >dSdcQ <E <ZI <TDC <ZI");
+    // Any answer to what was sent later settles it, an error too; a Sync changes nothing.
+    ends(">PBES <12G >dSdcS <E <ZI >Q <E <ZI");
+    ends(">PBES <12G >d <E >S <ZI <ZI");
+    ends(">Q <G >dSc <E <ZI <ZI");
+    ends(">PBES <12G >d <E <ZI >PBE <1E >P >S <ZI");
     // Nobody can tell whether the Query is skipped or not.
     let lost = play(">PBES <12G >d <E >Q <ZI <ZI -");
     assert!(lost.is_beyond_proof() && lost.is_running(), "{lost:?}");
     play(">PBES <12G >d <E >Q <ZI <C <ZI >dc");
+    let copying = play(">PBES <12G >d <E >Q <ZI <C <ZI <G");
+    assert!(copying.is_copying_in() && !copying.owes_nothing() && !copying.owes_client_nothing());
+    assert!(!copying.has_lost_steps(), "there are none");
 }
 
 #[test]
@@ -184,28 +193,34 @@ fn what_is_owed_has_a_limit() {
         assert_eq!(exchange.answered(b'3', b""), Ok(Answered::Hidden));
         asked -= 1;
     }
-    assert!(asked > 0 && !exchange.is_full());
+    assert!(asked == 512 && !exchange.is_full());
     let mut copying = Exchange::default();
     copying.asked(b'Q');
     assert!((0..2000).all(|_| copying.asked(b'S') == Asked::Forward));
     assert!(copying.is_full());
     assert_eq!(copying.answered(b'G', b""), Ok(Answered::Forward));
     assert!(!copying.is_full() && copying.has_room());
+    // Nobody knows what answers what, but its COPY waits for its client.
+    let mut copying = Exchange::default();
+    assert!((0..1024).all(|_| copying.asked(b'Q') == Asked::Forward) && copying.is_full());
+    assert_eq!(copying.answered(b'G', b""), Ok(Answered::Forward));
+    assert!(copying.is_beyond_proof() && !copying.is_full());
 }
 
 /// World seed 105084: the Sync that was sent while the COPY read ended the batch, and the next client's Query was taken for one in it.
 #[test]
 fn a_copy_that_has_failed_leaves_no_batch_open() {
-    for next in ["QQ", "PQS", "FQ"] {
+    for (next, answers) in [("QQ", "CZCZ"), ("PQS", "1CZZ"), ("FQ", "VZCZ"), ("oQ", "CZCZ"), ("hQS", "3CZZ")] {
         let mut exchange = play(">PBE <12G >dSd <E <ZI");
         assert!(exchange.may_end());
-        next.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
-        let answers = match next {
-            "QQ" => &b"CZCZ"[..],
-            "PQS" => b"1CZZ",
-            _ => b"VZCZ",
-        };
-        assert!(answers.iter().all(|kind| exchange.answered(*kind, b"I").is_ok()));
+        for kind in next.bytes() {
+            match kind {
+                b'o' => exchange.asks_ours(),
+                b'h' => exchange.asked_step(Step::Hidden),
+                _ => assert_eq!(exchange.asked(kind), Asked::Forward),
+            }
+        }
+        assert!(answers.bytes().all(|kind| exchange.answered(kind, b"I").is_ok()));
         assert!(exchange.may_be_lent(), "{next} {exchange:?}");
     }
 }
@@ -284,9 +299,11 @@ fn what_was_sent_behind_a_failed_copy_is_not_taken_for_skipped() {
 /// for one that a COPY reads, and the server was lent with its ReadyForQuery still to come.
 #[test]
 fn a_copy_with_something_else_in_it_is_never_proven_again() {
-    for story in [">QdQ <G >cS <E <ZI <G <C <ZI", ">PBEdPBES <12G >d <E <ZI", ">QdPS <G"] {
+    for story in [">QdQ <G >cS <E <ZI <G <C <ZI", ">PBEdPBES <12G >d <E <ZI", ">QdPS <G", ">PBEPBE <12G"] {
         assert!(!play(story).is_proven(), "{story}");
     }
+    // Only the first of these waits for data.
+    assert!(play(">Qdc <G <C <G").is_copying_in() && play(">QSdc <G <C <G").is_copying_in());
 }
 
 #[test]
@@ -370,6 +387,10 @@ fn what_is_not_owed_is_a_surprise() {
     play(">F !D");
     play(">Q <C !ZX");
     play(">Q !q");
+    // The batch waits for its Sync, and for nothing else.
+    play(">P <1 !D");
+    play(">P <1 !d");
+    play(">P <1 !G");
 }
 
 #[test]
@@ -401,14 +422,14 @@ fn what_is_told_along_is_answered_before_the_request_and_without_a_ready() {
     for (asked, answers) in [("Q", "TDC"), ("PBES", "12C"), ("S", "")] {
         let mut exchange = Exchange::default();
         exchange.asks_ours_along(3);
-        assert!(exchange.owes_client_nothing());
+        assert!(exchange.owes_client_nothing() && exchange.has_ours_along());
         asked.bytes().for_each(|kind| assert_eq!(exchange.asked(kind), Asked::Forward));
         assert!(!exchange.owes_client_nothing() && exchange.is_running());
         for kind in *b"12DSC" {
             assert!(exchange.is_ours());
             assert_eq!(exchange.answered(kind, b""), Ok(Answered::Ours));
         }
-        assert!(!exchange.is_ours());
+        assert!(!exchange.is_ours() && !exchange.has_ours_along());
         answers.bytes().for_each(|kind| assert_eq!(exchange.answered(kind, b""), Ok(Answered::Forward)));
         assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Forward));
         assert!(exchange.may_end());
@@ -459,8 +480,40 @@ fn a_client_that_leaves_a_batch_open_wants_a_sync() {
     let mut exchange = Exchange::default();
     exchange.asked_step(Step::Hidden);
     assert!(exchange.wants_sync());
+    assert_eq!(exchange.answered(b'3', b""), Ok(Answered::Hidden));
+    assert!(exchange.wants_sync() && !exchange.owes_nothing());
     assert!(!play(">Q").wants_sync());
     assert!(play(">Q <G").is_copying_in());
+}
+
+#[test]
+fn steps_are_taken_where_the_server_reads_them_as_such() {
+    for (story, may) in [("", true), (">PBES", true), (">Q <G", false), (">PBE <E", false), (">PBE <E >S", true)] {
+        assert_eq!(play(story).may_step(), may, "{story}");
+    }
+    assert!(!play(">PBE <E").owes_client_nothing(), "it skips what comes before the Sync");
+    // What is answered already stands before it.
+    let mut exchange = play(">PBE <12C");
+    exchange.asked_step(Step::Hidden);
+    assert!(exchange.is_hiding() && !exchange.has_due());
+    let mut exchange = Exchange::default();
+    exchange.asked_step(Step::Given(b'1'));
+    assert!(exchange.has_due() && exchange.due() == Some(b'1') && !exchange.has_due());
+}
+
+/// A COPY that is sent in both directions may be ended by the server.
+#[test]
+fn a_copy_has_ended_when_the_server_is_ready() {
+    ends(">Q <W >d <cC <ZI");
+}
+
+#[test]
+fn no_query_of_ours_is_a_copy() {
+    for kind in [b'G', b'W'] {
+        let mut exchange = Exchange::default();
+        exchange.asks_ours();
+        assert_eq!(exchange.answered(kind, b""), Err(Surprise { kind }));
+    }
 }
 
 #[test]
@@ -556,6 +609,7 @@ impl Oracle {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     /// Whatever a client sends, however late the server reads it: nothing is a surprise, and the loan may end exactly when
     /// the server has read everything, owes nothing and skips nothing.
     #[test]
@@ -597,6 +651,12 @@ proptest! {
             }
             if exchange.is_beyond_proof() {
                 return Ok(());
+            }
+            if pipe.is_empty() && exchange.is_proven() {
+                prop_assert_eq!(exchange.is_copying_in(), oracle.is_copying, "{} in {:?}", story, exchange);
+                prop_assert_eq!(exchange.is_skipping(), oracle.is_skipping, "{} in {:?}", story, exchange);
+                prop_assert_eq!(exchange.may_step(), !oracle.is_copying && !oracle.is_skipping);
+                prop_assert!(!exchange.awaits_ready() && !exchange.is_hiding());
             }
             if exchange.may_end() && !exchange.is_proven() {
                 // It is closed where a loan ends now, and goes on where a loan lasts as long as its client: whatever must be

@@ -64,6 +64,13 @@ mod tests {
     }
 
     #[test]
+    fn two_binds_run_two_statements() {
+        for (kinds, is_one) in [(&b"Q"[..], true), (b"PBDES", true), (b"PS", true), (b"BEBES", false), (b"BE", false)] {
+            assert_eq!(is_of_one_statement(&batch(kinds)), is_one, "{kinds:?}");
+        }
+    }
+
+    #[test]
     fn what_would_be_run_behind_a_sync_does_not() {
         for kinds in [&b"BE"[..], b"BESBES", b"BESQ", b"QQ", b"BEQ", b"S", b"BESX", b"FS", b"dS", b""] {
             assert!(!is_one_request(&batch(kinds)), "{kinds:?}");

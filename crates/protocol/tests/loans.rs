@@ -1,18 +1,17 @@
 //! Stories of loans, told as what clients and servers say, dashes, and what comes out.
 //!
 //! Always true: a block of what is said and what follows from it are compared line by line; whatever is said, cut into whatever parts, has
-//! the same bytes come out on each side.
+//! the same bytes come out on each side, and the same is believed of each session.
 //! Not here: who gets which server (crate `pool`), and real sockets (`tests/talk`).
 //!
 //! `cargo test -p protocol --test loans -- --ignored` writes down what comes out now; read the difference before you believe it.
 
 mod pair;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use pair::Stage;
+use pair::{Outcome, Stage};
 
 #[test]
 fn every_story_ends_as_it_is_told() {
@@ -75,15 +74,15 @@ fn stories() -> Vec<(PathBuf, String)> {
     stories
 }
 
-/// Plays the stories of a file: their own lines with what comes out in place of what was told; and what everybody has been sent in each.
-fn play(told: &str, cut: usize) -> (String, Vec<BTreeMap<String, Vec<u8>>>) {
+/// Plays the stories of a file: their own lines with what comes out in place of what was told; and what each story has come to.
+fn play(told: &str, cut: usize) -> (String, Vec<Outcome>) {
     let mut stage = Stage::new(cut);
-    let (mut played, mut sent, mut is_told) = (String::new(), Vec::new(), false);
+    let (mut played, mut outcomes, mut is_told) = (String::new(), Vec::new(), false);
     for line in told.lines() {
         match line.trim() {
             "----" => {
                 played += "----\n";
-                for line in stage.outcome() {
+                for line in stage.lines() {
                     played += &format!("{line}\n");
                 }
                 is_told = true;
@@ -92,7 +91,7 @@ fn play(told: &str, cut: usize) -> (String, Vec<BTreeMap<String, Vec<u8>>>) {
             "" => is_told = false,
             _ if is_told => continue,
             title if title.starts_with("## ") => {
-                sent.push(stage.sent().clone());
+                outcomes.push(stage.outcome());
                 stage = Stage::new(cut);
             }
             comment if comment.starts_with('#') => {}
@@ -101,6 +100,6 @@ fn play(told: &str, cut: usize) -> (String, Vec<BTreeMap<String, Vec<u8>>>) {
         played += line;
         played.push('\n');
     }
-    sent.push(stage.sent().clone());
-    (played, sent)
+    outcomes.push(stage.outcome());
+    (played, outcomes)
 }

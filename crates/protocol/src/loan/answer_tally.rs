@@ -1,6 +1,6 @@
 //! What the answer to one request comes to, while somebody looks.
 //!
-//! Always true: it counts what goes to the client; a message that comes in parts is counted as far as its first part tells.
+//! Always true: it counts what goes to the client.
 //! Not here: which requests are looked at, and what becomes of it (`worker::data::statements`).
 
 /// What a server has answered to a request so far.

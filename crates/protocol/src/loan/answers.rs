@@ -184,7 +184,7 @@ impl Answers<'_> {
         if kind == backend::ERROR_RESPONSE && client.is_none() && server.exchange.owes_nothing() {
             return Some(Heard::Farewell(piece.is_whole().then_some(body)));
         }
-        if is_ready && is_counted && !was_ours {
+        if is_ready && !was_ours {
             if server.reported_name.is_some() {
                 to_client.part(place.start..piece.range.start);
                 place.start = piece.range.start;
@@ -221,7 +221,7 @@ impl Answers<'_> {
         }
         own.into_iter().for_each(|bytes| to_client.send(bytes));
         place.at = piece.range.end;
-        if server.fate == AnswerFate::Swallow && was_ours && is_endless(server, piece) {
+        if was_ours && is_endless(server, piece) {
             return Some(Heard::Endless);
         }
         if is_ready {
@@ -274,8 +274,7 @@ impl Answers<'_> {
             backend::ERROR_RESPONSE => server.again.is_refused(),
             // A parameter is what it was before, as soon as the server has read what it was changed for.
             backend::PARAMETER_STATUS => {
-                server.exchange.is_hiding()
-                    || server.is_told_along && piece.is_whole() && client.has_set(self.tracked, body)
+                server.exchange.is_hiding() || server.is_told_along && client.has_set(self.tracked, body)
             }
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             _ => false,
@@ -300,22 +299,19 @@ impl Answers<'_> {
     /// The server has said that it is ready.
     fn ready(
         &self,
-        mut client: Option<&mut ClientSession>,
+        client: Option<&mut ClientSession>,
         server: &mut ServerSession,
         Said { piece, was_ours, .. }: Said<'_>,
         place: &mut Place,
         to_client: &mut impl ToClient,
     ) -> Heard<'static> {
-        if !was_ours && std::mem::take(&mut server.tells_lock) {
-            let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
-            session_effects.into_iter().for_each(|session_effects| session_effects.end_of_lock_answer());
-        }
+        server.tells_lock = false;
         if server.again.is_refused() {
             return Heard::Refused;
         }
         let status = server.exchange.status();
         let is_open = server.exchange.owes_nothing() && status != TxStatus::Idle;
-        if !was_ours && self.is_statement_mode && client.is_some() && is_open {
+        if self.is_statement_mode && client.is_some() && is_open {
             // The client is not told that its transaction is open, but that it cannot be.
             to_client.part(place.start..piece.range.start);
             place.start = place.at;
@@ -324,8 +320,6 @@ impl Answers<'_> {
         if !was_ours && client.is_some() && !matches!(piece.part, Part::First { carried: 0, .. }) {
             let mut ready = Vec::new();
             write::ready_for_query(&mut ready, status);
-            to_client.part(place.start..place.at);
-            place.start = place.at;
             to_client.send(ready.into());
         }
         if server.exchange.has_due() {
@@ -368,9 +362,8 @@ impl Answers<'_> {
                 probe.row(&body);
                 probe.reads_functions().then_some(Heard::Functions)
             }
-            backend::DATA_ROW if server.tells_lock && !was_ours => {
+            backend::DATA_ROW if server.tells_lock => {
                 let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
-                let body = if piece.is_whole() { body } else { &[] };
                 session_effects.into_iter().for_each(|session_effects| session_effects.lock_row(body));
                 None
             }
@@ -381,15 +374,12 @@ impl Answers<'_> {
                 if was_ours && !server.exchange.is_ours() {
                     return client.is_some().then_some(Heard::CaughtUp);
                 }
-                if let Some(tally) = server.answer_tally.as_mut().filter(|_| is_first && !was_ours) {
-                    tally.completes(body);
+                let tag = gathered(server, piece, body)?;
+                if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
+                    tally.completes(&tag);
                 }
-                if tags::concern_us(server, piece, body)
-                    && let Some(tag) = gathered(server, piece, body)
-                {
-                    tags::completed(client, server, &tag);
-                }
-                (is_first && tags::changes_catalog(body)).then_some(Heard::CatalogChange)
+                tags::completed(client, server, &tag);
+                tags::changes_catalog(&tag).then_some(Heard::CatalogChange)
             }
             _ => None,
         }
@@ -441,9 +431,6 @@ impl Answers<'_> {
     ) {
         let Some(name) = server.reported_name.take() else { return };
         let place = self.tracked.application_name();
-        if server.vars.get(place) == Some(&*name) {
-            return;
-        }
         if client.is_some() {
             let mut status = Vec::new();
             write::parameter_status(&mut status, "application_name", &name);
@@ -460,7 +447,7 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: S
     if server.again.is_sent() && !was_ours {
         server.again.answered(piece.kind, piece.is_whole().then_some(body));
     }
-    if piece.kind == backend::READY_FOR_QUERY && server.server_statements.is_dropping() {
+    if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
     }
     if server.exchange.has_outcome() {
@@ -527,3 +514,7 @@ pub const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
 const WORDS_TIMES: usize = 64;
 /// and no more than one error, which is written to the log.
 const ERRORS_MAX: usize = 16;
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;

@@ -248,6 +248,10 @@ mod tests {
         has_torn_header.scanner.next(&query[..2], 0, 100);
         assert!(!has_torn_header.says_one_request(Some(&query)));
 
+        let mut is_in_body = new();
+        is_in_body.scanner.next(&query[..8], 0, 100);
+        assert!(!is_in_body.says_one_request(Some(&query)));
+
         let mut collects = new();
         let charge = StatementRegistry::new(1, 1).charge(&collects.account, 0).expect("room");
         collects.collected = Some(Box::new(Collected { bytes: Vec::new(), body_bytes: 1, charge }));

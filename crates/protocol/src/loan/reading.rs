@@ -208,9 +208,6 @@ impl<'a> Reading<'a> {
         let at = statement.map_or(0, |statement| statement.len() + 1);
         let text = name_behind(body, at)?;
         let takes = self.class(client, Some(text)).takes;
-        if takes == DirtyState::NOTHING {
-            return None;
-        }
         let kind = Kind::taken(takes).find(|kind| rules.policy(*kind) == Policy::Reject)?;
         let mut out = Vec::new();
         match statement {
@@ -267,12 +264,10 @@ impl<'a> Reading<'a> {
         let statement = statement.map(cut);
         if !class.is_harmless() {
             session_effects(client).unheard();
-        } else if class.sets_locally && kind == frontend::QUERY {
+        } else if kind == frontend::QUERY {
             session_effects(client).said(&class);
         }
-        if let Some(statement) = statement
-            && (class.sets_locally || client.session_effects.is_some())
-        {
+        if let Some(statement) = statement {
             session_effects(client).given(statement, &class, false);
         }
     }
@@ -282,15 +277,12 @@ impl<'a> Reading<'a> {
             frontend::QUERY => self.query(client, body),
             frontend::PARSE => self.parse(client, body),
             frontend::BIND => self.bind(client, body),
-            frontend::EXECUTE
-                if client
-                    .session_effects
-                    .as_ref()
-                    .is_some_and(|session_effects| session_effects.awaits_execution()) =>
-            {
-                let portal = name(body);
-                let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                session_effects(client).executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
+            frontend::EXECUTE => {
+                if let Some(session_effects) = &mut client.session_effects {
+                    let portal = name(body);
+                    let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
+                    session_effects.executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
+                }
             }
             frontend::FUNCTION_CALL => self.function_call(client, body),
             _ => {}
@@ -304,18 +296,14 @@ impl<'a> Reading<'a> {
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
             subscriptions.may_notify();
         }
-        let matters = class.takes_back()
-            && client.session_effects.as_ref().is_some_and(|session_effects| session_effects.has_effects());
+        // What a ROLLBACK by itself takes back its tag tells (`tags`).
         let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
-        if !class.is_harmless() || class.sets_locally || matters || counts {
+        if !class.is_harmless() || class.sets_locally || counts {
             session_effects(client).said(&class);
             if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
                 // It may call what it makes.
                 session_effects(client).dark();
             }
-        } else if let Some(session_effects) = &mut client.session_effects {
-            // A portal that has been bound is not executed any more.
-            session_effects.executed(b"", true);
         }
     }
 
@@ -327,16 +315,11 @@ impl<'a> Reading<'a> {
         if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
             subscriptions.prepares(statement, class.notifies);
         }
-        let counts = class.sequences.are_read || self.function_catalog.asks_for_sequences(client.user);
+        let counts = !class.sequences.is_nothing()
+            && (class.sequences.are_read || self.function_catalog.asks_for_sequences(client.user));
         let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
-        let is_noted = counts && !class.sequences.is_nothing();
-        client.counting.given(&class, is_noted);
-        if !class.is_harmless()
-            || class.sets_locally
-            || class.takes_back()
-            || is_noted
-            || client.session_effects.is_some()
-        {
+        client.counting.given(&class, counts);
+        if !class.is_harmless() || class.sets_locally || counts || client.session_effects.is_some() {
             match is_taken {
                 true => session_effects(client).given_twice(statement.unwrap_or_default(), &class),
                 false => session_effects(client).given(statement.unwrap_or_default(), &class, counts),

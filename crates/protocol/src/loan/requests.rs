@@ -285,7 +285,7 @@ impl Stations<'_> {
         }
         if let Some(asking) = client.counting.asking() {
             reading.note_asker(client.user);
-            let is_between = piece.is_whole() && server.exchange.owes_nothing() && server.exchange.is_proven();
+            let is_between = server.exchange.owes_nothing() && server.exchange.is_proven();
             if asking == Asking::First && is_between && server.sequence_owner.are_others() {
                 course.send_before(piece);
                 server.forget_sequences(self.client_key, course.to_server);

@@ -373,7 +373,7 @@ impl Following<'_> {
         let is_query = piece.kind == frontend::QUERY;
         let head = if is_query && collected.bytes.len() < collected.body_bytes {
             Ok(Head::More)
-        } else if is_read(server) && !is_query {
+        } else if is_read(server) {
             prepared::head(piece.kind, &collected.bytes, collected.body_bytes)
         } else if piece.kind == frontend::PARSE && server.exchange.is_skipping() {
             let is_to_come = is_name_to_come(&collected.bytes, collected.body_bytes);

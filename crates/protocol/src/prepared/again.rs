@@ -236,6 +236,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_again_is_told_whatever_is_answered_then() {
+        let stale = b"SERROR\0C0A000\0RRevalidateCachedQuery\0\0";
+        let parse = request(&[(b'P', b"a\0select 1\0\0\0")]);
+        let rest = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
+        let mut again = Again::default();
+        assert!(!again.has_forgotten());
+        again.keep(&[&parse[..], &rest].concat());
+        again.answered(backend::PARSE_COMPLETE, None);
+        again.answered(backend::ERROR_RESPONSE, Some(stale));
+        assert!(again.is_refused() && !again.has_forgotten());
+        assert_eq!(again.begins_anew(), rest, "what has been answered is not asked twice");
+        assert!(!again.is_refused() && again.has_forgotten() && !again.has_forgotten());
+        again.keep(&rest);
+        assert!(!again.is_sent());
+        again.answered(backend::ERROR_RESPONSE, Some(stale));
+        assert!(!again.is_refused());
+        again.keep(&rest);
+        assert!(again.is_sent(), "the next request may be said again");
+        again.forget();
+        assert!(!again.is_sent());
+    }
+
+    #[test]
     fn an_answer_that_is_told_is_not_asked_for_twice() {
         let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
         let request = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);

@@ -161,3 +161,49 @@ fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_the_statement_without_a_name_is_known_where_it_is_whole() {
+        let name: &[u8] = b"";
+        for (kind, body, ask) in [
+            (frontend::PARSE, &b"\0select 1\0\0\0"[..], Some(Ask::Parse { name, text: b"select 1\0\0\0" })),
+            (frontend::PARSE, b"\0select 1\0\0\x01", None),
+            (frontend::PARSE, b"a\0select 1\0\0\0", None),
+            (frontend::BIND, b"p\0\0\0\0", Some(Ask::Bind { portal: b"p", name, end: 3 })),
+            (frontend::BIND, b"p\0a\0", None),
+            (frontend::DESCRIBE, b"S\0", Some(Ask::Describe { name })),
+            (frontend::DESCRIBE, b"P\0", None),
+            (frontend::CLOSE, b"S\0", Some(Ask::Close { name })),
+            (frontend::CLOSE, b"Sa\0", None),
+            (frontend::EXECUTE, b"\0", None),
+        ] {
+            assert_eq!(head_of_unnamed(kind, body), ask, "{} {}", char::from(kind), body.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_parse_gives_is_known_as_soon_as_it_has_come() {
+        let long = [&b"x".repeat(NAME_BYTES_MAX)[..], b"\0"].concat();
+        for (body, name) in [(&b"a\0select"[..], Some(&b"a"[..])), (b"a", None), (b"\0select", None), (&long, None)] {
+            assert_eq!(given_name(body), name, "{}", body.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_name_is_shorter_than_the_longest() {
+        for (bytes, is_one) in [(NAME_BYTES_MAX - 1, true), (NAME_BYTES_MAX, false)] {
+            let body = [&b"S"[..], &b"x".repeat(bytes), b"\0"].concat();
+            for kind in [frontend::DESCRIBE, frontend::CLOSE] {
+                assert_eq!(head(kind, &body, body.len()).is_ok(), is_one, "{bytes}");
+            }
+        }
+        let begun = [b'x'; 2 * NAME_BYTES_MAX + 1];
+        for (bytes, may_come) in [(2 * NAME_BYTES_MAX, true), (2 * NAME_BYTES_MAX + 1, false)] {
+            assert_eq!(head(frontend::BIND, &begun[..bytes], 10_000).is_ok(), may_come, "{bytes}");
+        }
+    }
+}

@@ -36,6 +36,11 @@ enum Do {
         server: bool,
     },
     DropAll,
+    /// A simple query says a name, which it executes, or drops.
+    Say {
+        name: u8,
+        drops: bool,
+    },
     Limit(usize),
 }
 
@@ -45,7 +50,8 @@ fn steps() -> impl Strategy<Value = Vec<Do>> {
         4 => (name.clone(), 0..6_u8).prop_map(|(name, text)| Do::Parse { name, text }),
         4 => name.clone().prop_map(|name| Do::Bind { name }),
         1 => name.clone().prop_map(|name| Do::Describe { name }),
-        2 => name.prop_map(|name| Do::Close { name }),
+        2 => name.clone().prop_map(|name| Do::Close { name }),
+        2 => (name, any::<bool>()).prop_map(|(name, drops)| Do::Say { name, drops }),
         1 => Just(Do::Fail),
         4 => Just(Do::Sync),
         4 => (0..6_usize).prop_map(Do::Work),
@@ -72,8 +78,15 @@ impl Postgres {
         let is_there = self.names.contains(name);
         let answers = match kind {
             frontend::SYNC => "Z",
-            frontend::QUERY => {
+            frontend::QUERY if text == DROP_ALL => {
                 self.names.clear();
+                "CZ"
+            }
+            frontend::QUERY if !is_there => "EZ",
+            frontend::QUERY => {
+                if text == DROP {
+                    self.names.remove(name);
+                }
                 "CZ"
             }
             frontend::PARSE if is_there || text.starts_with(b"bad") => "E",
@@ -101,8 +114,10 @@ struct Client {
     own: Postgres,
     expected: String,
     given: String,
-    /// Names that an unanswered batch has made or closed: what becomes of them in the next one is not asked before it is known.
+    /// Names that an unanswered batch has made or closed: if that fails, what becomes of them in the next one is not asked before it is known.
     touched: BTreeMap<u8, u64>,
+    /// Those of them that fail.
+    failing: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -120,6 +135,8 @@ struct Stage {
     /// Who has which server.
     pair: (usize, usize),
     max: usize,
+    /// A simple query has been said in a batch: if that fails, it has no answer.
+    is_mixed: bool,
 }
 
 impl Stage {
@@ -160,6 +177,7 @@ impl Stage {
         };
         match server.server_statements.ask(ask, 0, &mut sides).expect("nothing that a client is let go for") {
             Way::AsItIs => {
+                server.hear(&out);
                 server.exchange.asked(kind);
                 server.queue.push_back((kind, name, text));
             }
@@ -185,8 +203,11 @@ impl Stage {
                 client.given.push(kind.into());
             }
             server.server_statements.settle(&mut server.exchange, Some(&mut client.names));
-            if kind == b'C' {
-                server.server_statements.drop_all(Some(&mut client.names));
+            match kind {
+                b'C' if text == DROP_ALL => server.server_statements.drop_all(Some(&mut client.names)),
+                b'C' if text == DROP => server.server_statements.dropped(Some(&mut client.names)),
+                b'Z' => server.server_statements.drops_end(),
+                _ => {}
             }
             self.give();
         }
@@ -195,19 +216,43 @@ impl Stage {
 
     fn work_off(&mut self) {
         while self.work() {}
-        self.clients[self.pair.0].touched.clear();
+        self.is_mixed = false;
+        let client = &mut self.clients[self.pair.0];
+        client.touched.clear();
+        client.failing.clear();
     }
 
     /// Whether what a name is in this epoch hangs on the outcome of an earlier one, other than its own Parse.
     fn hangs(&self, name: u8) -> bool {
         let epoch = self.servers[self.pair.1].exchange.epoch();
-        self.clients[self.pair.0].touched.get(&name).is_some_and(|&touched| touched != epoch)
+        let client = &self.clients[self.pair.0];
+        let is_open = |touched| touched == u64::MAX || client.failing.contains(&touched);
+        client.touched.get(&name).is_some_and(|&touched| touched != epoch && is_open(touched))
+    }
+
+    fn say(&mut self, number: u8, drops: bool) {
+        let client = &mut self.clients[self.pair.0];
+        let server = &mut self.servers[self.pair.1];
+        let (name, text) = (format!("n{number}"), if drops { DROP } else { EXECUTE });
+        client.expected += client.own.take(frontend::QUERY, name.as_bytes(), text);
+        if !server.exchange.is_skipping() {
+            let said =
+                Said { names: vec![&name], drops: drops.then_some(&*name).into_iter().collect(), is_query: true };
+            let mut out = Vec::new();
+            server.server_statements.bring_own(&said, &client.names, &mut server.exchange, &mut out);
+            server.hear(&[Bytes::Own(out)]);
+        }
+        server.exchange.asked(frontend::QUERY);
+        server.queue.push_back((frontend::QUERY, name.into_bytes(), text.to_vec()));
     }
 
     fn sync(&mut self) {
         let client = &mut self.clients[self.pair.0];
-        client.expected += client.own.take(frontend::SYNC, b"", b"");
         let server = &mut self.servers[self.pair.1];
+        if client.own.is_skipping {
+            client.failing.insert(server.exchange.epoch());
+        }
+        client.expected += client.own.take(frontend::SYNC, b"", b"");
         server.exchange.asked(frontend::SYNC);
         server.queue.push_back((frontend::SYNC, Vec::new(), Vec::new()));
     }
@@ -216,13 +261,10 @@ impl Stage {
     fn check(&self) {
         let (client, server) = (&self.clients[self.pair.0], &self.servers[self.pair.1]);
         assert_eq!(client.given, client.expected);
-        assert_eq!(
-            server.server_statements.count(),
-            server.postgres.names.len(),
-            "{:?} {:?}",
-            server.server_statements,
-            server.postgres
-        );
+        let (own, shared): (Vec<_>, Vec<_>) = server.postgres.names.iter().partition(|name| name.starts_with(b"n"));
+        let believed = &server.server_statements;
+        assert_eq!(believed.count(), shared.len(), "{believed:?} {:?}", server.postgres);
+        assert!(own.iter().all(|name| believed.own.names.contains_key(&***name)), "{believed:?} {:?}", server.postgres);
         if server.exchange.may_end() {
             let own: Vec<_> = client.own.names.iter().collect();
             assert_eq!(client.names.count(), own.len(), "{own:?}");
@@ -241,6 +283,7 @@ impl Server {
                 let mut strings = body.split(|&byte| byte == 0);
                 let (first, second) = (strings.next().expect("one"), strings.next().unwrap_or_default());
                 let (name, text) = match *kind {
+                    frontend::SYNC => (first, first),
                     frontend::PARSE => (first, second),
                     frontend::BIND => (second, first),
                     _ => (&first[1..], second),
@@ -252,6 +295,11 @@ impl Server {
     }
 }
 
+/// What a simple query does with the name that it says, or with all.
+const EXECUTE: &[u8] = b"execute";
+const DROP: &[u8] = b"deallocate";
+const DROP_ALL: &[u8] = b"deallocate all";
+
 fn play(steps: Vec<Do>) {
     let mut t = Stage {
         clients: Default::default(),
@@ -259,10 +307,15 @@ fn play(steps: Vec<Do>) {
         statement_registry: StatementRegistry::new(1, 1),
         pair: (0, 0),
         max: 2,
+        is_mixed: false,
     };
     for step in steps {
         match step {
-            Do::Parse { name, .. } | Do::Bind { name } | Do::Describe { name } | Do::Close { name }
+            Do::Parse { name, .. }
+            | Do::Bind { name }
+            | Do::Describe { name }
+            | Do::Close { name }
+            | Do::Say { name, .. }
                 if t.hangs(name) =>
             {
                 t.work_off();
@@ -312,7 +365,17 @@ fn play(steps: Vec<Do>) {
                 t.sync();
                 t.work_off();
                 t.check();
-                assert!(t.servers[t.pair.1].exchange.may_end());
+                let left = &mut t.servers[t.pair.1];
+                assert!(left.exchange.may_end());
+                if left.server_statements.has_own() {
+                    let mut out = Vec::new();
+                    left.server_statements.close_own(&mut left.exchange, &mut out);
+                    left.hear(&[Bytes::Own(out)]);
+                    t.work_off();
+                }
+                let left = &t.servers[t.pair.1];
+                assert!(!left.server_statements.has_own() && left.exchange.may_end());
+                assert!(left.postgres.names.iter().all(|name| !name.starts_with(b"n")), "{:?}", left.postgres);
                 t.pair = (1 - t.pair.0, if server { 1 - t.pair.1 } else { t.pair.1 });
                 t.servers[t.pair.1].server_statements.begin_loan();
             }
@@ -320,11 +383,23 @@ fn play(steps: Vec<Do>) {
                 t.sync();
                 t.work_off();
                 let client = &mut t.clients[t.pair.0];
-                client.expected += client.own.take(frontend::QUERY, b"", b"");
+                client.expected += client.own.take(frontend::QUERY, b"", DROP_ALL);
                 let server = &mut t.servers[t.pair.1];
                 server.exchange.asked(frontend::QUERY);
-                server.queue.push_back((frontend::QUERY, Vec::new(), Vec::new()));
+                server.queue.push_back((frontend::QUERY, Vec::new(), DROP_ALL.to_vec()));
                 t.work_off();
+            }
+            Do::Say { name, drops } => {
+                if drops && t.is_mixed {
+                    t.work_off();
+                }
+                let client = &mut t.clients[t.pair.0];
+                t.is_mixed |= t.servers[t.pair.1].exchange.wants_sync();
+                if drops {
+                    // Whether there is one now is not known before its tag has come.
+                    client.touched.insert(name, u64::MAX);
+                }
+                t.say(name, drops);
             }
             Do::Limit(max) => t.max = max,
         }
@@ -352,6 +427,7 @@ fn few_names_that_came_to_nothing_are_remembered() {
         statement_registry: StatementRegistry::new(1, 1),
         pair: (0, 0),
         max: 2,
+        is_mixed: false,
     };
     for name in 0..20 {
         t.ask(frontend::PARSE, name, "bad");

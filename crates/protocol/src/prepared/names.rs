@@ -252,3 +252,98 @@ fn dialect_meant(statement: &Statement, now: &Rc<[u8]>) -> Option<Rc<[u8]>> {
 
 /// Names that came to nothing are remembered up to so many.
 const FAILED_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Statement as BySql;
+
+    fn named(statement_registry: &mut StatementRegistry, step: u64) -> Named {
+        let statement = statement_registry.find_or_add(b"select 1\0\0\0", &Rc::from(&b""[..])).expect("room");
+        let charge = statement_registry.charge_all(1).expect("room");
+        Named { statement, step, is_reused: false, charge }
+    }
+
+    #[test]
+    fn what_matters_is_looked_up_when_the_session_has_set_something_else() {
+        let (tracked, mut names) = (Tracked::new([]), Names::default());
+        let vars = Rc::new(Vars::new(&tracked));
+        let has_set = |name: &str, value: &str| {
+            let mut overrides = Overrides::default();
+            overrides.set(name, value);
+            Rc::new(overrides)
+        };
+        let (a, b) = (has_set("search_path", "a"), has_set("search_path", "b"));
+        let mut matters = |overrides: Option<&Rc<Overrides>>| names.dialect(&vars, &tracked, overrides);
+        let (none, of_a) = (matters(None), matters(Some(&a)));
+        assert!(Rc::ptr_eq(&of_a, &matters(Some(&a))));
+        let of_b = matters(Some(&b));
+        assert!(none != of_a && none != of_b && of_a != of_b);
+        assert_eq!(matters(None), none);
+        let mut others = (*vars).clone();
+        others.set(tracked.place("DateStyle").expect("tracked"), "German");
+        assert_ne!(names.dialect(&Rc::new(others), &tracked, None), none);
+    }
+
+    #[test]
+    fn what_was_prepared_by_sql_is_known_by_what_was_looked_at_last() {
+        let (tracked, mut names) = (Tracked::new([]), Names::default());
+        let vars = Rc::new(Vars::new(&tracked));
+        let mut overrides = Overrides::default();
+        overrides.statements_mut().insert("p", BySql { sql: "prepare p as select 1".into(), search_path: None });
+        names.dialect(&vars, &tracked, Some(&Rc::new(overrides)));
+        assert!(names.has_by_sql(b"p") && !names.has_by_sql(b"q"));
+        names.dialect(&vars, &tracked, None);
+        assert!(!names.has_by_sql(b"p"));
+    }
+
+    #[test]
+    fn a_name_came_to_nothing_until_it_is_given_closed_or_dropped() {
+        let (mut statement_registry, mut names) = (StatementRegistry::new(1, 1), Names::default());
+        names.insert(b"a"[..].into(), named(&mut statement_registry, 1));
+        names.fail(b"a"[..].into(), 2);
+        assert!(names.has(b"a") && !names.has_failed(b"a"), "it is another step's by now");
+        names.settle(b"a", 2);
+        assert!(!names.deallocate(b"a"), "it may still come to nothing");
+        names.skip(b"a");
+        assert!(!names.has_failed(b"a"), "the name stands for something");
+        names.fail(b"a"[..].into(), 1);
+        assert!(!names.has(b"a") && names.has_failed(b"a"));
+        names.insert(b"a"[..].into(), named(&mut statement_registry, 3));
+        assert!(!names.has_failed(b"a"));
+        names.mistake(b"a"[..].into());
+        assert!(!names.has(b"a") && names.has_failed(b"a"));
+        names.restore(b"a"[..].into(), named(&mut statement_registry, 4));
+        assert!(names.has(b"a") && !names.has_failed(b"a"));
+        names.settle(b"a", 4);
+        assert!(names.deallocate(b"a") && !names.deallocate(b"a"));
+        for name in [b"b", b"c"] {
+            names.skip(name);
+        }
+        names.skip(b"b");
+        assert_eq!(names.failed.len(), 2, "each is remembered once");
+        assert!(names.remove(b"b").is_none() && !names.has_failed(b"b") && names.has_failed(b"c"));
+        for name in [b"d", b"e"] {
+            names.skip(name);
+        }
+        names.insert(b"d"[..].into(), named(&mut statement_registry, 5));
+        names.insert(b"e"[..].into(), named(&mut statement_registry, 0));
+        names.drop_settled();
+        assert!(names.has(b"d") && !names.has(b"e") && !names.has_failed(b"c"));
+    }
+
+    #[test]
+    fn few_of_these_are_remembered_however_they_came_to_nothing() {
+        let (mut statement_registry, mut names) = (StatementRegistry::new(1, 1), Names::default());
+        for number in 0..100_u32 {
+            names.skip(&number.to_be_bytes());
+            let name: Rc<[u8]> = [&b"m"[..], &number.to_be_bytes()].concat().into();
+            names.mistake(name);
+            let name: Rc<[u8]> = [&b"f"[..], &number.to_be_bytes()].concat().into();
+            names.insert(name.clone(), named(&mut statement_registry, 1));
+            names.fail(name, 1);
+            assert!(names.failed.len() <= FAILED_MAX);
+        }
+        assert!(names.has_failed(&99_u32.to_be_bytes()));
+    }
+}

@@ -22,8 +22,6 @@ use crate::fault::Fault;
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) names: BTreeMap<Rc<[u8]>, Held>,
-    /// How many of them its client is giving just now, of which the server is to say whether it has them by SQL.
-    giving: usize,
     /// Names that its client drops by SQL, in order, each with how many `ReadyForQuery` come before the answer to that.
     dropping: VecDeque<(usize, Rc<[u8]>)>,
 }
@@ -57,8 +55,7 @@ pub struct Said<'a> {
 
 impl Own {
     /// The server has done what it was sent.
-    pub(super) fn done(&mut self, name: &Rc<[u8]>, statement: Option<u64>, is_given: bool) {
-        self.giving = self.giving.saturating_sub(usize::from(is_given));
+    pub(super) fn done(&mut self, name: &Rc<[u8]>, statement: Option<u64>) {
         match statement {
             // What was given under this name before may have been refused meanwhile.
             Some(_) => drop(self.names.entry(name.clone()).or_insert(Held { statement, epoch: None, step: 0 })),
@@ -75,7 +72,6 @@ impl Own {
             self.names.entry(name.clone()).or_insert(Held::DOUBTED).epoch = None;
             return;
         }
-        self.giving = self.giving.saturating_sub(1);
         if self.names.get(name).is_some_and(|held| held.step == step) {
             self.names.remove(name);
         }
@@ -191,7 +187,7 @@ impl ServerStatements {
     pub(super) fn gives_own(&self, given: &[u8], named_by: u64, now: u64) -> bool {
         let is_it = |pending: &Pending| matches!(pending, Pending::Own { name, step: 1.., .. } if **name == *given);
         let falls = named_by != 0 || self.own.names.get(given).is_some_and(|held| held.epoch == Some(now));
-        self.own.giving > 0 && falls && self.pending.iter().any(is_it)
+        falls && self.pending.iter().any(is_it)
     }
 
     /// Whether a client has closed a name that it had given, and that may still come to nothing.
@@ -223,18 +219,10 @@ impl ServerStatements {
         sides.out.push(Bytes::Own(out));
         sides.names.insert(name.clone(), Named { statement, step, is_reused, charge });
         self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
-        self.own.giving += 1;
         self.pending.push_back(Pending::Own { name, statement: Some(id), step });
         sides.exchange.asked_step(Step::Client);
         Ok(())
     }
-
-    /// Whether a client drops statements by SQL, and nobody knows yet whether it has.
-    #[must_use]
-    pub fn is_dropping(&self) -> bool {
-        !self.own.dropping.is_empty()
-    }
-
     /// The server has dropped a statement by SQL: which, if that was one of the protocol's.
     pub fn dropped(&mut self, names: Option<&mut Names>) {
         if self.own.dropping.front().is_none_or(|(before, _)| *before > 0) {
@@ -454,6 +442,6 @@ mod tests {
         stage.server_statements.dropped(Some(&mut stage.names));
         assert!(stage.names.has(b"a") && !stage.names.has(b"b"));
         stage.hears(b"Z");
-        assert!(!stage.server_statements.is_dropping());
+        assert!(stage.server_statements.own.dropping.is_empty());
     }
 }

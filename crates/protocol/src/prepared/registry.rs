@@ -261,6 +261,66 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_collide_are_told_apart() {
+        let mut statement_registry = StatementRegistry::new(1, 1);
+        let dialects = ["a", "b"].map(|dialect| Rc::<[u8]>::from(dialect.as_bytes()));
+        let hash = hash_under(b"select 1", &dialects[0]);
+        let others = [(&b"select 2"[..], &dialects[0]), (b"select 1", &dialects[1])]
+            .map(|(text, dialect)| statement_registry.add(text, dialect).expect("room"));
+        for other in &others {
+            statement_registry.known.insert((hash, other.id()), other.is_to_be_found());
+        }
+        let own = statement_registry.find_or_add(b"select 1", &dialects[0]).expect("room");
+        assert!(others.iter().all(|other| other.id() != own.id()));
+    }
+
+    #[test]
+    fn what_nobody_holds_any_more_is_swept_out_in_time() {
+        let (mut statement_registry, dialect) = (StatementRegistry::new(1, 1), Rc::<[u8]>::from(&b""[..]));
+        let text = |number: usize| format!("select {number}").into_bytes();
+        for number in 0..1000 {
+            drop(statement_registry.find_or_add(&text(number), &dialect));
+            assert!(statement_registry.known.len() <= SWEEP_AT_MIN);
+        }
+        let held: Vec<_> = (0..1000).map(|number| statement_registry.find_or_add(&text(number), &dialect)).collect();
+        assert_eq!((statement_registry.count(), statement_registry.known.len() >= 1000), (1000, true));
+        assert!(statement_registry.sweep_at > 1000, "not for each that comes");
+        drop(held);
+        for number in 0..3000 {
+            drop(statement_registry.find_or_add(&text(number), &dialect));
+            assert!(statement_registry.known.len() <= 2 * 1024);
+        }
+        assert!(statement_registry.known.len() <= SWEEP_AT_MIN && statement_registry.sweep_at == SWEEP_AT_MIN);
+    }
+
+    #[test]
+    fn whoever_names_a_statement_is_charged_its_text_and_what_it_is_read_under() {
+        let (statement_registry, account) = (StatementRegistry::new(1, 1), Account::default());
+        let charge = statement_registry.charge_name(&account, b"name", b"text", b"dialect").expect("room");
+        assert_eq!(account.held(), 4 + NAME_BYTES + STATEMENT_BYTES + 4 + 7);
+        drop(charge);
+        let charge = statement_registry.charge(&account, 100).expect("room");
+        assert_eq!((account.held(), statement_registry.bytes()), (100, 100));
+        drop(charge);
+    }
+
+    #[test]
+    fn what_may_be_read_otherwise_has_literals() {
+        for (text, has) in [
+            (&b"select $1 + $2\0\0\0"[..], false),
+            (b"select 1\0'", false),
+            (b"select 'a'\0", true),
+            (b"select $$a$$\0", true),
+            (b"select $x$a$x$\0", true),
+            (b"select 1 $\0", true),
+            (b"select \\ \0", true),
+            (b"select \xc3\xa9\0", true),
+        ] {
+            assert_eq!(has_literals(text), has, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
     fn a_text_comes_again_if_not_too_many_others_have_come_since() {
         let mut statement_registry = StatementRegistry::new(1, 1);
         assert_eq!(

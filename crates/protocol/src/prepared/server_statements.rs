@@ -413,7 +413,7 @@ impl ServerStatements {
                 return;
             }
             Pending::Own { name, statement, step } => {
-                self.own.done(&name, statement, step > 0);
+                self.own.done(&name, statement);
                 (step, (step > 0).then_some(name))
             }
             Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,

@@ -106,7 +106,7 @@ impl Answer {
     /// A statement prepared by SQL, which is carried if there is room, or held.
     fn prepared(&mut self, name: &str, sql: Option<&str>) -> Option<()> {
         let bytes = |sql: &str| sql.len() + name.len();
-        let is_carried = |sql: &&str| self.statement_bytes + bytes(sql) <= STATEMENT_BYTES_MAX && name.is_ascii();
+        let is_carried = |sql: &&str| self.statement_bytes + bytes(sql) <= STATEMENT_BYTES_MAX;
         match sql.filter(is_carried) {
             Some(sql) => {
                 self.statement_bytes += bytes(sql);

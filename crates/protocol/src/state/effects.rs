@@ -120,7 +120,7 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
         }
         Act::DiscardAll => *session = Overrides::default(),
         Act::Prepare { name, sql, .. } => {
-            if !circumstances.carries_statements || !name.is_ascii() {
+            if !circumstances.carries_statements {
                 return None;
             }
             let search_path = session.get("search_path").map(Box::from);
@@ -197,6 +197,8 @@ mod tests {
             (&["set a.b = ''", "set timezone = 'UTC'"], "old=1"),
             (&["set y = 2; set time zone interval '+00:00' hour to minute"], "old=1; y=2"),
             (&["select 1", "close all", "unlisten *", "execute p"], "old=1"),
+            // Only of a setting with a dot is the empty value what nobody has set.
+            (&["set x = ''"], "old=1; x="),
         ] {
             assert_eq!(after(&[("old", "1")], texts).as_deref(), Some(expected), "{texts:?}");
         }
@@ -209,6 +211,7 @@ mod tests {
             (&["reset all"][..], "role=app"),
             (&["set role none"], ""),
             (&["reset role"], ""),
+            (&["set work_mem = 1"], "role=app; work_mem=1"),
             (&["set session authorization bob"], "session_authorization=bob"),
             (&["set session authorization ann"], ""),
             (&["set session authorization default", "set role other"], "role=other"),
@@ -229,10 +232,35 @@ mod tests {
             assert_eq!(after(&[], texts).as_deref(), Some(expected), "{texts:?}");
         }
         assert_eq!(after(&[], &["prepare p as select 'now'::date"]), None, "elsewhere it is another time");
+        assert_eq!(after(&[], &["prepare é as select 1"]), None, "its name is spelled otherwise in another encoding");
         let long = format!("prepare p as select '{}'", "x".repeat(STATEMENT_BYTES_MAX));
         assert_eq!(after(&[], &[&long]), None);
         let kept = Circumstances { carries_statements: false, ..circumstances() };
         assert!(effects(&["prepare p as select 1"]).on(&Overrides::default(), kept).is_none());
+    }
+
+    #[test]
+    fn who_would_be_told_too_much_or_what_nobody_knows_is_asked() {
+        let many: Vec<String> = (0..200).map(|number| format!("set a.b{number} = '{}'", "x".repeat(4096))).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(after(&[], &many), None);
+        let zone = effects(&["set time zone interval '+00:00' hour to minute"]);
+        let told_by_nobody = Circumstances { is_reported: &|_| false, ..circumstances() };
+        assert!(zone.on(&Overrides::default(), told_by_nobody).is_none());
+        assert!(zone.on(&Overrides::default(), circumstances()).is_some());
+    }
+
+    #[test]
+    fn statements_by_which_servers_are_told_settings_are_known_by_their_names() {
+        for (texts, concern) in [
+            (&["select 1", "prepare \"TRUNKLINE_STATE_1\" as select 1"][..], true),
+            (&["begin; deallocate \"TRUNKLINE_STATE_1\""], true),
+            (&["prepare p as select 1", "deallocate p"], false),
+            (&["deallocate all"], false),
+            (&[], false),
+        ] {
+            assert_eq!(effects(texts).concern_statements_of_ours(), concern, "{texts:?}");
+        }
     }
 
     #[test]
@@ -262,6 +290,8 @@ mod tests {
             "set local search_path = b",
             "begin; set search_path = b",
             "set app.tenant = 1",
+            "set search_path from current",
+            "set session characteristics as transaction read only, isolation level serializable; set app.tenant = 1",
             "set session authorization ann",
             "select set_config('search_path', 'b', false)",
             "",

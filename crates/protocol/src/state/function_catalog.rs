@@ -306,6 +306,28 @@ mod tests {
     }
 
     #[test]
+    fn users_are_forgotten_one_by_one_and_what_is_held_is_counted() {
+        let mut function_catalog = FunctionCatalog::new(1);
+        [1, 2].into_iter().for_each(|user| function_catalog.note_asker(user));
+        function_catalog.forget_users(&BTreeSet::from([1]));
+        assert!(!function_catalog.asks_for_sequences(1) && function_catalog.asks_for_sequences(2));
+        [Kind::Lock, Kind::Lock, Kind::Cursor].into_iter().for_each(|kind| function_catalog.count_pin(kind));
+        let counts: Vec<_> = function_catalog.pins().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts.len(), 2);
+        assert!(counts.contains(&(Kind::Lock, 2)) && counts.contains(&(Kind::Cursor, 1)));
+    }
+
+    #[test]
+    fn what_was_told_is_forgotten_when_it_is_too_much() {
+        let mut function_catalog = FunctionCatalog::new(1);
+        let statement = |number: usize| "x".repeat(number + 1);
+        assert!((0..TOLD_MAX).all(|number| function_catalog.is_news(Kind::Lock, &statement(number))));
+        assert_eq!(function_catalog.told.len(), TOLD_MAX);
+        assert!(function_catalog.is_news(Kind::Lock, &statement(TOLD_MAX)));
+        assert_eq!(function_catalog.told.len(), 1);
+    }
+
+    #[test]
     fn each_pair_of_kind_and_statement_is_news_once() {
         let mut function_catalog = FunctionCatalog::new(1);
         assert!(function_catalog.is_news(Kind::Lock, "a") && function_catalog.is_news(Kind::Channel, "a"));

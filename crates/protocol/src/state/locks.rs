@@ -63,13 +63,6 @@ impl Locks {
         }
     }
 
-    /// All of the answer has come: what has not been told is not known.
-    pub(super) fn end_of_answer(&mut self) {
-        if let Some((_, answer @ Answer::Awaited)) = &mut self.call {
-            *answer = Answer::Unread;
-        }
-    }
-
     /// What the call has done to a session that holds these locks, and perhaps more; `None` if only its server can tell.
     pub(super) fn settle<'a>(&mut self, mut held: impl Iterator<Item = &'a Hold>) -> Option<Done> {
         let (call, Answer::Told(did)) = self.call.take()? else { return None };
@@ -206,11 +199,6 @@ mod tests {
         locks.called(call(false));
         locks.row(&TRUE);
         assert_eq!(locks.settle([].iter()), None, "it is another statement's");
-        locks.called(call(false));
-        locks.await_row();
-        locks.end_of_answer();
-        locks.row(&TRUE);
-        assert_eq!(locks.settle([].iter()), None, "the call has failed, and that row is the next statement's");
         locks.called(call(false));
         locks.await_row();
         locks.row(&FALSE);

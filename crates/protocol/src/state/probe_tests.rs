@@ -60,6 +60,58 @@ fn settings_are_those_of_the_session() {
 }
 
 #[test]
+fn who_may_be_somebody_else_is_asked_as_who_logs_in() {
+    let mut probe = Probe::new(DirtyState::ANYTHING, std::iter::empty());
+    assert!(!probe.question().contains("'ann'"));
+    probe.ask_as("ann");
+    assert!(probe.question().contains("'ann'"));
+}
+
+#[test]
+fn a_row_has_a_letter_and_three_texts() {
+    let whole = row(&[Some("s"), Some("work_mem"), Some("1MB"), None]);
+    let is_understood = |body: &[u8]| {
+        let mut probe = Probe::new(DirtyState::SETTINGS, ["work_mem"].into_iter());
+        probe.row(body);
+        probe.end().is_some()
+    };
+    assert!(is_understood(&whole) && is_understood(&row(&[Some("i"), Some("ann"), None, None])));
+    assert!((0..whole.len()).all(|length| !is_understood(&whole[..length])), "it has not come whole");
+    for texts in [
+        &[Some("s"), Some("work_mem"), Some("1MB")][..],
+        &[Some("s"), Some("work_mem"), Some("1MB"), None, None],
+        &[Some("s"), None, None, None],
+        &[Some(""), Some("work_mem"), None, None],
+        &[None, Some("work_mem"), None, None],
+        &[Some("x"), Some("work_mem"), None, None],
+    ] {
+        assert!(!is_understood(&row(texts)), "{texts:?}");
+    }
+}
+
+#[test]
+fn statements_fill_the_room_for_them_by_names_and_texts_and_have_plain_names() {
+    let text = |name: &str, bytes: usize| {
+        let begin = format!("prepare {name} as select '");
+        let fill = "x".repeat(bytes - name.len() - begin.len() - 1);
+        format!("{begin}{fill}'")
+    };
+    for (second, held) in [(1000, ""), (1001, "b")] {
+        let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
+        probe.carry_statements();
+        for (name, bytes) in [("a", STATEMENT_BYTES_MAX - 1000), ("b", second)] {
+            probe.row(&row(&[Some("p"), Some(name), Some(&text(name, bytes)), None]));
+        }
+        let holds: Vec<_> = probe.end().expect("an answer").holds.iter().map(|hold| hold.what.clone()).collect();
+        assert_eq!(holds.concat(), held);
+    }
+    let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
+    probe.carry_statements();
+    probe.row(&row(&[Some("p"), Some("é"), Some("prepare é as select 1"), None]));
+    assert_eq!(probe.end().expect("an answer").holds.len(), 1, "its name is spelled otherwise in another encoding");
+}
+
+#[test]
 fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
     let text = "prepare a as select 1; prepare b as select '\\d'";
     let long = format!("prepare c as select '{}'", "x".repeat(STATEMENT_BYTES_MAX - 100));
@@ -357,7 +409,6 @@ fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
         session_effects.said(&class(number));
         let is_awaited = session_effects.awaits_lock_row();
         session_effects.lock_row(&[0, 1, 0, 0, 0, 0]);
-        session_effects.end_of_lock_answer();
         assert_eq!(session_effects.settle_lock(base::Time(0)), is_awaited);
         is_awaited
     };

@@ -147,6 +147,22 @@ mod tests {
     use super::*;
     use route::{Dialect, Knowledge, classify};
 
+    #[test]
+    fn who_has_done_something_may_have_drawn_what_it_asks_for() {
+        let asks = |begin: &dyn Fn(&mut Counting)| {
+            let mut counting = Counting::default();
+            begin(&mut counting);
+            counting.said(&class("select currval('n')"));
+            counting.asking()
+        };
+        assert_eq!(asks(&|_| {}), Some(Asking::First));
+        assert_eq!(asks(&|counting| counting.said(&class("begin; set work_mem = 1"))), Some(Asking::First));
+        assert_eq!(asks(&|counting| counting.said(&class("begin; select 1"))), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.given(&class("select 1"), false)), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.bound()), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.said(&class("select nextval('n')"))), None);
+    }
+
     fn class(text: &str) -> Class {
         classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))
     }

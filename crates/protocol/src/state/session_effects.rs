@@ -179,12 +179,6 @@ impl SessionEffects {
         }
     }
 
-    /// Whether a statement has been bound that is to be executed next.
-    #[must_use]
-    pub fn awaits_execution(&self) -> bool {
-        self.bound.is_some()
-    }
-
     /// Whether the effects of statements are known, and nothing has to be asked for.
     #[must_use]
     pub fn is_known(&self) -> bool {
@@ -313,11 +307,6 @@ impl SessionEffects {
         self.locks.row(body);
     }
 
-    /// The answer has come to its end.
-    pub fn end_of_lock_answer(&mut self) {
-        self.locks.end_of_answer();
-    }
-
     /// Takes into account what the answer has told. False if its server has to be asked.
     pub fn settle_lock(&mut self, now: Time) -> bool {
         if !self.has_only_called_for_lock() {
@@ -380,10 +369,9 @@ impl SessionEffects {
 
     /// It gives a statement this text, in a Parse.
     ///
-    /// Whether it draws numbers or asks for them is of interest where `counts`.
+    /// That it draws numbers or asks for them is of interest where it `counts`.
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
-        let counts = counts && !class.sequences.is_nothing();
-        let is_harmless = class.touches.is_nothing() && !class.sets_locally && !class.takes_back();
+        let is_harmless = class.touches.is_nothing() && !class.sets_locally;
         let class = if is_harmless && !counts { None } else { Some(class) };
         let is_noted = self.noted.note(statement, class);
         self.is_unread |= !is_noted && !is_harmless;
@@ -837,3 +825,7 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "session_effects_tests.rs"]
+mod rules;

@@ -389,6 +389,37 @@ mod tests {
         format!("\0\0\0\x07{channel}\0{payload}\0").into_bytes()
     }
 
+    #[test]
+    fn the_one_for_all_tells_what_stands_behind_the_mark_that_was_sent() {
+        let mut subscriptions = Subscriptions::new(0);
+        subscriptions.listens(["c"].into_iter());
+        subscriptions.is_heard("c");
+        subscriptions.is_marked(2);
+        subscriptions.shared_mark(1);
+        subscriptions.shared(&news("c", "1"));
+        assert_eq!(subscriptions.kept_bytes(), 0, "its own server tells that");
+        subscriptions.shared_mark(2);
+        subscriptions.shared(&news("c", "2"));
+        assert_eq!(subscriptions.kept_bytes(), news("c", "2").len());
+    }
+
+    #[test]
+    fn who_leaves_one_channel_is_told_of_the_others() {
+        let mut subscriptions = Subscriptions::new(0);
+        subscriptions.comes_with(["a", "b"].map(Box::from).into_iter());
+        assert_eq!(subscriptions.listens(["b", "c"].into_iter()), [Box::from("c")]);
+        assert!(subscriptions.listens(["c"].into_iter()).is_empty() && subscriptions.has("c"));
+        subscriptions.is_heard("c");
+        assert!(subscriptions.listens(["c"].into_iter()).is_empty() && subscriptions.has("c"));
+        subscriptions.shared(&news("a", "1"));
+        subscriptions.shared(&news("b", "2"));
+        assert_eq!(subscriptions.leaves(|channel| channel == "a"), [Box::from("a")]);
+        assert_eq!(subscriptions.kept_bytes(), news("b", "2").len());
+        let kept = subscriptions.take_kept(None::<fn(&str) -> bool>);
+        assert_eq!(kept, [news("b", "2").into_boxed_slice()]);
+        assert_eq!((subscriptions.kept_bytes(), subscriptions.kept_count()), (0, 0));
+    }
+
     fn told(subscriptions: &mut Subscriptions) -> Vec<String> {
         let payload = |body: Box<[u8]>| {
             let text = String::from_utf8_lossy(&body[4..]).into_owned();

@@ -239,6 +239,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_before_an_online_restart_may_have_been_left() {
+        let sent = Sent::from(VecDeque::from([Some(Box::from("a")), Some(Box::from("b"))]));
+        let mut unlistens = Unlistens { sent, ..Unlistens::default() };
+        assert!(unlistens.is_any() && unlistens.may_have("a") && unlistens.may_have("b") && !unlistens.may_have("c"));
+        unlistens.is_executed();
+        unlistens.commits();
+        assert!(unlistens.take().has("a") && unlistens.may_have("b"));
+    }
+
+    #[test]
     fn what_is_not_known_yet_may_have_been_left() {
         let mut unlistens = Unlistens::default();
         assert!(!unlistens.is_any());

@@ -64,6 +64,15 @@ pub(crate) struct Stage {
     parts: usize,
 }
 
+/// What a story has come to.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// What each has been sent.
+    sent: BTreeMap<String, Vec<u8>>,
+    /// What is believed of the session of each.
+    believed: BTreeMap<String, String>,
+}
+
 impl Stage {
     /// With everything cut into so many bytes; 0 for all at once.
     pub(crate) fn new(cut: usize) -> Self {
@@ -101,13 +110,13 @@ impl Stage {
     }
 
     /// What has come out since the last time.
-    pub(crate) fn outcome(&mut self) -> Vec<String> {
+    pub(crate) fn lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// All that each has been sent.
-    pub(crate) fn sent(&self) -> &BTreeMap<String, Vec<u8>> {
-        &self.sent
+    /// What all of it has come to.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome { sent: self.sent.clone(), believed: self.believed() }
     }
 
     /// What comes in parts does not begin where a message does.

@@ -91,6 +91,7 @@ fn of_server(out: &mut Vec<u8>, words: &[&str]) {
             }
             out.push(0);
         }),
+        ["N", sqlstate, message] => write::notice(out, says("NOTICE", sqlstate, message)),
         ["N", message] => write::notice(out, says("NOTICE", "00000", message)),
         ["A", channel, payload] => write::message(out, b'A', |out| {
             out.extend_from_slice(&[0; 4]);
@@ -151,14 +152,21 @@ fn message_in_words(side: Side, kind: u8, body: &[u8]) -> String {
             let at = body.iter().position(|byte| *byte == 0).unwrap_or(0) + 1;
             let statement = body[at..].iter().position(|byte| *byte == 0).unwrap_or(0);
             let values = &body[at + statement + 1..];
-            let values = if values.len() > 6 { format!(" +{} bytes", values.len() - 6) } else { String::new() };
+            let values = if values.len() < 6 {
+                " broken".to_owned()
+            } else if values.len() > 6 {
+                format!(" +{} bytes", values.len() - 6)
+            } else {
+                String::new()
+            };
             format!("B {} {}{values}", string(0), string(1))
         }
         (Side::Client, b'D' | b'C') => {
             let name = quoted(&String::from_utf8_lossy(&body[1..body.len().max(2) - 1]));
             format!("{letter} {} {name}", char::from(body[0]))
         }
-        (Side::Client, b'E') => format!("E {}", string(0)),
+        (Side::Client, b'E') if body.len() == strings[0].len() + 5 => format!("E {}", string(0)),
+        (Side::Client, b'E') => format!("E {} broken", string(0)),
         (_, b'd') => format!("d {}", quoted(&String::from_utf8_lossy(body))),
         (Side::Server, b'Z') => format!("Z {}", char::from(body[0])),
         (Side::Server, b'S') => format!("S {} {}", string(0), string(1)),

@@ -3,6 +3,7 @@
 //!
 //! Always true: a question is told by what it asks for, in the order in which it asks; its text is PostgreSQL's matter.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use base::Time;
@@ -110,7 +111,11 @@ impl Stage {
         };
         doubt_what_was_read(server, client);
         match client.counting.ends() {
-            Counted::Drew => self.lines.push(format!("{client_name} may have drawn numbers")),
+            Counted::Drew => {
+                let by = client.session_effects.as_ref().map_or("", |session_effects| session_effects.drawn_by());
+                let by = if by.is_empty() { String::new() } else { format!(" by {by:?}") };
+                self.lines.push(format!("{client_name} may have drawn numbers{by}"));
+            }
             Counted::Asked => self.lines.push(format!("{client_name} has asked for numbers")),
             Counted::Neither => {}
         }
@@ -207,6 +212,24 @@ impl Stage {
         let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
         let told = client.goes_back(vars, &self.tracked, &mut self.known);
         self.to(name, Side::Server, &told);
+    }
+
+    /// What is believed of each session.
+    pub(super) fn believed(&self) -> BTreeMap<String, String> {
+        let of_client = |client: &ClientSession| {
+            let session_effects = client.session_effects.as_deref();
+            let asks =
+                session_effects.and_then(|session_effects| session_effects.question()).map(|probe| asked(&probe));
+            let effects = session_effects.map(|session_effects| {
+                let is_dialect_in_doubt = session_effects.is_dialect_in_doubt();
+                (session_effects.effects(), is_dialect_in_doubt, session_effects.is_meaning_in_doubt())
+            });
+            format!("{}, {}, {}, {asks:?}, {effects:?}", settings(client), pins(client), client.placeholders)
+        };
+        let of_server =
+            |server: &ServerSession| format!("{}, {}", overrides(server.overrides.as_deref()), server.placeholders);
+        let clients = self.clients.iter().map(|(name, client)| (name.clone(), of_client(client)));
+        clients.chain(self.servers.iter().map(|(name, server)| (name.clone(), of_server(server)))).collect()
     }
 
     /// Tells what is known of a session, or what has been counted of statements.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// A collector of OpenTelemetry that takes OTLP over HTTP.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct OtlpEndpoint {
     /// Whether TLS is spoken with it.
     pub is_tls: bool,
@@ -16,8 +16,6 @@ pub struct OtlpEndpoint {
     pub port: u16,
     /// Path and query, as they are asked for.
     pub target: Box<str>,
-    /// As it is written.
-    pub written: Box<str>,
 }
 
 impl OtlpEndpoint {
@@ -56,7 +54,7 @@ impl OtlpEndpoint {
             path if path.starts_with('?') => format!("/{path}"),
             path => path.to_owned(),
         };
-        Ok(Self { is_tls, host: host.into(), port, target: target.into(), written: text.into() })
+        Ok(Self { is_tls, host: host.into(), port, target: target.into() })
     }
 
     /// Host and port, as the header `Host` has them.
@@ -76,6 +74,12 @@ impl fmt::Display for OtlpEndpoint {
         let scheme = if self.is_tls { "https" } else { "http" };
         let path = self.target.split('?').next().unwrap_or_default();
         write!(f, "{scheme}://{}{path}", self.authority())
+    }
+}
+
+impl fmt::Debug for OtlpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -192,7 +196,6 @@ mod tests {
         ] {
             let read = OtlpEndpoint::parse(url).expect(url);
             assert_eq!((&*read.host, read.port, &*read.target, read.is_tls), (host, port, target, is_tls), "{url}");
-            assert_eq!(&*read.written, url);
         }
         let shown = OtlpEndpoint::parse("https://[::1]/x?token=secret").expect("a URL").to_string();
         assert_eq!(shown, "https://[::1]:443/x");

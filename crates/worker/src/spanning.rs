@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use base::{Key, Time};
+use base::{Key, Time, Wall};
 use measure::{Phase, Spent};
 use pool::{Command, ServerKey};
 use protocol::loan::AnswerTally;
@@ -86,9 +86,14 @@ impl<I: Io> Worker<I> {
         let is_first = server.xact_since == Some(self.now);
         let (before, passed) = if is_first { (Spent::default(), so_far.total()) } else { (so_far, 0) };
         let since = Time(self.now.0.saturating_sub(passed));
-        let mut wall = self.io.wall();
-        wall.0 = wall.0.saturating_sub(passed as i64);
+        let wall = self.wall_at(since);
         Some(Begun { since, wall, forwarded: self.now, before, why })
+    }
+
+    /// A moment that has passed, on the calendar.
+    fn wall_at(&self, time: Time) -> Wall {
+        let passed = self.io.now().since(time).as_micros();
+        Wall(self.io.wall().0.saturating_sub(i64::try_from(passed).unwrap_or(i64::MAX)))
     }
 
     /// A request carries a context: it will have spans if its trace has any.
@@ -222,8 +227,7 @@ impl<I: Io> Worker<I> {
         let spent = ready.meter.division.so_far(self.now);
         let passed = spent.total();
         let since = Time(self.now.0.saturating_sub(passed));
-        let mut wall = self.io.wall();
-        wall.0 = wall.0.saturating_sub(passed as i64);
+        let wall = self.wall_at(since);
         let begun = Begun { since, wall, forwarded: self.now, before: Spent::default(), why };
         let text = text(context.text, context.is_whole, dialect);
         self.tell_spans(key, context.parent, &begun, spent, text, None, Some(error));

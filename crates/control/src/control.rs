@@ -14,14 +14,14 @@ use pool::ClientKey;
 use reactor::Level;
 use wire::Request;
 use worker::letters::{
-    ActiveConfig, Commander, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown,
-    Snapshot, ToControl, ToWorker,
+    ActiveConfig, Commander, Found, HashQuestion, Ids, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot,
+    ToControl, ToWorker,
 };
 
 use crate::console::show::{Subject, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
-use crate::ending::{Ending, Expired};
+use crate::ending::Ending;
 use crate::event::Event;
 use crate::events::{self, Events, Kind};
 use crate::handover::Handovers;
@@ -511,42 +511,6 @@ impl<S> Control<S> {
         self.ending.begin(self.present.now.time, way);
         self.goes_down(way);
         self.present.post_all(|| ToWorker::Shutdown(way));
-    }
-
-    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
-    fn drained(&mut self, from: WorkerId, is_drained: bool) {
-        if self.ending.drained(from, is_drained, self.present.workers()) {
-            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
-        }
-    }
-
-    /// So many workers have confirmed that they have nothing left.
-    pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
-        if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
-            self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
-            self.go_down(Shutdown::Now);
-        }
-    }
-
-    /// Does what a shutdown does when its time has come.
-    fn expire_ending(&mut self) {
-        let limit = self.present.active.settings.shutdown_timeout;
-        match self.ending.expire(self.present.now.time, limit) {
-            None => {}
-            Some(Expired::All) => {
-                let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
-                self.tell(Kind::Shutdown, Level::Warning, line);
-                self.go_down(Shutdown::Now);
-            }
-            Some(Expired::Clients { secs }) => {
-                self.tell(
-                    Kind::Shutdown,
-                    Level::Warning,
-                    format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
-                );
-                self.present.post_all(|| ToWorker::EndClients { secs });
-            }
-        }
     }
 
     /// Puts settings and secrets in force, and has each part heed them.

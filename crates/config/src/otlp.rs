@@ -89,7 +89,7 @@ fn split_authority(authority: &str) -> Result<(&str, Option<&str>), String> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or("its address of IPv6 has no end")?;
-            let is_address = host.parse::<std::net::Ipv6Addr>().is_ok();
+            let is_address = host.parse::<core::net::Ipv6Addr>().is_ok();
             if !is_address {
                 return Err("what it has in brackets is no address of IPv6".to_owned());
             }

@@ -5,6 +5,7 @@
 //! says nothing of whose child that is.
 //! Not here: how much is told (`spans`), where a request has its context (`carried`), how spans look (`control::otlp`).
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
@@ -63,7 +64,7 @@ impl<I: Io> Worker<I> {
 
     /// More of what a client says has been forwarded.
     fn go_on_with_request(&mut self, key: Key, server: ServerKey, bytes: &[u8], is_between: bool) {
-        if is_between && self.spans.prepared.get_mut(key).is_some() && executes(bytes) {
+        if is_between && self.spans.prepared.get(key).is_some() && executes(bytes) {
             self.spans.prepared.take(key);
         }
         let Some(Torn { begun, bytes: mut all }) = self.spans.torn.take(key) else { return };
@@ -252,10 +253,7 @@ impl<I: Io> Worker<I> {
             Carried::Context(context) => self.spans.has(&context.parent),
             // It may come to be.
             Carried::Torn => true,
-            Carried::Bind(name) => {
-                let name: Box<[u8]> = name.into();
-                self.spans.prepared.get_mut(key).is_some_and(|prepared| prepared.name == name)
-            }
+            Carried::Bind(name) => self.spans.prepared.get(key).is_some_and(|prepared| *prepared.name == *name),
             Carried::Nothing => false,
         };
         if is_wanted {
@@ -264,11 +262,17 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client that wants something, and how that begins, as far as it is here.
-    fn first_held(&self, key: Key) -> Option<(&Ready, Vec<u8>)> {
+    fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return None };
         let held = ready.held.as_ref()?;
-        let torn = ready.session.scanner.torn_header().iter().copied();
-        Some((ready, torn.chain(held.bytes()).take(REQUEST_BYTES_MAX).collect()))
+        let torn = ready.session.scanner.torn_header();
+        match held.in_one_piece() {
+            Some(bytes) if torn.is_empty() => Some((ready, bytes.into())),
+            Some(_) | None => {
+                let bytes: Vec<u8> = torn.iter().copied().chain(held.bytes()).take(REQUEST_BYTES_MAX).collect();
+                Some((ready, bytes.into()))
+            }
+        }
     }
 }
 

@@ -193,8 +193,8 @@ impl<T> Places<T> {
         if self.0.is_empty() { None } else { self.0.remove(&client) }
     }
 
-    pub(crate) fn get_mut(&mut self, client: Key) -> Option<&mut T> {
-        if self.0.is_empty() { None } else { self.0.get_mut(&client) }
+    pub(crate) fn get(&self, client: Key) -> Option<&T> {
+        if self.0.is_empty() { None } else { self.0.get(&client) }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Always true: no more than [`MESSAGES_MAX`] messages are looked at, and of them no more than [`REQUEST_BYTES_MAX`] bytes.
 //! Not here: how a text carries it (`route`), what follows from it (`spanning`).
 
+use std::ffi::CStr;
+
 use route::{TraceParent, traceparent};
 use wire::frame::HEADER_BYTES;
 use wire::frontend;
@@ -100,8 +102,9 @@ fn text_of(body: &[u8], is_whole: bool) -> Option<(&[u8], bool)> {
 
 /// Up to a zero, and what stands behind it.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().take(REQUEST_BYTES_MAX).position(|byte| *byte == 0)?;
-    Some((&bytes[..end], &bytes[end + 1..]))
+    // It looks at a word at a time.
+    let text = CStr::from_bytes_until_nul(&bytes[..bytes.len().min(REQUEST_BYTES_MAX)]).ok()?;
+    Some((text.to_bytes(), &bytes[text.count_bytes() + 1..]))
 }
 
 /// So many messages are looked at.
@@ -161,6 +164,24 @@ mod tests {
         let before = query(&format!("{COMMENT} select {}", "1,".repeat(1000)));
         assert!(context(&before[..200]).is_some(), "the comment has come");
         assert_eq!(carried(&parse("a", "select 1")[..6]), Carried::Torn);
+    }
+
+    #[test]
+    fn any_bytes_are_looked_at_and_none_beyond_them() {
+        let mut random = base::Random::new(3);
+        let whole = [parse("s", &format!("select 1 {COMMENT}")), message(b'B', b"\0s\0"), query("select 1")].concat();
+        for _ in 0..20_000 {
+            let mut bytes = whole[..random.below(whole.len() as u64 + 1) as usize].to_vec();
+            for _ in 0..random.below(4).min(bytes.len() as u64) {
+                let place = random.below(bytes.len() as u64) as usize;
+                bytes[place] = random.next_u64() as u8;
+            }
+            if let Carried::Context(context) = carried(&bytes) {
+                let has = bytes.windows(context.text.len()).any(|part| part == context.text);
+                assert!(has && traceparent(context.text, context.is_whole) == Some(context.parent));
+            }
+            executes(&bytes);
+        }
     }
 
     #[test]

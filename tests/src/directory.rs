@@ -78,7 +78,7 @@ pub enum Begins {
     WhenAsked,
 }
 
-fn tls(identity: &Identity) -> ServerConfig {
+pub(crate) fn tls(identity: &Identity) -> ServerConfig {
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).expect("a certificate");
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("a key");
     let builder = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));

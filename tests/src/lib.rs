@@ -8,6 +8,7 @@
 pub mod authority;
 pub mod choice;
 pub mod client;
+pub mod collector;
 pub mod comparison;
 pub mod directory;
 pub mod hello;

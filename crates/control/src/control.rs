@@ -14,14 +14,14 @@ use pool::ClientKey;
 use reactor::Level;
 use wire::Request;
 use worker::letters::{
-    ActiveConfig, Commander, Found, HashQuestion, Ids, Order as Task, Parts, PasswordQuestion, Post, Right, Shutdown,
-    Snapshot, ToControl, ToWorker,
+    ActiveConfig, Commander, Found, HashQuestion, Ids, Parts, PasswordQuestion, Post, Right, Shutdown, Snapshot,
+    ToControl, ToWorker,
 };
 
 use crate::console::show::{Subject, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
-use crate::ending::{Ending, Expired};
+use crate::ending::Ending;
 use crate::event::Event;
 use crate::events::{self, Events, Kind};
 use crate::handover::Handovers;
@@ -32,6 +32,7 @@ use crate::links::{self, LinkNews, LinkOrder, Links, Outcome};
 use crate::listeners::{self, Around};
 use crate::loads::Loads;
 use crate::names::Names;
+use crate::otlp::{Exporter, Posting};
 use crate::present::{Moment, Present};
 use crate::reload::{Configuration, Fresh, Speaker};
 use crate::service::Service;
@@ -68,6 +69,8 @@ pub struct Control<S> {
     pub(crate) waits: Waits<Waiter>,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<Asker>,
+    /// What is posted to a collector of OpenTelemetry.
+    spans: Exporter,
     history: History,
     /// When the present period of statistics ends.
     period_ends: Time,
@@ -137,6 +140,7 @@ impl<S> Control<S> {
         events.add(events::Event::new(now.wall, Kind::Start, &detail));
         let mut sweeper = Sweeper::default();
         sweeper.sweep_every(now.time, active.settings.lock_sweep_interval);
+        let spans = Exporter::new(&active.mock_key, now.wall);
         Self {
             period_ends: now.time + active.settings.stats_period,
             present: Present::new(now, active, workers),
@@ -158,6 +162,7 @@ impl<S> Control<S> {
             waits: Waits::default(),
             events,
             tracers: Tracers::default(),
+            spans,
             history: History::new(now.time),
             is_suspended: false,
             ending: Ending::default(),
@@ -226,6 +231,14 @@ impl<S> Control<S> {
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Reports { from, reports, dropped }) => self.hear_reports(from, reports, dropped),
             Event::Letter(ToControl::Traced { happenings, dropped }) => self.tracers.hear(happenings, &dropped),
+            Event::Letter(ToControl::Spans { statements, dropped }) => {
+                self.spans.hear(now.time, statements, dropped, &self.present.active.settings);
+            }
+            Event::Posted(posted) => {
+                if let Some((level, line)) = self.spans.posted(now.time, &posted, &self.present.active.settings) {
+                    self.present.log(level, format_args!("{line}"));
+                }
+            }
             Event::Letter(ToControl::ConsoleTook { from, client }) => self.tracers.took(Asker { at: from, client }),
             Event::Letter(ToControl::Console { from, client, right, by, request }) => {
                 self.console(Asker { at: from, client }, right, &by, request);
@@ -289,6 +302,16 @@ impl<S> Control<S> {
         self.name_servers.as_ref()
     }
 
+    /// The next batch of spans that is to be posted; [`Event::Posted`] must follow.
+    pub fn next_posting(&mut self) -> Option<Posting> {
+        self.spans.next(self.present.now.time, &self.present.active.settings)
+    }
+
+    /// What is left of them at the end, for one last try.
+    pub fn last_posting(&mut self) -> Option<Posting> {
+        self.spans.last(self.present.now.time, &self.present.active.settings)
+    }
+
     /// The courier that is to set out; [`Event::News`] follows.
     pub fn next_courier(&mut self) -> Option<Courier<S>> {
         self.handovers.next_courier()
@@ -327,6 +350,7 @@ impl<S> Control<S> {
             self.listening.next_deadline(),
             self.http.next_deadline(),
             self.tracers.next_deadline(),
+            self.spans.next_deadline(),
         ];
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
@@ -417,6 +441,7 @@ impl<S> Control<S> {
             sweeper: &self.sweeper,
             hashings: &self.hashings,
             events: &self.events,
+            spans: self.spans.counts(),
             busy_before: self.loads.before(),
             log_lines_lost: self.present.active.log.lost(),
             rates: self.present.active.rates.snapshot(self.present.now.time, self.present.now.wall),
@@ -488,42 +513,6 @@ impl<S> Control<S> {
         self.present.post_all(|| ToWorker::Shutdown(way));
     }
 
-    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
-    fn drained(&mut self, from: WorkerId, is_drained: bool) {
-        if self.ending.drained(from, is_drained, self.present.workers()) {
-            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
-        }
-    }
-
-    /// So many workers have confirmed that they have nothing left.
-    pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
-        if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
-            self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
-            self.go_down(Shutdown::Now);
-        }
-    }
-
-    /// Does what a shutdown does when its time has come.
-    fn expire_ending(&mut self) {
-        let limit = self.present.active.settings.shutdown_timeout;
-        match self.ending.expire(self.present.now.time, limit) {
-            None => {}
-            Some(Expired::All) => {
-                let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
-                self.tell(Kind::Shutdown, Level::Warning, line);
-                self.go_down(Shutdown::Now);
-            }
-            Some(Expired::Clients { secs }) => {
-                self.tell(
-                    Kind::Shutdown,
-                    Level::Warning,
-                    format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
-                );
-                self.present.post_all(|| ToWorker::EndClients { secs });
-            }
-        }
-    }
-
     /// Puts settings and secrets in force, and has each part heed them.
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
         let old = Arc::clone(&self.present.active);
@@ -536,6 +525,7 @@ impl<S> Control<S> {
             self.sweeper.sweep_every(now, new.lock_sweep_interval);
         }
         self.zones.heed_settings(now, old, new);
+        self.spans.heed(now, old, new);
         self.present.post_config();
     }
 

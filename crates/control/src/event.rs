@@ -12,6 +12,7 @@ use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToCont
 use crate::courier::News;
 use crate::http::HttpQuestion;
 use crate::links::LinkNews;
+use crate::otlp::Posted;
 use crate::zones::Serial;
 
 /// A signal of the system.
@@ -111,6 +112,8 @@ pub enum Event {
         /// What.
         question: HttpQuestion,
     },
+    /// A batch of spans was posted, or not.
+    Posted(Posted),
     /// A deadline has passed.
     Tick,
 }

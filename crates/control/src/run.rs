@@ -28,7 +28,7 @@ use crate::present::Moment;
 use crate::resolver::{Desk, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
-use crate::{external_auth, hashings, names, source};
+use crate::{external_auth, hashings, names, otlp, source};
 
 /// The signals of the process, caught.
 #[derive(Debug)]
@@ -193,6 +193,9 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
                 (name, found)
             });
         }
+        while let Some(posting) = control.next_posting() {
+            questions.spawn(async move { Event::Posted(otlp::post(posting).await) });
+        }
         while let Some(zone) = control.next_zone() {
             let resolver = control.name_servers().map(|servers| desk.resolver(servers));
             questions.spawn(async move {
@@ -204,12 +207,19 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             });
         }
     }
+    if let Some(posting) = control.last_posting() {
+        // Whoever waits for the end of the process waits no longer for a collector.
+        let _ = tokio::time::timeout(LAST_POST, otlp::post(posting)).await;
+    }
     match control.has_failed() {
         true => Ending::Badly,
         false if control.has_handed_over() => Ending::HandedOver,
         false => Ending::Well,
     }
 }
+
+/// At the end, a collector has so long to take the last spans.
+const LAST_POST: Duration = Duration::from_millis(300);
 
 /// Who has asked by HTTP and waits.
 #[derive(Default)]

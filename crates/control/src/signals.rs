@@ -1,12 +1,14 @@
-//! What each signal of the system means, and when it is ignored.
+//! What each signal of the system means, and when it is ignored; and how a shutdown that waits goes on.
 //!
 //! Always true: a signal says in the log that it was heard; the texts are PgBouncer's.
-//! Not here: catching them (`run`).
+//! Not here: catching them (`run`), what a shutdown waits for (`ending`).
 
+use base::WorkerId;
 use reactor::Level;
-use worker::letters::Shutdown;
+use worker::letters::{Order as Task, Shutdown, ToWorker};
 
-use crate::control::Control;
+use crate::control::{Control, Waiter};
+use crate::ending::Expired;
 use crate::event::Signal;
 use crate::events::Kind;
 
@@ -86,6 +88,42 @@ impl<S> Control<S> {
             self.go_down(Shutdown::Now);
         } else {
             self.go_down(way);
+        }
+    }
+
+    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
+    pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
+        if self.ending.drained(from, is_drained, self.present.workers()) {
+            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
+        }
+    }
+
+    /// So many workers have confirmed that they have nothing left.
+    pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
+        if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
+            self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
+            self.go_down(Shutdown::Now);
+        }
+    }
+
+    /// Does what a shutdown does when its time has come.
+    pub(crate) fn expire_ending(&mut self) {
+        let limit = self.present.active.settings.shutdown_timeout;
+        match self.ending.expire(self.present.now.time, limit) {
+            None => {}
+            Some(Expired::All) => {
+                let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
+                self.tell(Kind::Shutdown, Level::Warning, line);
+                self.go_down(Shutdown::Now);
+            }
+            Some(Expired::Clients { secs }) => {
+                self.tell(
+                    Kind::Shutdown,
+                    Level::Warning,
+                    format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
+                );
+                self.present.post_all(|| ToWorker::EndClients { secs });
+            }
         }
     }
 }

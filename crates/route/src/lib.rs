@@ -31,6 +31,7 @@ mod sequences;
 pub mod setting;
 mod shape;
 mod split;
+mod traceparent;
 mod words;
 
 pub use act::{Act, Control};
@@ -51,3 +52,4 @@ pub use prepare::{deallocated, prepared};
 pub use sequences::Sequences;
 pub use setting::{Certain, Change, Value};
 pub use shape::{may_lock, mentions, shape_however_read, shape_of};
+pub use traceparent::{TraceParent, traceparent};

@@ -30,6 +30,7 @@ impl<I: Io> Worker<I> {
             Timer::Sweep => self.sweep(),
             Timer::Reports => self.send_reports(),
             Timer::Traced => self.send_traced(),
+            Timer::Spans => self.send_spans(),
             Timer::Watch => self.watch_waits(),
         }
     }

@@ -8,6 +8,8 @@ use base::{Random, Time};
 use measure::{Description, Room, Spent};
 use route::Dialect;
 
+use crate::spans::OpenSpans;
+
 /// Chooses requests.
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -37,6 +39,8 @@ pub(crate) struct Sampled {
     pub(crate) before: Spent,
     /// If somebody traces its client.
     pub(crate) traced: Option<Box<TracedRequest>>,
+    /// If it carries the context of a trace that has spans.
+    pub(crate) spans: Option<Box<OpenSpans>>,
 }
 
 /// What is kept of a request that somebody was told of, until it is answered.

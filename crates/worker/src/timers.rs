@@ -29,6 +29,8 @@ pub(crate) enum Timer {
     Reports,
     /// What tracers are to be told of.
     Traced,
+    /// What the control thread is to be told of traces.
+    Spans,
     /// A look at who waits in the pools.
     Watch,
 }

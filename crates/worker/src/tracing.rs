@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         });
     }
 
-    fn dialect_of(&mut self, key: Key) -> Dialect {
+    pub(crate) fn dialect_of(&mut self, key: Key) -> Dialect {
         match self.clients.get(key).map(|client| &client.stage) {
             Some(Stage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.active.tracked),
             _ => Dialect::default(),

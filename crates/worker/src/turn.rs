@@ -31,6 +31,7 @@ use crate::notify::Notify;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
+use crate::spans::Spans;
 use crate::stopwatch::{Stopwatch, Work};
 use crate::tracers::Tracers;
 use crate::worker::{Owner, Worker};
@@ -79,6 +80,7 @@ impl<I: Io> Worker<I> {
             stopwatch: Stopwatch::default(),
             applications: Applications::default(),
             sampler: Sampler::new(active.settings.track_statements),
+            spans: Spans::new(&active.settings),
             begun: now,
             active,
         };

@@ -31,6 +31,7 @@ use crate::planted::is_from_tenant;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
+use crate::spans::Spans;
 use crate::stopwatch::Stopwatch;
 use crate::tasks::Task;
 use crate::timers::Timer;
@@ -85,6 +86,8 @@ pub struct Worker<I: Io> {
     pub(crate) applications: Applications,
     /// Which requests are looked at to tell statements apart.
     pub(crate) sampler: Sampler,
+    /// Which traces have spans, and what is to be told of them.
+    pub(crate) spans: Spans,
     /// When it began.
     pub(crate) begun: Time,
 }

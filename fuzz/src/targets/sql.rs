@@ -51,9 +51,15 @@ pub const TARGET: Target = Target {
         b"COMMIT",
         b"language plpgsql",
         b" f()",
+        b"/*traceparent='",
+        b"4bf92f3577b34da6a3ce929d0e0e4736",
     ],
     bytes_max: 600,
 };
+
+/// The context of a trace, and a comment that carries it.
+const PARENT: &[u8] = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const COMMENT: &[u8] = b"/*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/";
 
 /// Reads the text.
 ///
@@ -68,6 +74,12 @@ pub fn run(input: &[u8]) {
     let text = draw.rest().repeat(times);
     if text.contains(&0) {
         return;
+    }
+    // Whatever stands before a comment that carries the context of a trace, it is found, and nothing else is taken for one.
+    let carried = [&text[..], COMMENT].concat();
+    assert_eq!(route::traceparent(&carried, true), route::TraceParent::parse(PARENT), "another context of a trace");
+    if route::traceparent(&text, true).is_some() {
+        assert!(text.windows(14).any(|part| part.starts_with(b"traceparent")), "nobody has said so");
     }
     let knowledge = Knowledge::new(["f"], false);
     let class = route::classify(&text, dialect, Some(&knowledge));

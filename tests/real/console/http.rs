@@ -18,7 +18,7 @@ pub(super) fn pooler(house: &House, database: &str, settings: &[&str]) -> (Poole
 }
 
 /// The status and the body of an answer.
-pub(super) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
+pub(crate) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
     say(address, &format!("GET {path} HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n{headers}\r\n"))
 }
 

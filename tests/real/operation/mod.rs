@@ -7,5 +7,6 @@ pub(crate) mod log_format;
 pub(crate) mod lookups;
 pub(crate) mod signals;
 pub(crate) mod sockets;
+pub(crate) mod spans;
 pub(crate) mod syslog;
 pub(crate) mod takeover;

@@ -12,6 +12,7 @@ use super::kinds::{
     Check, Count, FileMode, Flag, MillisOrNever, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text,
     TextOrNone, Timeout, Word,
 };
+use super::otlp::{Endpoint, Headers, Ratio};
 use super::policy::PolicyList;
 use super::shape::catalog;
 use super::words::{AuthType, IoBackend, LogFormat, NotifyLost, SessionState, TlsMode};
@@ -284,4 +285,16 @@ catalog! {
     log_min_duration_transaction: MillisOrNever = Some("-1"), Live, Built;
     /// `TRACE` on the console shows the texts of statements as they came, with their values and parameters, and errors as they are. What speaks of a password is shown without values all the same.
     trace_values: Flag = Some("0"), Live, Built;
+    /// The collector of OpenTelemetry to which spans of statements that carry a `traceparent` are posted (OTLP over HTTP, as JSON): an http or https URL, without a path that of `/v1/traces`. Nothing is none: no statement is looked at.
+    otlp_endpoint: Endpoint = Some(""), Live, Built;
+    /// Headers for that collector, such as `api-key=x`; `%2C` in a value is a comma. Values are never shown.
+    otlp_headers: Headers = Some(""), Live, Built;
+    /// The file of the authorities whose certificates are good for that collector; nothing is those of the system.
+    otlp_ca_file: TextOrNone = Some(""), Live, Built;
+    /// Which part of the traces whose `traceparent` says that they are sampled has spans here, from 0 to 1. The trace's id decides, so that all spans of a trace are there, or none.
+    otlp_sample_ratio: Ratio = Some("1"), Live, Built;
+    /// What the pooler is called in its spans (`service.name`).
+    otlp_service_name: Text = Some("trunkline"), Live, Built;
+    /// Spans have the texts of statements as they came, with their values. What speaks of a password is without values all the same.
+    otlp_values: Flag = Some("0"), Live, Built;
 }

@@ -6,6 +6,7 @@
 mod directory;
 mod entries;
 mod kinds;
+mod otlp;
 mod policy;
 mod shape;
 mod words;

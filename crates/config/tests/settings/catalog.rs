@@ -42,7 +42,8 @@ fn the_hundred_settings_of_pgbouncer_come_first_and_in_its_order() {
                 pinned_server_timeout notify_lost notify_lost_channel notify_queue_size max_client_memory max_client_channels max_db_channels
                 lock_sweep_interval reuse_unnamed_statements sequence_hold_time session_unseen session_verify
                 scram_iterations_max max_unauthenticated_connections track_statements http_listen_addr http_port log_format log_pool_wait
-                log_min_duration_transaction trace_values";
+                log_min_duration_transaction trace_values otlp_endpoint otlp_headers otlp_ca_file otlp_sample_ratio otlp_service_name
+                otlp_values";
     assert_eq!(names[100..], ours.split_whitespace().collect::<Vec<_>>());
 }
 

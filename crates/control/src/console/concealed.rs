@@ -78,7 +78,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 /// Whether something may be a password, or an order about one.
-pub(super) fn speaks_of_password(text: &[u8]) -> bool {
+pub(crate) fn speaks_of_password(text: &[u8]) -> bool {
     ["password", "passwd"]
         .iter()
         .any(|word| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes())))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::Id;
 use pool::WaitReason;
-use route::{Encoding, normalize, shape_however_read, shape_of};
+use route::{Dialect, Encoding, normalize, shape_however_read, shape_of};
 use wire::backend::TxStatus;
 use wire::frame::HEADER_BYTES;
 use wire::frontend;
@@ -87,12 +87,16 @@ fn request(requested: &Requested) -> String {
         let dots = if *is_whole { "" } else { "..." };
         let _ = write!(line, ": {}{dots}", plain(&String::from_utf8_lossy(text)));
     } else {
-        let normalized = if *is_whole { normalize(text, *dialect) } else { None };
-        let shape = normalized.map_or_else(|| shape_of(text, *dialect), |normalized| normalized.text);
-        let _ = write!(line, ": {}", plain(&shape));
+        let _ = write!(line, ": {}", plain(&text_without_values(text, *is_whole, *dialect)));
     }
     shown.into_iter().for_each(|raw| write_parameters(&mut line, raw));
     line
+}
+
+/// A text, or the beginning of one, without its values.
+pub(crate) fn text_without_values(text: &[u8], is_whole: bool, dialect: Dialect) -> Box<str> {
+    let normalized = if is_whole { normalize(text, dialect) } else { None };
+    normalized.map_or_else(|| shape_of(text, dialect), |normalized| normalized.text)
 }
 
 /// Appends the values of each Bind among these messages.

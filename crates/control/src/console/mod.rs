@@ -22,7 +22,8 @@ mod trace;
 
 pub(crate) use act::Order;
 pub(crate) use answer::{Answer, Notice, write_line};
-pub(crate) use happening::line as happening_line;
+pub(crate) use concealed::speaks_of_password;
+pub(crate) use happening::{line as happening_line, text_without_values};
 pub use reference::reference;
 pub use refusals::reference as errors_reference;
 pub(crate) use session::Next;

@@ -348,6 +348,30 @@ pub(crate) const CATALOG: &[Metric] = &[
         samples: |view| vec![Sample::only(view.log_lines_lost as f64)],
     },
     Metric {
+        name: "trunkline_spans_sent",
+        kind: Kind::Counter,
+        help: "Spans that the collector of OpenTelemetry has taken (otlp_endpoint).",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.spans.sent as f64)],
+    },
+    Metric {
+        name: "trunkline_spans_dropped",
+        kind: Kind::Counter,
+        help: "Spans that no collector has: full (more than there was room for), unreachable (it did not answer, or was busy, for too long), refused (it did not want them), switched_off (they waited when otlp_endpoint was taken away).",
+        labels: &["reason"],
+        samples: |view| {
+            let dropped = view.spans.dropped().into_iter();
+            dropped.map(|(why, count)| Sample::new([&why.into()], count as f64)).collect()
+        },
+    },
+    Metric {
+        name: "trunkline_span_export_failures",
+        kind: Kind::Counter,
+        help: "How often posting spans to the collector has failed.",
+        labels: &[],
+        samples: |view| vec![Sample::only(view.spans.failures as f64)],
+    },
+    Metric {
         name: "trunkline_rate_limit_delayed",
         kind: Kind::Counter,
         help: "Logins or transactions that a rate limit has delayed.",

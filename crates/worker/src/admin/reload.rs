@@ -29,6 +29,7 @@ impl<I: Io> Worker<I> {
         let old = std::mem::replace(&mut self.active, active);
         self.texts.forget_parameters();
         self.sampler.look_at(self.active.settings.track_statements);
+        self.spans.heed(&self.active.settings);
         self.remembered.clear();
         self.count_clients_of_users(&old.settings);
         if is_demand_new {

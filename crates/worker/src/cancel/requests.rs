@@ -20,6 +20,7 @@ use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::letters::{Requester, ToControl, ToWorker, Waits};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
+use crate::spans::SpanError;
 use crate::tracers::What;
 use crate::upstream::secure::Answer;
 use crate::worker::{Owner, Worker};
@@ -249,6 +250,9 @@ impl<I: Io> Worker<I> {
 
     /// A client in the queue takes its first request back: it is answered as a cancelled one.
     fn cancel_waiting(&mut self, key: Key) {
+        if self.spans.is_on {
+            self.tell_unserved(key, SpanError::State(*b"57014"));
+        }
         let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
             return;
         };

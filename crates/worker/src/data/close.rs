@@ -17,6 +17,7 @@ use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};
+use crate::spans::SpanError;
 use crate::tasks::ClientClose;
 use crate::tracers::What;
 use crate::upstream::dedicated_client::CLIENT_GONE;
@@ -71,6 +72,9 @@ impl<I: Io> Worker<I> {
     fn close_with_words(&mut self, key: Key, fault: &Fault) {
         self.trace_failure(key, fault);
         self.count_login_end(key, outcome_of(fault));
+        if self.spans.is_on {
+            self.break_spans(key, SpanError::of(fault));
+        }
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         let mut out = Vec::new();
@@ -95,6 +99,9 @@ impl<I: Io> Worker<I> {
     fn part_now(&mut self, key: Key, why: &str) {
         self.trace(key, |_, _| Some(What::Left { why: why.into() }));
         self.count_login_end(key, LoginOutcome::Gone);
+        if self.spans.is_on {
+            self.break_spans(key, SpanError::Word("client_left"));
+        }
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
         // Somebody who knocks and says nothing, such as a port check, is not worth a line.

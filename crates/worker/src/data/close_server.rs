@@ -11,6 +11,7 @@ use wire::{frontend, write};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::letters::{HashAsker, ToControl};
+use crate::spans::SpanError;
 use crate::tracers::What;
 use crate::worker::Worker;
 
@@ -27,6 +28,11 @@ impl<I: Io> Worker<I> {
 
     /// A server goes: its client, if it has one, has none any more.
     pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
+        if self.spans.is_on
+            && let Some(client) = self.servers.get(key).and_then(Server::client)
+        {
+            self.break_spans_of(client, key, SpanError::Word("server_lost"));
+        }
         let Some(server) = self.servers.get(key) else { return };
         if let Some(client) = server.client()
             && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)

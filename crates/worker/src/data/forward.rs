@@ -115,9 +115,15 @@ impl<I: Io> Worker<I> {
         }
         let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
-        if tracers != 0 {
+        // One look for both, which finds neither nearly always.
+        if (tracers != 0) | self.spans.is_on {
             let bytes = if begins_with_message { chunk.bytes() } else { &[] };
-            self.trace_request(key, server_key, begun, bytes);
+            if tracers != 0 {
+                self.trace_request(key, server_key, begun, bytes);
+            }
+            if self.spans.is_on {
+                self.look_for_spans(key, server_key, begun, chunk.bytes(), begins_with_message);
+            }
         }
         let rest = match then {
             Then::Hold(at) => Some(chunk.part(at..chunk.len())),

@@ -25,7 +25,7 @@ impl Server {
         let is_first = self.xact_since == Some(now);
         let before = if is_first { Spent::default() } else { ready.meter.division.so_far(now) };
         self.session.answer_tally = Some(Box::default());
-        self.sampled = Some(Box::new(Sampled { weight, statement, before, traced: None }));
+        self.sampled = Some(Box::new(Sampled { weight, statement, before, ..Sampled::default() }));
     }
 }
 
@@ -38,6 +38,9 @@ impl<I: Io> Worker<I> {
         let tally = server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
         if let (Some(request), Some(client)) = (sampled.traced, client) {
             self.trace_answer(client, key, *request, &tally);
+        }
+        if let (Some(spans), Some(client)) = (sampled.spans, client) {
+            self.close_spans(client, key, *spans, &tally, None);
         }
         let client = client.and_then(|client| self.clients.get(client));
         let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = client else { return };

@@ -145,6 +145,9 @@ impl<I: Io> Worker<I> {
         if tracers != 0 {
             self.trace_wait(key);
         }
+        if self.spans.is_on {
+            self.note_wait(key);
+        }
         self.arm_client(key);
         self.arm_watch();
     }

@@ -10,7 +10,8 @@ use pool::ClientKey;
 use wire::Request;
 
 use super::{
-    Commander, Happening, HashAsker, HashQuestion, Inquirer, PasswordQuestion, Report, Right, Snapshot, TRACERS_MAX,
+    Commander, Happening, HashAsker, HashQuestion, Inquirer, PasswordQuestion, Report, Right, Snapshot, StatementSpans,
+    TRACERS_MAX,
 };
 
 /// To the control thread.
@@ -81,6 +82,13 @@ pub enum ToControl {
         happenings: Vec<Happening>,
         /// How much more there was for each tracer.
         dropped: [u64; TRACERS_MAX],
+    },
+    /// What has become of statements that carry the context of a trace.
+    Spans {
+        /// In the order in which they ended.
+        statements: Vec<StatementSpans>,
+        /// So many spans besides found no room.
+        dropped: u64,
     },
     /// A client of the console has taken what it was given with [`ToWorker::ConsolePart`](super::ToWorker::ConsolePart).
     ConsoleTook {

@@ -20,6 +20,7 @@ use crate::admission::applicant::Waits;
 use crate::data::client::{Client, Link, Ready, Stage};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
+use crate::spans::SpanError;
 use crate::timers::Timer;
 use crate::tracers::What;
 use crate::worker::Worker;
@@ -147,6 +148,9 @@ impl<I: Io> Worker<I> {
                 ready.meter.division.enter(self.now, Phase::Waiting);
                 self.arm_client(key);
                 self.trace(key, |_, _| Some(What::Delayed));
+                if self.spans.is_on {
+                    self.note_wait_for(key, "rate_limit");
+                }
             }
             // So that it is noticed if it goes.
             Stage::Login(_) => self.io.receive(client.conn, Receive::Stream),
@@ -158,6 +162,9 @@ impl<I: Io> Worker<I> {
         self.log_beginning(key, shortage);
         self.arm_rates();
         let (rule, millis) = (Box::from(&*shortage.rule.name), millis(shortage.until.since(self.now)));
+        if self.spans.is_on {
+            self.tell_unserved(key, SpanError::State(*b"53400"));
+        }
         let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else {
             self.fail_client(key, &Fault::LoginRateExceeded { rule, limit: limit(&shortage.rule), millis });
             return;

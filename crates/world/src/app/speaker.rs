@@ -30,7 +30,17 @@ impl Speaker<'_> {
             "" => self.belief.zone.clone(),
             mark => format!("{}@{mark}", self.belief.zone),
         };
-        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: zone.into(), verb }
+        let may_be_traced = matches!(
+            verb,
+            Verb::Rows { .. }
+                | Verb::Fail
+                | Verb::Begin
+                | Verb::Sleep { .. }
+                | Verb::Last { .. }
+                | Verb::CopyOut { .. }
+        );
+        let is_traced = self.habits.traces && may_be_traced && !self.next.is_multiple_of(3);
+        Statement { nonce: Nonce { app: self.app, number: *self.next }, zone: zone.into(), verb, is_traced }
     }
 
     pub(super) fn rows(&mut self) -> Verb {

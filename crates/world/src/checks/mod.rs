@@ -16,6 +16,7 @@ mod overdue;
 mod phases;
 pub(crate) mod secrets;
 mod shutdown;
+mod spans;
 pub(crate) mod witness;
 
 use std::collections::HashMap;

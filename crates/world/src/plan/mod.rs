@@ -14,6 +14,7 @@ pub(crate) mod marks;
 mod people;
 pub(crate) mod rates;
 pub(crate) mod replicas;
+mod spans;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -185,6 +186,8 @@ pub(crate) struct Habits {
     pub(crate) relays: u32,
     /// It is at the console, with this right.
     pub(crate) console: Option<Right>,
+    /// Its statements carry contexts of traces.
+    pub(crate) traces: bool,
     /// It leaves once it has its answer, even if its cancel request is still under way.
     pub(crate) hurries: u32,
 }
@@ -427,6 +430,7 @@ impl Plan {
         plan.draw_console();
         plan.draw_lengths();
         plan.draw_rates();
+        plan.draw_spans();
         plan
     }
 

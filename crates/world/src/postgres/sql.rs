@@ -146,6 +146,8 @@ impl fmt::Display for Prepared {
     }
 }
 
+/// How a comment begins that carries the context of a trace: behind a statement, without a blank.
+const TRACED: &str = "/*traceparent='";
 /// Whose the statements are that many prepare.
 pub(crate) const EVERYBODY: u32 = u32::MAX;
 
@@ -166,11 +168,24 @@ pub(crate) struct Statement {
     /// The TimeZone that must be in force, and the mark; see [`zone_and_mark`].
     pub(crate) zone: Box<str>,
     pub(crate) verb: Verb,
+    /// A comment behind it carries the context of a trace.
+    pub(crate) is_traced: bool,
 }
 
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nonce, zone, verb } = self;
+        self.write(f)?;
+        if self.is_traced {
+            let Nonce { app, number } = self.nonce;
+            write!(f, "{TRACED}00-{app:016x}{number:016x}-00f067aa0ba902b7-01'*/")?;
+        }
+        Ok(())
+    }
+}
+
+impl Statement {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nonce, zone, verb, .. } = self;
         match verb {
             // A pooler that reads SQL knows of this one that it leaves nothing behind, and of most others nothing.
             Verb::Rows { rows, size } => write!(f, "SELECT n={nonce} tz={zone} rows={rows} size={size}"),
@@ -230,6 +245,9 @@ impl Statement {
 
     /// Reads a statement; `None` if it is not of this language.
     pub(crate) fn read(text: &str) -> Option<Self> {
+        if let Some((text, _)) = text.split_once(TRACED) {
+            return Self::read(text).map(|statement| Self { is_traced: true, ..statement });
+        }
         if let Some((sql, belief)) = text.split_once(" /* ") {
             return Self::read_commented(sql, belief);
         }
@@ -281,7 +299,7 @@ impl Statement {
             "DEALLOCATEALL" => Verb::DropAll { is_discard: false },
             _ => return None,
         };
-        Some(Self { nonce: nonce?, zone: zone.into(), verb })
+        Some(Self { nonce: nonce?, zone: zone.into(), verb, is_traced: false })
     }
 
     /// The same where what its author believes stands in a comment.
@@ -293,7 +311,7 @@ impl Statement {
             ("DEALLOCATE", name) => Verb::Deallocate { name: (name != "ALL").then(|| name.to_owned()) },
             _ => Verb::Prepare(Prepared::read(sql)?),
         };
-        Some(Self { nonce: Nonce::read(nonce)?, zone: zone.into(), verb })
+        Some(Self { nonce: Nonce::read(nonce)?, zone: zone.into(), verb, is_traced: false })
     }
 }
 
@@ -389,8 +407,11 @@ mod tests {
             Verb::Stream { rows: 3, size: 9, millis: 7, words: 2, is_ended_by_server: true },
         ];
         for verb in verbs {
-            let statement = Statement { nonce: Nonce { app: 4, number: 7 }, zone: "UTC".into(), verb };
-            assert_eq!(Statement::read(&statement.to_string()), Some(statement));
+            for is_traced in [false, true] {
+                let (nonce, zone, verb) = (Nonce { app: 4, number: 7 }, "UTC".into(), verb.clone());
+                let statement = Statement { nonce, zone, verb, is_traced };
+                assert_eq!(Statement::read(&statement.to_string()), Some(statement));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Time;
-use control::{Event, PutPassword, SystemUserQuestion};
+use control::{Event, Posted, PutPassword, SystemUserQuestion};
 use worker::letters::{Addresses, Found, HashQuestion, ToControl};
 
 use crate::plan::auth_plan::system_user;
@@ -40,6 +40,9 @@ impl World {
         }
         while let Some(question) = self.thread.control.next_system_user() {
             self.answer_later(Asked::SystemUser(question));
+        }
+        while self.thread.control.next_posting().is_some() {
+            self.answer_later(Asked::Posting);
         }
         if let Some(courier) = self.thread.control.next_courier() {
             self.courier_sets_out(courier);
@@ -146,6 +149,15 @@ impl World {
                     Ok(system_user(uid).map(Into::into))
                 };
                 Event::SystemUser { from, client, found }
+            }
+            Asked::Posting => {
+                let why = || "the collector says no".to_owned();
+                Event::Posted(match self.thread.dice.among(0..=5) {
+                    0 => Posted::Again { after: None, why: why() },
+                    1 => Posted::Again { after: Some(Duration::from_secs(2)), why: why() },
+                    2 => Posted::Refused { why: why() },
+                    rejected => Posted::Taken { rejected: rejected - 3, why: why() },
+                })
             }
         };
         self.control_hears(event);

@@ -59,6 +59,7 @@ impl World {
                 match letter {
                     ToControl::Drained { from, is_drained } => self.drained(from.0, is_drained),
                     ToControl::Obeyed { from, question, is_done } => self.obeyed(from.0, question, is_done),
+                    ToControl::Spans { ref statements, .. } => self.check_spans(statements),
                     _ => {}
                 }
                 self.control_hears(control::Event::Letter(letter));

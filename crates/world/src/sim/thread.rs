@@ -48,6 +48,8 @@ pub(super) enum Asked {
     Password(PutPassword),
     Hash(HashQuestion),
     SystemUser(SystemUserQuestion),
+    /// A collector to take spans.
+    Posting,
 }
 
 /// The files that its configuration consists of, and names.

@@ -15,6 +15,7 @@ use crate::console::table::{Cell, Column, Table, text};
 use crate::events::Events;
 use crate::hashings::Hashings;
 use crate::history::History;
+use crate::otlp::Counts;
 use crate::sweeper::Sweeper;
 use crate::zones::Zones;
 
@@ -56,6 +57,8 @@ pub(crate) struct View<'v> {
     pub(crate) hashings: &'v Hashings,
     /// What has happened.
     pub(crate) events: &'v Events,
+    /// What has become of spans for a collector of OpenTelemetry.
+    pub(crate) spans: Counts,
     /// How long each worker had worked, and lived, a moment ago.
     pub(crate) busy_before: &'v [(Duration, Duration)],
     /// Lines that a log has not taken.

@@ -64,7 +64,8 @@ impl Session {
             let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
             witness.accuse(Charge::LeftOver, text);
         }
-        let statement = Statement { nonce, zone: believed.into(), verb: Verb::Rows { rows, size: rows } };
+        let statement =
+            Statement { nonce, zone: believed.into(), verb: Verb::Rows { rows, size: rows }, is_traced: false };
         self.portal = Some(Portal { statement, sent: 0 });
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }

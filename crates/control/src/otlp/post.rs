@@ -1,0 +1,183 @@
+//! A batch of spans is posted to a collector.
+//!
+//! Always true: it takes no longer than [`POST_MAX`]; of an answer no more than [`ANSWER_BYTES_MAX`] bytes are read. Spans are encoded, and files read, on a
+//! thread that may block. Redirections are not followed: a token is for the collector that is named.
+//! Not here: when it is tried again (`exporter`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderMap};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use reactor::tls::{Check, Demand, DemandParts, TermsText};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::encode::encode;
+use super::exporter::{Posted, Posting};
+use crate::source::words_of;
+use crate::tls::systems_authorities;
+
+/// Posts a batch.
+pub(crate) async fn post(posting: Posting) -> Posted {
+    let prepared = spawn_blocking(move || {
+        let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        let tls = if posting.endpoint.is_tls { Some(demand(posting.ca_file.as_deref())?) } else { None };
+        Ok::<_, String>((encode(&posting, &hostname), tls, posting))
+    });
+    let (body, tls, posting) = match prepared.await {
+        Ok(Ok(prepared)) => prepared,
+        Ok(Err(why)) => return again(why),
+        Err(error) => return again(error.to_string()),
+    };
+    match tokio::time::timeout(POST_MAX, deliver(&posting, body, tls)).await {
+        Ok(Ok(posted)) => posted,
+        Ok(Err(why)) => again(why),
+        Err(_) => again(format!("no answer within {} seconds", POST_MAX.as_secs())),
+    }
+}
+
+fn again(why: String) -> Posted {
+    Posted::Again { after: None, why }
+}
+
+/// What a collector with TLS must fulfil.
+fn demand(ca_file: Option<&str>) -> Result<Arc<ClientConfig>, String> {
+    let authorities = match ca_file {
+        Some(path) => {
+            std::fs::read(path).map_err(|error| format!("otlp_ca_file: failed to open {path}: {}", words_of(&error)))?
+        }
+        None => systems_authorities().ok_or("its certificate cannot be verified: otlp_ca_file is not set")?,
+    };
+    let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
+    let parts = DemandParts { check: Check::ChainAndName, authorities: Some(&authorities), own: None, terms };
+    let demand = Demand::new(&parts)?.ok_or("no protocol of TLS is left")?;
+    Ok(demand.without_alpn())
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+async fn connect(posting: &Posting, tls: Option<Arc<ClientConfig>>) -> Result<Box<dyn Stream>, String> {
+    let (host, port) = (&*posting.endpoint.host, posting.endpoint.port);
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| words_of(&error))?;
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("\"{host}\" is no name of a host"))?;
+    let secured = TlsConnector::from(tls).connect(name, stream).await;
+    Ok(Box::new(secured.map_err(|error| words_of(&error))?))
+}
+
+async fn deliver(posting: &Posting, body: Vec<u8>, tls: Option<Arc<ClientConfig>>) -> Result<Posted, String> {
+    let words = |error: hyper::Error| error.to_string();
+    let mut request = Request::post(&*posting.endpoint.target)
+        .header(header::HOST, posting.endpoint.authority())
+        .header(header::USER_AGENT, concat!("trunkline/", env!("CARGO_PKG_VERSION")))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close");
+    for (key, value) in posting.headers.iter() {
+        request = request.header(key, value);
+    }
+    let request = request.body(Body::from(body)).map_err(|error| format!("it cannot be asked: {error}"))?;
+    let stream = connect(posting, tls).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
+    // Ends with this function, however that ends.
+    let mut carried = JoinSet::new();
+    carried.spawn(connection);
+    let response = sender.send_request(request).await.map_err(words)?;
+    let (head, body) = response.into_parts();
+    let answer = to_bytes(Body::new(body), ANSWER_BYTES_MAX).await.unwrap_or_default();
+    Ok(judge(head.status, &head.headers, &answer))
+}
+
+/// What an answer means (OTLP specification, "OTLP/HTTP Response").
+fn judge(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Posted {
+    let said: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
+    if status.is_success() {
+        let partial = &said["partialSuccess"];
+        // A number of 64 bits is a string in JSON, and some write it as a number.
+        let rejected = &partial["rejectedSpans"];
+        let rejected = rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or(0);
+        return Posted::Taken { rejected, why: plain(partial["errorMessage"].as_str().unwrap_or_default()) };
+    }
+    let said = plain(said["message"].as_str().unwrap_or_default());
+    let colon = if said.is_empty() { "" } else { ": " };
+    let why = format!("it answers with status {}{colon}{said}", status.as_u16());
+    match status.as_u16() {
+        429 | 502 | 503 | 504 => {
+            let after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+            Posted::Again { after: after.and_then(|text| retry_after(text, jiff::Timestamp::now())), why }
+        }
+        _ => Posted::Refused { why },
+    }
+}
+
+/// So many seconds, or a date.
+fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> {
+    if let Ok(secs) = text.trim().parse() {
+        return Some(Duration::from_secs(secs));
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text.trim()).ok()?;
+    Some(Duration::from_secs(u64::try_from(date.as_second() - now.as_second()).unwrap_or(0)))
+}
+
+/// What a stranger says, fit for a line of the log.
+fn plain(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).take(WORDS_MAX).collect()
+}
+
+/// A collector has so long to take a batch.
+const POST_MAX: Duration = Duration::from_secs(10);
+/// Of its answer, so much is read,
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// and of its words so many characters are told.
+const WORDS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(status: u16, retry_after: Option<&'static str>, answer: &str) -> Posted {
+        let mut headers = HeaderMap::new();
+        if let Some(text) = retry_after {
+            headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static(text));
+        }
+        judge(StatusCode::from_u16(status).expect("a status"), &headers, answer.as_bytes())
+    }
+
+    #[test]
+    fn an_answer_tells_whether_to_try_again() {
+        let taken = |rejected, why: &str| Posted::Taken { rejected, why: why.to_owned() };
+        for answer in ["", "{}", "banana", r#"{"partialSuccess":{}}"#, r#"{"partialSuccess":{"rejectedSpans":"0"}}"#] {
+            assert_eq!(judged(200, None, answer), taken(0, ""), "{answer}");
+        }
+        let partial = r#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too\n old"}}"#;
+        assert_eq!(judged(200, None, partial), taken(3, "too old"));
+        for status in [429, 502, 503, 504] {
+            let why = format!("it answers with status {status}: slow down");
+            let after = Some(Duration::from_secs(7));
+            assert_eq!(judged(status, Some("7"), r#"{"message":"slow down"}"#), Posted::Again { after, why });
+        }
+        for status in [301, 400, 401, 404, 500] {
+            let why = format!("it answers with status {status}");
+            assert_eq!(judged(status, Some("7"), ""), Posted::Refused { why });
+        }
+    }
+
+    #[test]
+    fn a_time_to_wait_is_a_number_or_a_date() {
+        let now = jiff::Timestamp::from_second(784_111_777).expect("a time");
+        let secs = |text| retry_after(text, now).map(|after| after.as_secs());
+        assert_eq!(secs("120"), Some(120));
+        assert_eq!(secs("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
+        assert_eq!(secs("Sun, 06 Nov 1994 08:40:37 GMT"), Some(0));
+        assert_eq!((secs("soon"), secs("-1")), (None, None));
+    }
+}

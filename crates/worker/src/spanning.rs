@@ -1,0 +1,289 @@
+//! Spans of statements that carry the context of a trace (`traceparent`): what they waited for, and what their servers did.
+//!
+//! Always true: while nobody is told of spans, one look at a flag is all that happens; whatever is told, nobody waits for it. A context is used for the
+//! request in which its text comes, and for the first execution of what that prepares, if it is the client's next request: whoever executes it again
+//! says nothing of whose child that is.
+//! Not here: how much is told (`spans`), where a request has its context (`carried`), how spans look (`control::otlp`).
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use base::{Key, Time, Wall};
+use measure::{Phase, Spent};
+use pool::{Command, ServerKey};
+use protocol::loan::AnswerTally;
+use reactor::{Address, Io, Peer};
+use route::{Dialect, TraceParent};
+
+use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
+use crate::data::client::{Client, Link, Ready, Stage};
+use crate::letters::ToControl;
+use crate::sampled::Sampled;
+use crate::spans::{
+    Begun, OpenSpans, PREPARED_MAX, Prepared, SPAN_TEXT_BYTES_MAX, ServerSpan, SpanError, SpanText, StatementSpans,
+    TORN_MAX, Torn, WAITS_MAX,
+};
+use crate::tasks::Task;
+use crate::timers::Timer;
+use crate::worker::Worker;
+
+impl<I: Io> Worker<I> {
+    /// Tells what there is to tell.
+    pub(crate) fn send_spans(&mut self) {
+        let (statements, dropped) = self.spans.tell(self.now);
+        if !statements.is_empty() || dropped > 0 {
+            (self.posts.control)(ToControl::Spans { statements, dropped });
+        }
+    }
+
+    /// A client's server has been given these bytes, which begin so many requests; `is_between` says whether a message begins with them.
+    #[cold]
+    pub(crate) fn look_for_spans(&mut self, key: Key, server: ServerKey, begun: u32, bytes: &[u8], is_between: bool) {
+        if begun == 0 {
+            self.go_on_with_request(key, server, bytes, is_between);
+            return;
+        }
+        self.spans.torn.take(key);
+        let prepared = self.spans.prepared.take(key);
+        let Some(begun) = self.begun(key, server).filter(|_| is_between) else { return };
+        match carried(bytes) {
+            Carried::Bind(name) => {
+                if let Some(prepared) = prepared.filter(|prepared| *prepared.name == *name) {
+                    let Prepared { parent, text, .. } = prepared;
+                    self.open_spans(server, OpenSpans { parent, begun, text });
+                }
+            }
+            Carried::Torn => {
+                let bytes = bytes[..bytes.len().min(REQUEST_BYTES_MAX)].to_vec();
+                self.spans.torn.put(key, Torn { begun, bytes }, TORN_MAX);
+            }
+            Carried::Context(_) => self.open_carried(key, server, begun, bytes),
+            Carried::Nothing => {}
+        }
+    }
+
+    /// More of what a client says has been forwarded.
+    fn go_on_with_request(&mut self, key: Key, server: ServerKey, bytes: &[u8], is_between: bool) {
+        if is_between && self.spans.prepared.get(key).is_some() && executes(bytes) {
+            self.spans.prepared.take(key);
+        }
+        let Some(Torn { begun, bytes: mut all }) = self.spans.torn.take(key) else { return };
+        let room = REQUEST_BYTES_MAX.saturating_sub(all.len());
+        all.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        match carried(&all) {
+            Carried::Torn if bytes.len() < room => self.spans.torn.put(key, Torn { begun, bytes: all }, TORN_MAX),
+            Carried::Context(_) => self.open_carried(key, server, begun, &all),
+            Carried::Torn | Carried::Nothing | Carried::Bind(_) => {}
+        }
+    }
+
+    /// How a request of a client begins that its server is given now.
+    fn begun(&mut self, key: Key, server: ServerKey) -> Option<Begun> {
+        let why = self.spans.waits.take(key);
+        let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = self.clients.get(key) else { return None };
+        let server = self.servers.get(server)?;
+        let so_far = ready.meter.division.so_far(self.now);
+        // What its transaction has waited for is part of its first request.
+        let is_first = server.xact_since == Some(self.now);
+        let (before, passed) = if is_first { (Spent::default(), so_far.total()) } else { (so_far, 0) };
+        let since = Time(self.now.0.saturating_sub(passed));
+        let wall = self.wall_at(since);
+        Some(Begun { since, wall, forwarded: self.now, before, why })
+    }
+
+    /// A moment that has passed, on the calendar.
+    fn wall_at(&self, time: Time) -> Wall {
+        let passed = self.io.now().since(time).as_micros();
+        Wall(self.io.wall().0.saturating_sub(i64::try_from(passed).unwrap_or(i64::MAX)))
+    }
+
+    /// A request carries a context: it will have spans if its trace has any.
+    fn open_carried(&mut self, key: Key, server: ServerKey, begun: Begun, bytes: &[u8]) {
+        let Carried::Context(context) = carried(bytes) else { return };
+        if !self.spans.has(&context.parent) {
+            return;
+        }
+        let dialect = self.dialect_of(key);
+        let text = || text(context.text, context.is_whole, dialect);
+        if let Some(name) = context.prepares {
+            let prepared = Prepared { name: name.into(), parent: context.parent, text: text() };
+            self.spans.prepared.put(key, prepared, PREPARED_MAX);
+        }
+        self.open_spans(server, OpenSpans { parent: context.parent, begun, text: text() });
+    }
+
+    fn open_spans(&mut self, server: ServerKey, spans: OpenSpans) {
+        let Some(server) = self.servers.get_mut(server) else { return };
+        server.session.answer_tally.get_or_insert_default();
+        server.sampled.get_or_insert_with(|| Box::new(Sampled::default())).spans = Some(Box::new(spans));
+    }
+
+    /// A request has been answered, or will never be.
+    pub(crate) fn close_spans(
+        &mut self,
+        key: Key,
+        server: ServerKey,
+        open: OpenSpans,
+        tally: &AnswerTally,
+        error: Option<SpanError>,
+    ) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(server) = self.servers.get(server) else { return };
+        let OpenSpans { parent, begun, text } = open;
+        let spent = ready.meter.division.so_far(self.now).since(&begun.before);
+        let entry = self.registry.databases[server.database as usize].entry.as_ref();
+        let server = ServerSpan {
+            id: server.id,
+            host: server.host.clone(),
+            port: entry.map_or(0, |entry| entry.port),
+            address: match &server.address {
+                Some(Address::Tcp(address)) => Some(*address),
+                Some(Address::Unix(_) | Address::Abstract(_)) | None => None,
+            },
+            settings: micros(spent.of(Phase::Settings)),
+            took: self.now.since(begun.forwarded),
+            spent,
+            rows: tally.rows,
+            bytes: tally.bytes,
+        };
+        let error = tally.state.map(SpanError::State).or(error);
+        self.tell_spans(key, parent, &begun, spent, text, Some(server), error);
+    }
+
+    #[allow(clippy::too_many_arguments)] // What there is to know of a statement.
+    fn tell_spans(
+        &mut self,
+        key: Key,
+        parent: TraceParent,
+        begun: &Begun,
+        spent: Spent,
+        text: SpanText,
+        server: Option<ServerSpan>,
+        error: Option<SpanError>,
+    ) {
+        if !self.spans.is_on {
+            return;
+        }
+        let Some(client) = self.clients.get(key) else { return };
+        let Stage::Ready(ready) = &client.stage else { return };
+        let Some(place) = self.registry.pool(ready.pool) else { return };
+        let waited = micros(spent.of(Phase::Waiting));
+        let statement = StatementSpans {
+            parent,
+            begun: begun.wall,
+            took: self.now.since(begun.since),
+            database: place.database_name.clone(),
+            user: self.registry.users[ready.session.user as usize].name.clone(),
+            client: client.id,
+            client_address: match client.peer {
+                Peer::Tcp(address) => Some(address),
+                Peer::Unix { .. } => None,
+            },
+            wait: (server.is_none() || !waited.is_zero()).then_some((begun.why, waited)),
+            server,
+            error,
+            text,
+            shows_values: self.active.settings.otlp_values,
+        };
+        if self.spans.has_room(client.id, statement.count()) {
+            self.spans.add(statement);
+        }
+        if !std::mem::replace(&mut self.spans.is_armed, true) {
+            self.timers.insert(self.spans.due(self.now), Timer::Spans);
+        }
+    }
+
+    /// A client is closed, perhaps in the middle of a request, or while it waits for a server.
+    #[cold]
+    pub(crate) fn break_spans(&mut self, key: Key, error: SpanError) {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        match ready.link {
+            Link::Loan(server) => self.break_spans_of(key, server, error),
+            Link::None | Link::Waiting(_) | Link::Delayed(_) => {
+                if matches!(ready.meter.division.present(), Some((Phase::Waiting, _))) {
+                    self.tell_unserved(key, error);
+                }
+            }
+        }
+    }
+
+    /// A server goes, or is left, perhaps in the middle of a request of this client.
+    pub(crate) fn break_spans_of(&mut self, key: Key, server_key: ServerKey, error: SpanError) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(open) = server.sampled.as_mut().and_then(|sampled| sampled.spans.take()) else { return };
+        let tally = server.session.answer_tally.as_deref().cloned().unwrap_or_default();
+        self.close_spans(key, server_key, *open, &tally, Some(error));
+    }
+
+    /// A request is refused for which no server was had.
+    #[cold]
+    pub(crate) fn tell_unserved(&mut self, key: Key, error: SpanError) {
+        let why = self.spans.waits.take(key);
+        let dialect = self.dialect_of(key);
+        let Some((ready, held)) = self.first_held(key) else { return };
+        let Carried::Context(context) = carried(&held) else { return };
+        if !self.spans.has(&context.parent) {
+            return;
+        }
+        let spent = ready.meter.division.so_far(self.now);
+        let passed = spent.total();
+        let since = Time(self.now.0.saturating_sub(passed));
+        let wall = self.wall_at(since);
+        let begun = Begun { since, wall, forwarded: self.now, before: Spent::default(), why };
+        let text = text(context.text, context.is_whole, dialect);
+        self.tell_spans(key, context.parent, &begun, spent, text, None, Some(error));
+    }
+
+    /// A client is to have a server, and waits for one, if it does not get one now.
+    #[cold]
+    pub(crate) fn note_wait(&mut self, key: Key) {
+        let is_about = |task: &Task| matches!(task, Task::Pools(Command::Attach { client, .. }) if *client == key);
+        if !self.tasks.iter().rev().take(TASKS_LOOKED_AT).any(is_about)
+            && let Some((ready, _)) = self.first_held(key)
+            && let Some(why) = self.pools.waits_for(ready.pool)
+        {
+            self.note_wait_for(key, why.word());
+        }
+    }
+
+    /// A client waits for this.
+    pub(crate) fn note_wait_for(&mut self, key: Key, why: &'static str) {
+        let Some((_, held)) = self.first_held(key) else { return };
+        let is_wanted = match carried(&held) {
+            Carried::Context(context) => self.spans.has(&context.parent),
+            // It may come to be.
+            Carried::Torn => true,
+            Carried::Bind(name) => self.spans.prepared.get(key).is_some_and(|prepared| *prepared.name == *name),
+            Carried::Nothing => false,
+        };
+        if is_wanted {
+            self.spans.waits.put(key, why, WAITS_MAX);
+        }
+    }
+
+    /// A client that wants something, and how that begins, as far as it is here.
+    fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
+        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return None };
+        let held = ready.held.as_ref()?;
+        let torn = ready.session.scanner.torn_header();
+        match held.in_one_piece() {
+            Some(bytes) if torn.is_empty() => Some((ready, bytes.into())),
+            Some(_) | None => {
+                let bytes: Vec<u8> = torn.iter().copied().chain(held.bytes()).take(REQUEST_BYTES_MAX).collect();
+                Some((ready, bytes.into()))
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8], is_whole: bool, dialect: Dialect) -> SpanText {
+    let kept = &bytes[..bytes.len().min(SPAN_TEXT_BYTES_MAX)];
+    SpanText { bytes: kept.into(), is_whole: is_whole && kept.len() == bytes.len(), dialect }
+}
+
+fn micros(count: u32) -> Duration {
+    Duration::from_micros(count.into())
+}
+
+/// Whether a client gets a server at once is looked for among so many tasks: its own is the last, or nearly.
+const TASKS_LOOKED_AT: usize = 16;

@@ -1,0 +1,369 @@
+//! Spans of statements that carry the context of a trace: which traces have any, and what waits to be told of them.
+//!
+//! Always true: every table has a bound; what waits has one in number and in bytes for each letter, of which no client has more than a part; there is one
+//! letter in [`TOLD_EVERY`] at most; what finds no room is counted and forgotten.
+//! Not here: which moment is which (`spanning`), how spans are posted (`control::otlp`).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Key, Time, Wall};
+use config::Settings;
+use measure::Spent;
+use protocol::fault::Fault;
+use route::{Dialect, TraceParent};
+
+/// What has become of a statement that carries the context of a trace: a span, with one in it for each thing that took its time.
+#[derive(Clone, Debug)]
+pub struct StatementSpans {
+    /// The span of the application.
+    pub parent: TraceParent,
+    /// When its request came, or its wait for a server began.
+    pub begun: Wall,
+    /// How long it has taken.
+    pub took: Duration,
+    /// To which database.
+    pub database: Arc<str>,
+    /// As whom.
+    pub user: Arc<str>,
+    /// The number of its client.
+    pub client: u64,
+    /// Where that is, if by TCP.
+    pub client_address: Option<SocketAddr>,
+    /// What it waited for, if it had to, and how long.
+    pub wait: Option<(Option<&'static str>, Duration)>,
+    /// What its server did, if it has had one.
+    pub server: Option<ServerSpan>,
+    /// What went wrong.
+    pub error: Option<SpanError>,
+    /// Its text.
+    pub text: SpanText,
+    /// The text may be shown as it is (`otlp_values`).
+    pub shows_values: bool,
+}
+
+/// The text of a statement, or its beginning.
+#[derive(Clone, Debug, Default)]
+pub struct SpanText {
+    /// With all values.
+    pub bytes: Box<[u8]>,
+    /// That is all of it.
+    pub is_whole: bool,
+    /// How it is to be read.
+    pub dialect: Dialect,
+}
+
+/// What a server did for a statement.
+#[derive(Clone, Debug)]
+pub struct ServerSpan {
+    /// Its number.
+    pub id: u64,
+    /// Its host as it is configured; empty for a unix socket.
+    pub host: Arc<str>,
+    /// Its port.
+    pub port: u16,
+    /// Its address, if by TCP.
+    pub address: Option<SocketAddr>,
+    /// How long it was told before what the client has set.
+    pub settings: Duration,
+    /// How long it had the request until that was answered.
+    pub took: Duration,
+    /// Where that time went.
+    pub spent: Spent,
+    /// Rows that were returned or changed.
+    pub rows: u64,
+    /// Bytes of the answer.
+    pub bytes: u64,
+}
+
+/// What went wrong with a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpanError {
+    /// An error with this SQLSTATE.
+    State([u8; 5]),
+    /// Something that has none.
+    Word(&'static str),
+}
+
+impl SpanError {
+    pub(crate) fn of(fault: &Fault) -> Self {
+        let state = <[u8; 5]>::try_from(fault.verdict().sqlstate.as_bytes());
+        state.map_or(Self::Word("pooler_error"), Self::State)
+    }
+}
+
+impl StatementSpans {
+    /// How many spans there are of it.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let settings = self.server.as_ref().is_some_and(|server| !server.settings.is_zero());
+        1 + u64::from(self.wait.is_some()) + u64::from(settings) + u64::from(self.server.is_some())
+    }
+
+    /// What it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.text.bytes.len()
+    }
+}
+
+/// What a worker knows of traces.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    /// Somebody is told of spans.
+    pub(crate) is_on: bool,
+    /// A trace has spans here if the last seven bytes of its id, as a number, are not below this: what OpenTelemetry calls consistent probability sampling.
+    threshold: u64,
+    waiting: Vec<StatementSpans>,
+    /// What they take.
+    bytes: usize,
+    /// How many of them a client has.
+    told_of: HashMap<u64, usize>,
+    dropped: u64,
+    pub(crate) is_armed: bool,
+    /// When the last letter was sent.
+    told: Time,
+    /// Requests whose text has not come to its end.
+    pub(crate) torn: Places<Torn>,
+    /// Statements that were prepared and not executed.
+    pub(crate) prepared: Places<Prepared>,
+    /// What clients wait for whose statement will have spans.
+    pub(crate) waits: Places<&'static str>,
+}
+
+/// A request that was begun, until its spans are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// When its time began, on both clocks.
+    pub(crate) since: Time,
+    pub(crate) wall: Wall,
+    /// When its server was given it.
+    pub(crate) forwarded: Time,
+    /// Where the time of its transaction had gone before it.
+    pub(crate) before: Spent,
+    /// What it has waited for.
+    pub(crate) why: Option<&'static str>,
+}
+
+/// A request that is under way, and will have spans.
+#[derive(Debug)]
+pub(crate) struct OpenSpans {
+    pub(crate) parent: TraceParent,
+    pub(crate) begun: Begun,
+    pub(crate) text: SpanText,
+}
+
+/// A request whose text has not come to its end.
+#[derive(Debug)]
+pub(crate) struct Torn {
+    pub(crate) begun: Begun,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A statement that was prepared and not executed.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) parent: TraceParent,
+    pub(crate) text: SpanText,
+}
+
+/// Something of each client that has it, for so many clients at most: when that are too many, all are forgotten.
+#[derive(Debug)]
+pub(crate) struct Places<T>(HashMap<Key, T>);
+
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> Places<T> {
+    pub(crate) fn put(&mut self, client: Key, value: T, most: usize) {
+        if self.0.len() >= most && !self.0.contains_key(&client) {
+            self.0.clear();
+        }
+        self.0.insert(client, value);
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, client: Key) -> Option<T> {
+        if self.0.is_empty() { None } else { self.0.remove(&client) }
+    }
+
+    pub(crate) fn get(&self, client: Key) -> Option<&T> {
+        if self.0.is_empty() { None } else { self.0.get(&client) }
+    }
+}
+
+impl Spans {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let mut spans = Self::default();
+        spans.heed(settings);
+        spans
+    }
+
+    /// Other settings are in force.
+    pub(crate) fn heed(&mut self, settings: &Settings) {
+        self.is_on = settings.otlp_endpoint.is_some();
+        self.threshold = ((1.0 - settings.otlp_sample_ratio) * ALL as f64) as u64;
+        if !self.is_on {
+            let told = self.told;
+            let is_armed = self.is_armed;
+            *self = Self { threshold: self.threshold, told, is_armed, ..Self::default() };
+        }
+    }
+
+    /// Whether the statements of a trace have spans.
+    pub(crate) fn has(&self, parent: &TraceParent) -> bool {
+        let random = parent.trace_id[9..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        parent.is_sampled && random >= self.threshold
+    }
+
+    /// Whether there is room for so many spans of a client; if not, they are counted.
+    pub(crate) fn has_room(&mut self, client: u64, spans: u64) -> bool {
+        let its = self.told_of.get(&client).copied().unwrap_or(0);
+        let has = self.waiting.len() < STATEMENTS_MAX && self.bytes < BYTES_MAX && its < STATEMENTS_OF_CLIENT_MAX;
+        self.dropped += if has { 0 } else { spans };
+        has
+    }
+
+    pub(crate) fn add(&mut self, spans: StatementSpans) {
+        *self.told_of.entry(spans.client).or_default() += 1;
+        self.bytes += spans.bytes();
+        self.waiting.push(spans);
+    }
+
+    /// When they may be told.
+    pub(crate) fn due(&self, now: Time) -> Time {
+        (self.told + TOLD_EVERY).max(now)
+    }
+
+    /// All of them, and how many spans there were besides.
+    pub(crate) fn tell(&mut self, now: Time) -> (Vec<StatementSpans>, u64) {
+        (self.is_armed, self.told, self.bytes) = (false, now, 0);
+        self.told_of.clear();
+        (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
+    }
+}
+
+/// How many numbers seven bytes can be.
+const ALL: u64 = 1 << 56;
+/// A letter tells of so many statements,
+const STATEMENTS_MAX: usize = 256;
+/// of one client of so many,
+const STATEMENTS_OF_CLIENT_MAX: usize = STATEMENTS_MAX / 4;
+/// and is full with so many bytes.
+const BYTES_MAX: usize = 512 << 10;
+/// There is one letter in so much time.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
+/// Of a text, so much is kept.
+pub(crate) const SPAN_TEXT_BYTES_MAX: usize = 4096;
+/// So many requests whose text is on its way are remembered,
+pub(crate) const TORN_MAX: usize = 64;
+/// so many prepared statements,
+pub(crate) const PREPARED_MAX: usize = 1000;
+/// and so many clients that wait.
+pub(crate) const WAITS_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(ratio: f64) -> Settings {
+        let endpoint = config::OtlpEndpoint::parse("http://a:1").expect("a URL");
+        let otlp_endpoint = Some(Arc::new(endpoint));
+        Settings { otlp_endpoint, otlp_sample_ratio: ratio, ..Settings::default() }
+    }
+
+    fn parent(number: u64, is_sampled: bool) -> TraceParent {
+        let mut trace_id = [7; 16];
+        trace_id[8..].copy_from_slice(&number.to_be_bytes());
+        TraceParent { trace_id, span_id: [1; 8], is_sampled }
+    }
+
+    fn statement(client: u64, length: usize) -> StatementSpans {
+        StatementSpans {
+            parent: parent(1, true),
+            begun: Wall(0),
+            took: Duration::ZERO,
+            database: "d".into(),
+            user: "u".into(),
+            client,
+            client_address: None,
+            wait: None,
+            server: None,
+            error: None,
+            text: SpanText { bytes: vec![b'x'; length].into(), ..SpanText::default() },
+            shows_values: false,
+        }
+    }
+
+    fn happens(spans: &mut Spans, client: u64, length: usize) {
+        if spans.has_room(client, 3) {
+            spans.add(statement(client, length));
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_trace_decides_whether_it_has_spans() {
+        for (ratio, expected) in [(0.0, 0..=0), (1.0, 10_000..=10_000), (0.25, 2400..=2600)] {
+            let spans = Spans::new(&settings(ratio));
+            let mut random = base::Random::new(5);
+            let parents: Vec<_> = (0..10_000).map(|_| parent(random.next_u64(), true)).collect();
+            let had = parents.iter().filter(|parent| spans.has(parent)).count();
+            assert!(expected.contains(&had), "{ratio}: {had}");
+            let others = Spans::new(&settings(ratio));
+            assert!(parents.iter().all(|parent| spans.has(parent) == others.has(parent)));
+        }
+        let spans = Spans::new(&settings(1.0));
+        assert!(spans.has(&parent(0, true)) && !spans.has(&parent(u64::MAX, false)));
+        assert!(!Spans::new(&Settings::default()).is_on);
+    }
+
+    #[test]
+    fn a_flood_of_one_client_leaves_room_for_others_and_is_counted() {
+        let mut spans = Spans::new(&settings(1.0));
+        (0..10_000).for_each(|_| happens(&mut spans, 1, 10));
+        happens(&mut spans, 2, 10);
+        (10..10_010).for_each(|client| happens(&mut spans, client, 10));
+        let (told, dropped) = spans.tell(Time(5));
+        let of = |client| told.iter().filter(|spans| spans.client == client).count();
+        assert_eq!((told.len(), of(1), of(2)), (STATEMENTS_MAX, STATEMENTS_OF_CLIENT_MAX, 1));
+        assert_eq!(dropped, 3 * (20_001 - STATEMENTS_MAX as u64));
+        assert_eq!(spans.due(Time(6)), Time(5) + TOLD_EVERY);
+        happens(&mut spans, 1, 10);
+        assert_eq!(spans.tell(Time(7)).0.len(), 1, "the next letter has room again");
+    }
+
+    #[test]
+    fn long_texts_fill_a_letter_before_its_number_does() {
+        let mut spans = Spans::new(&settings(1.0));
+        (0..1000).for_each(|client| happens(&mut spans, client, SPAN_TEXT_BYTES_MAX));
+        let (told, _) = spans.tell(Time(0));
+        let bytes: usize = told.iter().map(StatementSpans::bytes).sum();
+        assert!((BYTES_MAX..BYTES_MAX + 2 * SPAN_TEXT_BYTES_MAX).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn what_is_remembered_of_clients_has_a_bound() {
+        let mut places = Places::default();
+        let key = |index| Key { index, generation: 1 };
+        for index in 0..25 {
+            places.put(key(index), index, 10);
+            assert!(places.0.len() <= 10);
+        }
+        assert_eq!((places.take(key(24)), places.take(key(24)), places.take(key(3))), (Some(24), None, None));
+    }
+
+    #[test]
+    fn nothing_is_kept_when_it_is_switched_off() {
+        let mut spans = Spans::new(&settings(1.0));
+        happens(&mut spans, 1, 10);
+        spans.waits.put(Key { index: 1, generation: 1 }, "none_free", 10);
+        spans.heed(&Settings::default());
+        assert!(!spans.is_on && spans.tell(Time(0)).0.is_empty() && spans.waits.0.is_empty());
+    }
+}

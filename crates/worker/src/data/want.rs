@@ -5,7 +5,7 @@
 
 use base::{Key, Time};
 use measure::Phase;
-use pool::Event;
+use pool::{Command, Event};
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
 use reactor::{Chunk, Io};
@@ -14,6 +14,7 @@ use wire::{Step, frontend};
 use crate::data::client::{Client, Link, Stage};
 use crate::data::held::Skips;
 use crate::data::server::fingerprint;
+use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -148,7 +149,12 @@ impl<I: Io> Worker<I> {
         if self.spans.is_on {
             self.note_wait(key);
         }
-        self.arm_client(key);
+        // Who is served at once has no deadline of waiting, and needs no place in the wheel.
+        let is_served =
+            matches!(self.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key);
+        if !is_served {
+            self.arm_client(key);
+        }
         self.arm_watch();
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn probes_are_counted_by_what_is_asked_for(house: &House) {
     let (pooler, address) = pooler(house, "counts_probes", &[]);
     let mut client = pooler.client("u", "counts_probes");
     client.run("do $$ begin execute 'select 1'; end $$");
-    await_line(address, "trunkline_probes_total{database=\"counts_probes\",kind=\"settings\"} 1.0");
+    await_line(address, "trunkline_probes_total{kind=\"settings\"} 1.0");
 }
 
 pub(crate) fn it_is_told_for_whom_servers_are_evicted(house: &House) {

@@ -26,6 +26,10 @@ macro_rules! database {
             samples: |view| by_database(view, $pick),
         }
     };
+    // Where it is 0 for most databases, and is left out then.
+    ($name:literal, $help:literal, $pick:expr, rare) => {
+        Metric { samples: |view| occurred(by_database(view, $pick)), ..database!($name, $help, $pick) }
+    };
 }
 
 /// All of ours, in the order in which they are told.
@@ -103,9 +107,12 @@ pub(crate) const CATALOG: &[Metric] = &[
     database!("trunkline_query_seconds", "Time in which servers of a database had a query to answer.", |totals| {
         seconds(totals.query_time)
     }),
-    database!("trunkline_wait_seconds", "Time in which clients of a database waited for a server.", |totals| seconds(
-        totals.wait_time
-    )),
+    database!(
+        "trunkline_wait_seconds",
+        "Time in which clients of a database waited for a server.",
+        |totals| seconds(totals.wait_time),
+        rare
+    ),
     database!("trunkline_loans", "How often a server of a database was lent to a client.", |totals| totals
         .server_assignment_count
         as f64),
@@ -114,16 +121,23 @@ pub(crate) const CATALOG: &[Metric] = &[
     database!("trunkline_client_logins", "Clients that have logged in to a database.", |totals| totals
         .client_login_count
         as f64),
-    database!("trunkline_client_parses", "Statements that clients of a database have prepared.", |totals| totals
-        .client_parse_count
-        as f64),
-    database!("trunkline_server_parses", "Statements that had to be prepared on a server of a database.", |totals| {
-        totals.server_parse_count as f64
-    }),
+    database!(
+        "trunkline_client_parses",
+        "Statements that clients of a database have prepared.",
+        |totals| totals.client_parse_count as f64,
+        rare
+    ),
+    database!(
+        "trunkline_server_parses",
+        "Statements that had to be prepared on a server of a database.",
+        |totals| totals.server_parse_count as f64,
+        rare
+    ),
     database!(
         "trunkline_slow_turns",
         "How often a worker was busy for 5 ms or more at once because of a database.",
-        |totals| totals.slow_turn_count as f64
+        |totals| totals.slow_turn_count as f64,
+        rare
     ),
     Metric {
         name: "trunkline_transaction_duration_seconds",
@@ -135,9 +149,9 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_wait_duration_seconds",
         kind: Kind::Histogram,
-        help: "How long the transactions of a pool have waited for a server.",
+        help: "How long the transactions of a pool have waited for a server; it is told once somebody has waited.",
         labels: &["database", "user"],
-        samples: |view| distributions(view, |measures| measures.wait.as_deref()),
+        samples: |view| distributions(view, |measures| measures.wait.as_deref().filter(|waited| waited.sum() > 0)),
     },
     Metric {
         name: "trunkline_phase_seconds",
@@ -260,15 +274,15 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_probes",
         kind: Kind::Counter,
-        help: "How often servers of a database were asked what a session keeps (session_state), by what they were asked for.",
-        labels: &["database", "kind"],
+        help: "How often servers were asked what a session keeps (session_state), by what they were asked for.",
+        labels: &["kind"],
         samples: |view| {
-            let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.probes);
-            let asked = |(database, counts): &(Arc<str>, [u64; PROBED.len()])| {
-                let told = PROBED.into_iter().zip(*counts).filter(|(_, count)| *count > 0);
-                told.map(|(kind, count)| Sample::new([database, &kind.into()], count as f64)).collect::<Vec<_>>()
-            };
-            rows.flat_map(asked).collect()
+            let mut sums = [0; PROBED.len()];
+            for (_, counts) in view.snapshots.iter().flat_map(|snapshot| &snapshot.probes) {
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            let told = PROBED.into_iter().zip(sums).filter(|(_, count)| *count > 0);
+            told.map(|(kind, count)| Sample::new([&kind.into()], count as f64)).collect()
         },
     },
     Metric {
@@ -471,6 +485,12 @@ pub(super) fn by_database(view: &View<'_>, pick: fn(&Totals) -> f64) -> Vec<Samp
         *sums.entry(Arc::clone(name)).or_default() += pick(totals);
     }
     sums.iter().map(|(name, value)| Sample::new([name], *value)).collect()
+}
+
+/// Those that are not 0.
+pub(super) fn occurred(mut samples: Vec<Sample>) -> Vec<Sample> {
+    samples.retain(|sample| sample.value != Value::Number(0.0));
+    samples
 }
 
 fn sum(view: &View<'_>, pick: fn(&Snapshot) -> f64) -> f64 {

@@ -219,9 +219,8 @@ mod tests {
         });
     }
 
-    /// Each with what an ordinary day brings: a few causes and phases, a server in use and one that is free.
-    #[test]
-    fn a_thousand_pools_fit_into_three_megabytes() {
+    /// A thousand pools, each with what an ordinary day brings: a few causes and phases, a server in use and one that is free.
+    fn ordinary() -> Snapshot {
         let mut ordinary = snapshot(1000);
         for row in &mut ordinary.pools {
             (row.cl_active, row.sv_active, row.sv_idle) = (20, 1, 1);
@@ -234,11 +233,41 @@ mod tests {
                 measures.lives = Lives::default();
                 measures.lives.opens(Opened::Client);
                 measures.lives.closes(Closed::Idle);
+                measures.evicted_by.clear();
             }
         }
-        with_view(&settings(SETTINGS), &[ordinary], |view| {
+        ordinary
+    }
+
+    #[test]
+    fn a_thousand_pools_fit_into_three_megabytes() {
+        with_view(&settings(SETTINGS), &[ordinary()], |view| {
             let bytes = text(view, true).len();
             assert!(bytes <= 3 << 20, "{bytes} bytes");
+        });
+    }
+
+    /// Each with a pool and an application of its own; in every fourth somebody has waited.
+    #[test]
+    fn a_thousand_databases_fit_into_four_megabytes() {
+        let mut ordinary = ordinary();
+        let name = |number: usize| -> Arc<str> { format!("database_{number}").into() };
+        let totals = Totals { xact_count: 12_345, query_count: 23_456, xact_time: 3_456_789, ..Totals::default() };
+        let totals =
+            Totals { query_time: 2_345_678, received: 1_234_567, sent: 1_234_567, client_login_count: 7, ..totals };
+        ordinary.stats = (0..1000).map(|number| (name(number), totals)).collect();
+        let application = ordinary.applications.pop().expect("an application");
+        let of = |number| ApplicationRow { database: name(number), ..application.clone() };
+        ordinary.applications = (0..1000).map(of).collect();
+        for row in ordinary.pools.iter_mut().enumerate().filter(|(number, _)| number % 4 > 0).map(|(_, row)| row) {
+            let measures = row.measures.as_mut().expect("measures");
+            measures.wait = None;
+        }
+        let lines: String = (0..1000).map(|number| format!("{} = host=10.0.0.7\n", name(number))).collect();
+        let settings = settings(&format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n"));
+        with_view(&settings, &[ordinary], |view| {
+            let bytes = text(view, true).len();
+            assert!(bytes <= 4 << 20, "{bytes} bytes");
         });
     }
 }

@@ -2,13 +2,14 @@
 //! alerts work here.
 //!
 //! Always true: names and labels are that exporter's; values are those of the console's tables.
+//! What is 0 for nearly all databases is left out where it is 0, so that a thousand databases fit into an answer.
 //! Not here: what that exporter makes of `SHOW CLIENTS`, which would cost a row for each client at each scrape.
 
 use std::sync::Arc;
 
 use worker::letters::PoolRow;
 
-use super::catalog::{by_database, pools};
+use super::catalog::{by_database, occurred, pools};
 use super::{Kind, Metric, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::{self, View};
@@ -47,6 +48,10 @@ macro_rules! stats {
             samples: |view| by_database(view, $pick),
         }
     };
+    // Where it is 0 for most databases, and is left out then.
+    ($name:literal, $help:literal, $pick:expr, rare) => {
+        Metric { samples: |view| occurred(by_database(view, $pick)), ..stats!($name, $help, $pick) }
+    };
 }
 
 macro_rules! database {
@@ -58,6 +63,10 @@ macro_rules! database {
             labels: &["name", "host", "port", "database", "force_user", "pool_mode"],
             samples: |view| databases(view, $column),
         }
+    };
+    // Where it is 0 for most databases, and is left out then.
+    ($name:literal, $column:literal, $help:literal, rare) => {
+        Metric { samples: |view| occurred(databases(view, $column)), ..database!($name, $column, $help) }
     };
 }
 
@@ -114,21 +123,31 @@ pub(crate) const CATALOG: &[Metric] = &[
     stats!("queries_duration_seconds", "query_time of SHOW STATS_TOTALS.", |totals| totals.query_time as f64 / 1e6),
     stats!("received_bytes", "bytes_received of SHOW STATS_TOTALS.", |totals| totals.received as f64),
     stats!("sent_bytes", "bytes_sent of SHOW STATS_TOTALS.", |totals| totals.sent as f64),
-    stats!("client_wait_seconds", "wait_time of SHOW STATS_TOTALS.", |totals| totals.wait_time as f64 / 1e6),
+    stats!("client_wait_seconds", "wait_time of SHOW STATS_TOTALS.", |totals| totals.wait_time as f64 / 1e6, rare),
     stats!("sql_transactions_pooled", "xact_count of SHOW STATS_TOTALS.", |totals| totals.xact_count as f64),
     stats!("server_in_transaction_seconds", "xact_time of SHOW STATS_TOTALS.", |totals| totals.xact_time as f64 / 1e6),
-    stats!("client_parses", "client_parse_count of SHOW STATS_TOTALS.", |totals| totals.client_parse_count as f64),
-    stats!("server_parses", "server_parse_count of SHOW STATS_TOTALS.", |totals| totals.server_parse_count as f64),
-    stats!("binds", "bind_count of SHOW STATS_TOTALS.", |totals| totals.bind_count as f64),
+    stats!(
+        "client_parses",
+        "client_parse_count of SHOW STATS_TOTALS.",
+        |totals| totals.client_parse_count as f64,
+        rare
+    ),
+    stats!(
+        "server_parses",
+        "server_parse_count of SHOW STATS_TOTALS.",
+        |totals| totals.server_parse_count as f64,
+        rare
+    ),
+    stats!("binds", "bind_count of SHOW STATS_TOTALS.", |totals| totals.bind_count as f64, rare),
     stats!("server_assignments", "server_assignment_count of SHOW STATS_TOTALS.", |totals| {
         totals.server_assignment_count as f64
     }),
     database!("pool_size", "pool_size", "pool_size of SHOW DATABASES."),
-    database!("reserve_pool", "reserve_pool_size", "reserve_pool_size of SHOW DATABASES."),
-    database!("max_connections", "max_connections", "max_connections of SHOW DATABASES."),
+    database!("reserve_pool", "reserve_pool_size", "reserve_pool_size of SHOW DATABASES.", rare),
+    database!("max_connections", "max_connections", "max_connections of SHOW DATABASES.", rare),
     database!("current_connections", "current_connections", "current_connections of SHOW DATABASES."),
-    database!("paused", "paused", "paused of SHOW DATABASES."),
-    database!("disabled", "disabled", "disabled of SHOW DATABASES."),
+    database!("paused", "paused", "paused of SHOW DATABASES.", rare),
+    database!("disabled", "disabled", "disabled of SHOW DATABASES.", rare),
     list!("databases", "databases", "databases of SHOW LISTS."),
     list!("users", "users", "users of SHOW LISTS."),
     list!("pools", "pools", "pools of SHOW LISTS."),

@@ -25,8 +25,8 @@ pub(crate) struct Measured {
     /// Made with the first transaction.
     pub(crate) histograms: Option<Box<Histograms>>,
     pub(crate) lives: Lives,
-    /// How many of its servers were closed for clients of which other pool: its database and user, empty where that is not
-    /// known here.
+    /// How many of its servers were closed for clients of which other pool: its database and user, empty where it is
+    /// none of this worker.
     pub(crate) evicted_by: Vec<Evicted>,
 }
 

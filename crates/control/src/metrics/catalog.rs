@@ -202,7 +202,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers_evicted",
         kind: Kind::Counter,
-        help: "Servers of a pool that were closed because clients of another pool needed their places, by that pool. It has no name where they are clients of another worker.",
+        help: "Servers of a pool that were closed because others needed their places, by that pool. It has no name where it was clients of another worker, a replication client of the pool itself, or a client that needs the database alone.",
         labels: &["database", "user", "by_database", "by_user"],
         samples: |view| {
             let rows = pools(view).filter_map(|row| Some((row, row.measures.as_deref()?)));

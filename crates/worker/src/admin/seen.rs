@@ -22,7 +22,8 @@ pub enum Detail {
 /// Servers of a pool that were closed for clients of another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// The other pool's database; empty where clients of another worker wanted the place, or it was the pool's own.
+    /// The other pool's database; empty where it was no other pool of this worker: clients of another worker, a replication client of
+    /// the pool itself, or one that needs the database alone.
     pub database: Arc<str>,
     /// The other pool's user.
     pub user: Arc<str>,

@@ -37,20 +37,19 @@ impl<I: Io> Worker<I> {
     /// Passes a request on, as soon as there is a connection for it.
     pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
         if self.is_cancel_stale(waits) {
-            self.connections.cancel_request_ends(CancelRequest::Expired);
-            return self.tell_requester(requester);
+            return self.end_cancel_request(requester, CancelRequest::Expired);
         }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
         if !self.active.settings.peers.contains_key(&peer) {
             // It has gone by a reload, on the way from another worker.
-            return self.tell_requester(requester);
+            return self.end_cancel_request(requester, CancelRequest::Failed);
         }
         let id = self.posts.ids.take();
         let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
         let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
-            return self.tell_requester(requester);
+            return self.end_cancel_request(requester, CancelRequest::Failed);
         };
         self.cancel.forwards.known.insert(peer);
         self.time_forward(row);
@@ -125,7 +124,6 @@ impl<I: Io> Worker<I> {
         let Stage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
-        self.connections.cancel_request_ends(CancelRequest::Forwarded);
         self.move_forward(key, Stage::Sent(conn));
         self.io.send(conn, out.into());
         self.io.receive(conn, Receive::Stream);
@@ -167,10 +165,7 @@ impl<I: Io> Worker<I> {
 
     /// A request cannot be passed on.
     fn fail_forward(&mut self, key: Key, why: &str) {
-        let Some(Forward { peer, id, stage, .. }) = self.cancel.forwards.rows.get(key) else { return };
-        if !matches!(stage, Stage::Sent(_)) {
-            self.connections.cancel_request_ends(CancelRequest::Failed);
-        }
+        let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
         let place = self.active.settings.peers.get(peer);
         let (host, port) = place.map_or(("(unknown)", 0), |peer| (&*peer.host_text, peer.port));
         let line = format_args!("peer-{peer}@{host}:{port} failed to forward cancel request: {why}");
@@ -189,7 +184,8 @@ impl<I: Io> Worker<I> {
         if let Some(timer) = forward.timer {
             self.timers.remove(timer);
         }
-        self.tell_requester(requester);
+        let is_sent = matches!(forward.stage, Stage::Sent(_));
+        self.end_cancel_request(requester, if is_sent { CancelRequest::Forwarded } else { CancelRequest::Failed });
     }
 
     /// Other settings are in force: requests for peers that are gone end, and others may have more time, or more connections.

@@ -3,14 +3,16 @@
 //! Always true: whoever made it is told by the end of its connection, once.
 //! Not here: when it is over (`requests`, `peers`).
 
+use measure::CancelRequest;
 use reactor::Io;
 
 use crate::letters::{Requester, ToWorker, Waits};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The request is over, whatever came of it: its connection is closed.
-    pub(crate) fn tell_requester(&mut self, (worker, client): Requester) {
+    /// The request is over, and has come to this: its connection is closed.
+    pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
+        self.connections.cancel_request_ends(how);
         if worker == self.id {
             self.drop_client(client, "cancel request");
         } else {

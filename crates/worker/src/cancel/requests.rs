@@ -30,8 +30,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
-            self.connections.cancel_request_ends(CancelRequest::UnknownKey);
-            self.tell_requester(requester);
+            self.end_cancel_request(requester, CancelRequest::UnknownKey);
             return;
         };
         match key.clone().aim(self.active.settings.own_peer()) {
@@ -49,7 +48,7 @@ impl<I: Io> Worker<I> {
                      peers do not agree about who is who"
                 );
                 self.log.add(Level::Warning, text);
-                self.tell_requester(requester);
+                self.end_cancel_request(requester, CancelRequest::Failed);
             }
         }
     }
@@ -62,8 +61,7 @@ impl<I: Io> Worker<I> {
         } else if let Some(post) = self.posts.workers.get(usize::from(worker.0)) {
             post(ToWorker::Cancel { key, requester, waits });
         } else {
-            self.connections.cancel_request_ends(CancelRequest::UnknownKey);
-            self.tell_requester(requester);
+            self.end_cancel_request(requester, CancelRequest::UnknownKey);
         }
     }
 
@@ -71,8 +69,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
         if self.is_cancel_stale(waits) {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
-            self.connections.cancel_request_ends(CancelRequest::Expired);
-            return self.tell_requester(requester);
+            return self.end_cancel_request(requester, CancelRequest::Expired);
         }
         let client = self.cancel.keys.get(&key.name()).copied();
         if client.is_none()
@@ -85,7 +82,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = client {
             self.trace(client, |_, _| Some(What::Cancelled));
         }
-        match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
+        let how = match client.and_then(|client| Some((client, &self.clients.get(client)?.stage))) {
             Some((client, ClientStage::Ready(ready))) => match ready.link {
                 Link::Loan(server)
                     if self.servers.get(server).is_some_and(|server| server.session.exchange.is_running()) =>
@@ -93,29 +90,29 @@ impl<I: Io> Worker<I> {
                     if self.cancel_server(server, Some(requester)) {
                         return;
                     }
-                    self.connections.cancel_request_ends(CancelRequest::Failed);
+                    CancelRequest::Failed
                 }
                 Link::Waiting(_) | Link::Delayed(_) => {
-                    self.connections.cancel_request_ends(CancelRequest::Queued);
                     self.cancel_waiting(client);
+                    CancelRequest::Queued
                 }
                 Link::Loan(_) | Link::None => {
-                    self.connections.cancel_request_ends(CancelRequest::Idle);
                     let line = self.client_prefix(client);
                     self.log.about(&line, Level::Debug, format_args!("cancel request for idle client"));
+                    CancelRequest::Idle
                 }
             },
             Some((client, ClientStage::Console(console))) if console.is_busy => {
-                self.connections.cancel_request_ends(CancelRequest::Sent);
                 (self.posts.control)(ToControl::ConsoleCancel { from: self.id, client });
+                CancelRequest::Sent
             }
-            Some(_) => self.connections.cancel_request_ends(CancelRequest::Idle),
+            Some(_) => CancelRequest::Idle,
             None => {
-                self.connections.cancel_request_ends(CancelRequest::UnknownKey);
                 self.log.add(Level::Debug, format_args!("failed cancel request: no client has this key"));
+                CancelRequest::UnknownKey
             }
-        }
-        self.tell_requester(requester);
+        };
+        self.end_cancel_request(requester, how);
     }
 
     /// Whether this is the whole key of a client.
@@ -154,7 +151,7 @@ impl<I: Io> Worker<I> {
         };
         if let Err(why) = done {
             self.log.add(Level::Warning, format_args!("failed to send cancel request: {why}"));
-            self.cancel_over(key);
+            self.cancel_over(key, CancelRequest::Failed);
         }
     }
 
@@ -168,14 +165,12 @@ impl<I: Io> Worker<I> {
                 let mut out = Vec::new();
                 write::cancel_request(&mut out, &server.cancel_key);
                 note_sent(&mut server.session.cancels_sent, &mut cancel.is_sent);
-                self.connections.cancel_request_ends(CancelRequest::Sent);
                 self.io.send(cancel.conn, out.into());
                 self.io.receive(cancel.conn, Receive::Stream);
             }
             None => {
                 self.log.add(Level::Debug, format_args!("not sending cancel request for client that is now idle"));
-                self.connections.cancel_request_ends(CancelRequest::Idle);
-                self.cancel_over(key);
+                self.cancel_over(key, CancelRequest::Idle);
             }
         }
     }
@@ -184,22 +179,21 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancel_ended(&mut self, key: Key, end: &End) {
         let fault = match end {
             End::Broken(error) if may_arrive_after(error) => error.to_string(),
-            End::Eof | End::Broken(_) => return self.cancel_over(key),
+            End::Eof | End::Broken(_) => return self.cancel_over(key, CancelRequest::Failed),
             End::Insecure(why) => format!("TLS handshake error: {why}"),
         };
         self.log.add(Level::Warning, format_args!("failed to send cancel request: {fault}"));
-        self.cancel_lost(key, "cancel request was cut off");
+        self.cancel_lost(key, "cancel request was cut off", CancelRequest::Failed);
     }
 
     /// The second connection did not come about.
     pub(crate) fn cancel_failed(&mut self, key: Key) {
         self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
-        self.connections.cancel_request_ends(CancelRequest::Failed);
         if let Some(cancel) = self.cancel.rows.get_mut(key) {
             // The reactor has closed it.
             cancel.conn = Conn { index: u32::MAX, generation: 0 };
         }
-        self.cancel_over(key);
+        self.cancel_over(key, CancelRequest::Failed);
     }
 
     /// Nobody waits for the request any longer.
@@ -209,11 +203,11 @@ impl<I: Io> Worker<I> {
         let waited = self.now.since(cancel.since);
         self.log
             .add(Level::Log, format_args!("closing cancel request: cancel_wait_timeout (age={}s)", waited.as_secs()));
-        self.cancel_lost(key, "cancel_wait_timeout");
+        self.cancel_lost(key, "cancel_wait_timeout", CancelRequest::Expired);
     }
 
     /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
-    fn cancel_lost(&mut self, key: Key, why: &str) {
+    fn cancel_lost(&mut self, key: Key, why: &str, unless_sent: CancelRequest) {
         let Some(&Cancel { server, is_sent, timer, .. }) = self.cancel.rows.get(key) else { return };
         if may_still_arrive(is_sent, timer.is_none())
             && let Some(row) = self.servers.get(server)
@@ -224,18 +218,20 @@ impl<I: Io> Worker<I> {
                 self.fail_client(client, &Fault::ServerCrashed);
             }
         }
-        self.cancel_over(key);
+        self.cancel_over(key, unless_sent);
     }
 
-    fn cancel_over(&mut self, key: Key) {
+    /// The second connection is done with. Its requests were sent, or what became of them is this.
+    fn cancel_over(&mut self, key: Key, unless_sent: CancelRequest) {
         let Some(cancel) = self.cancel.rows.remove(key) else { return };
         self.count_cancel(cancel.pool, -1);
         self.io.close(cancel.conn, Close::Now);
         if let Some(timer) = cancel.timer {
             self.timers.remove(timer);
         }
+        let how = if cancel.is_sent { CancelRequest::Sent } else { unless_sent };
         for requester in cancel.requesters {
-            self.tell_requester(requester);
+            self.end_cancel_request(requester, how);
         }
         self.plan_another_cancel(cancel.server, cancel.is_sent);
         if !cancel.is_sent {

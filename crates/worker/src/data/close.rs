@@ -258,14 +258,15 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// If a pool gives up a server for clients of another pool, it is counted whose they are.
+    /// If a pool gives up a server for others, it is counted whose clients they are, where that is another pool of this worker.
     fn count_evicted(&mut self, key: ServerKey, why: CloseReason) {
         let Some(server) = self.servers.get(key).filter(|server| server.is_counted) else { return };
         if closed_for(why) != Closed::Evicted {
             return;
         }
         let pool = server.pool;
-        let by = self.pools.evicts(pool).and_then(|other| self.registry.pool(other));
+        let by = (why == CloseReason::Evicted).then(|| self.pools.evicts(pool)).flatten();
+        let by = by.and_then(|other| self.registry.pool(other));
         let nobody = || ("".into(), "".into());
         let (database, user) = by.map_or_else(nobody, |by| (by.database_name.clone(), by.user_name.clone()));
         if let Some(place) = self.registry.pool_mut(pool) {

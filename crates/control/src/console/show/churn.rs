@@ -46,12 +46,15 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// `app/bob 3, another worker 1`, those with most first.
+/// Who is no other pool of the same worker.
+const OTHERS: &str = "others";
+
+/// `app/bob 3, others 1`, those with most first.
 fn evicted_by(rows: &[Evicted]) -> String {
     let mut rows: Vec<&Evicted> = rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.count));
     let name = |row: &Evicted| match &*row.database {
-        "" => "another worker".to_owned(),
+        "" => OTHERS.to_owned(),
         database => format!("{database}/{}", row.user),
     };
     let told: Vec<String> = rows.into_iter().map(|row| format!("{} {}", name(row), row.count)).collect();
@@ -81,7 +84,7 @@ mod tests {
             [
                 "d|u|opened|client|1|3|NULL",
                 "d|u|opened|reserve|1|3|NULL",
-                "d|u|closed|evicted|1|NULL|e/bob 3, another worker 1"
+                "d|u|closed|evicted|1|NULL|e/bob 3, others 1"
             ]
         );
     }

@@ -204,7 +204,7 @@ const MEANINGS: &[Meaning] = &[
     (
         "CHURN",
         "evicted_by",
-        "the pools whose clients needed the places of evicted servers, as `database/user`, each with how many; `another worker` where they are not known here",
+        "the pools whose clients needed the places of evicted servers, as `database/user`, each with how many; `others` are clients of another worker, replication clients of the pool itself, and clients that need the database alone",
     ),
     ("HISTOGRAMS", "phase", "the phase of a transaction, or `total`"),
     ("HISTOGRAMS", "count", "transactions that were measured"),

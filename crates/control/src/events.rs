@@ -200,6 +200,9 @@ impl Events {
     /// Those that are new, or have been counted again, since there were so many changes; the last of them, if they are many,
     /// the oldest first. Of a number that has not been reached, which another process has told, those of now.
     pub(crate) fn since(&self, changes: u64) -> Vec<&Event> {
+        if changes == self.changes {
+            return Vec::new();
+        }
         let changes = if changes > self.changes { 0 } else { changes };
         let mut news: Vec<&Event> = self.events.iter().filter(|event| event.change > changes).collect();
         news.sort_by_key(|event| event.change);

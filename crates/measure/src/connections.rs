@@ -2,6 +2,8 @@
 //!
 //! Always true: each login, handshake and cancel request is counted once, when it has ended.
 
+use crate::words::words;
+
 /// How far a client had come with its login.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -127,24 +129,6 @@ impl Connections {
     pub fn cancel_requests(&self, how: CancelRequest) -> u64 {
         self.cancel_requests[how as usize]
     }
-}
-
-/// All values of an enum, in their order, and their words in tables and metrics.
-macro_rules! words {
-    ($name:ident: $($value:ident = $word:literal),+ $(,)?) => {
-        impl $name {
-            /// All of them, in their order.
-            pub const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
-
-            /// In tables and metrics.
-            #[must_use]
-            pub fn word(self) -> &'static str {
-                match self {
-                    $(Self::$value => $word,)+
-                }
-            }
-        }
-    };
 }
 
 words!(LoginStep:

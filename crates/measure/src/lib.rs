@@ -8,6 +8,7 @@ mod division;
 mod heaviest;
 mod histogram;
 mod opened;
+mod words;
 
 pub use connections::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
 pub use division::{Division, PHASES, Phase, Spent, Sums};

@@ -2,6 +2,8 @@
 //!
 //! Always true: every server that has logged in is counted once as opened and, when it has gone, once as closed.
 
+use crate::words::words;
+
 /// Why a server was opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -51,55 +53,25 @@ pub struct Lives {
     closed: [u64; Closed::ALL.len()],
 }
 
-impl Opened {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Client, Self::MinPoolSize, Self::Reserve, Self::Replication, Self::Restart];
-
-    /// In tables and metrics.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::MinPoolSize => "min_pool_size",
-            Self::Reserve => "reserve",
-            Self::Replication => "replication",
-            Self::Restart => "restart",
-        }
-    }
-}
-
-impl Closed {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Idle,
-        Self::Lifetime,
-        Self::Evicted,
-        Self::Obsolete,
-        Self::Dirty,
-        Self::Client,
-        Self::Lost,
-        Self::Killed,
-        Self::Shutdown,
-        Self::Other,
-    ];
-
-    /// In tables and metrics.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Lifetime => "lifetime",
-            Self::Evicted => "evicted",
-            Self::Obsolete => "obsolete",
-            Self::Dirty => "dirty",
-            Self::Client => "client",
-            Self::Lost => "lost",
-            Self::Killed => "killed",
-            Self::Shutdown => "shutdown",
-            Self::Other => "other",
-        }
-    }
-}
+words!(Opened:
+    Client = "client",
+    MinPoolSize = "min_pool_size",
+    Reserve = "reserve",
+    Replication = "replication",
+    Restart = "restart",
+);
+words!(Closed:
+    Idle = "idle",
+    Lifetime = "lifetime",
+    Evicted = "evicted",
+    Obsolete = "obsolete",
+    Dirty = "dirty",
+    Client = "client",
+    Lost = "lost",
+    Killed = "killed",
+    Shutdown = "shutdown",
+    Other = "other",
+);
 
 impl Lives {
     /// A server has logged in.

@@ -11,6 +11,17 @@ pub(crate) fn table(table: &Table) -> String {
     serde_json::to_string(&Rows(table)).unwrap_or_default()
 }
 
+/// Rows of a table that is followed: `{"next": N, "rows": [{...}, ...]}`, where N is what the reader asks from the next time.
+pub(crate) fn followed(next: u64, table: &Table) -> String {
+    serde_json::to_string(&Followed { next, rows: List(table) }).unwrap_or_default()
+}
+
+#[derive(serde::Serialize)]
+struct Followed<'t> {
+    next: u64,
+    rows: List<'t>,
+}
+
 struct Rows<'t>(&'t Table);
 
 impl Serialize for Rows<'_> {

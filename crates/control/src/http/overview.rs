@@ -43,8 +43,7 @@ pub(crate) fn overview(view: &View<'_>, state: &str) -> String {
 
 /// How many changes to the events there have been (`next`), and the rows of `SHOW EVENTS` that are new since there were so many.
 pub(crate) fn news(events: &Events, since: u64) -> String {
-    let rows = json::table(&show::event_table(events.since(since)));
-    format!("{{\"next\":{},{}", events.changes(), rows.trim_start_matches('{'))
+    json::followed(events.changes(), &show::event_table(events.since(since)))
 }
 
 fn workers(view: &View<'_>) -> Vec<Value> {

@@ -54,10 +54,12 @@ pub(crate) fn set_and_a_reload_change_how_lines_look(house: &House) {
     assert!(objects(&pooler).is_empty());
     assert_eq!(pooler.console("SET log_format = json").tags, ["SET log_format=json"]);
     pooler.client("u", "json_later").run("select 1");
+    pooler.await_log("user=u");
     said(&objects(&pooler), "user=u");
     pooler.rewrite(&base.set("log_format = text"));
     assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
     pooler.client("v", "json_later").run("select 1");
+    pooler.await_log("user=v");
     let pid = pooler.pid();
     let line = format!("[{pid}] LOG C-0x");
     let log = pooler.log();

@@ -1,8 +1,10 @@
-//! The question what a session keeps goes behind a client's request, in one packet, where its text tells already that it will be asked.
+//! Sends the probe behind a client's request, in one packet, where the text of the request already shows that the probe
+//! will be needed.
 //!
-//! Always true: the request is one statement that leaves the server outside of a transaction, whatever comes of it, and neither waits for data nor
-//! for another request; what the client says meanwhile waits for the answer. The time of the question begins when the request has been answered.
-//! Not here: what is asked (`question`), that it has been answered (`answered`), what a text tells (`protocol::state`).
+//! Always true: the request is one statement that leaves the server outside a transaction, whatever its outcome, and
+//! that waits neither for data nor for another request; what the client sends meanwhile waits for the probe's answer.
+//! The probe's timeout begins when the request has been answered.
+//! Not here: what is asked (`question`), what is done with the answer (`answered`), what a text shows (`protocol::state`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::Life;
@@ -14,7 +16,7 @@ use crate::data::client::Ready;
 use crate::data::server::{Server, Stage as ServerStage};
 use crate::worker::Worker;
 
-/// Whether these bytes of a client, which its server was sent when it owed nothing, will have that asked.
+/// Whether these bytes of a client, sent to a server that owed nothing, will make a probe necessary.
 pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> bool {
     let (client, server_session) = (&ready.session, &server.session);
     let is_asked_for =
@@ -28,8 +30,8 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
 }
 
 impl Server {
-    /// Whether the question that was asked behind the client's request is answered next, at a `ReadyForQuery`. Where that answers something of
-    /// ours, or nobody has the server any more, there is none.
+    /// Called at a `ReadyForQuery`: returns whether the answer to the probe behind the client's request comes next. It
+    /// does not if this one answers a query of ours, or no client has the server any more.
     pub(crate) fn comes_to_probe(&mut self, was_ours: bool) -> bool {
         let is_lent = matches!(self.stage, ServerStage::Lent { .. });
         let is_next = was_ours || is_lent && self.session.exchange.is_ours();
@@ -38,7 +40,7 @@ impl Server {
 }
 
 impl<I: Io> Worker<I> {
-    /// Sends the question behind such a request.
+    /// Sends the probe behind such a request.
     pub(crate) fn ask_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
         if self.awaits_lock_row(server_key, client_key) {
             return;
@@ -53,8 +55,9 @@ impl<I: Io> Worker<I> {
         self.io.send(server.conn, out.into());
     }
 
-    /// A server comes from another process, which has sent the question behind a request: what the client says waits for the answer here, too. What was
-    /// asked is not known here, so that the answer is worth nothing, and the question is asked again.
+    /// A server is taken over from another process, which has sent a probe behind a request: what the client sends
+    /// waits for the answer here, too. This process does not know what was asked, so it discards the answer and probes
+    /// again.
     pub(crate) fn expect_probe_in_advance(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(mut probe) = self.question_of(server_key, client_key) else { return };
         probe.cancel();

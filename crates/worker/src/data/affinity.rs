@@ -1,8 +1,10 @@
-//! A server stays for a moment with a client that comes back at once, where everybody who waits for it would need other things set there.
+//! Affinity holds: a server stays for a moment with a client that may come back at once, where every waiting client
+//! would need other settings on it.
 //!
-//! Always true: a server is held for its last client only where nobody waits whom it would suit as it is, and only with what its client is to have set;
-//! whatever an operator orders finds no server held like that.
-//! Not here: how long and how often it does (`pool::affinity_hold`), what is told to a server (`catch_up`), when it was held in vain (`due`).
+//! Always true: a server is held only while no client waits that could use it without new settings, and only if its
+//! settings are those of its client; no server stays held once an operator gives an order.
+//! Not here: for how long and how often (`pool::affinity_hold`), how settings are sent to a server (`catch_up`), holds
+//! that expire (`due`).
 
 use std::rc::Rc;
 
@@ -18,10 +20,10 @@ use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A loan could end. Whether it does not, since its client may come back at once.
+    /// A loan could end. Returns whether the server is held for its client instead.
     pub(crate) fn is_held_for_affinity(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if self.limits.count_transactions() && self.goes_one_by_one(client_key) {
-            // Its next transaction is to be counted.
+            // A rate limit has to count the client's next transaction.
             return false;
         }
         let Some(server) = self.servers.get_mut(server_key) else { return false };
@@ -38,7 +40,8 @@ impl<I: Io> Worker<I> {
         }
         let is_ending = self.admin.is_going_down() || self.admin.is_resting() || self.pools.is_obsolete(server_key);
         let is_clean = server.session.may_be_given_back();
-        // What its client has reset is what that began with, and not what the server did: the next loan tells it.
+        // A parameter that the client has RESET goes back to the client's startup value, not to the server's: the next
+        // loan sends it.
         let is_like_client =
             is_like(Rc::ptr_eq(&server.session.vars, &ready.session.vars) && !differ(&server.session, &ready.session));
         if *is_listener || is_ending || !is_clean || !is_like_client {
@@ -47,7 +50,7 @@ impl<I: Io> Worker<I> {
         let Some(until) = server.affinity_hold.begin(&mut ready.hold_history, self.now) else { return false };
         let is_traced = *tracers != 0;
         self.affinity_holds.rows.push_back((until, server_key));
-        // What it has said meanwhile is its next request.
+        // What the client has sent meanwhile is its next request.
         if ready.held.is_some() || ready.is_paused {
             self.enqueue(Task::GoOn(client_key));
         }
@@ -57,7 +60,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Ends the loan of a server that is held for its last client, if its client has not come back.
+    /// Ends the loan of a server that is held for its client, if the client has not come back.
     pub(crate) fn end_affinity_hold(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Stage::Lent { client: client_key } = server.stage else { return };

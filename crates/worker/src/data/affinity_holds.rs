@@ -1,14 +1,14 @@
-//! The servers that are held for their last clients.
+//! The list of affinity holds.
 //!
-//! Always true: rows are in the order of time; a row may be of a server that is not held any more.
-//! Not here: which servers do (`affinity`).
+//! Always true: rows are in the order of time; the server of a row need not be held any more.
+//! Not here: which servers are held (`affinity`).
 
 use std::collections::VecDeque;
 
 use base::Time;
 use pool::ServerKey;
 
-/// The servers that are held, and some that were, in the order of time.
+/// Held servers, and some whose hold has ended, in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct AffinityHolds {
     pub(crate) rows: VecDeque<(Time, ServerKey)>,

@@ -1,7 +1,8 @@
-//! A request that a server refuses only because the shape of a table has changed is said again, when the server has forgotten its plans.
+//! Repeats a request that a server refused only because a plan is out of date ("cached plan must not change result
+//! type"), after a DEALLOCATE ALL.
 //!
-//! Always true: its client waits as for any answer, and a cancel request that it has sent hits nothing of ours.
-//! Not here: which request that is, and what of it is said again (`protocol::prepared`).
+//! Always true: the client waits as for any answer, and a cancel request that it has sent hits no query of ours.
+//! Not here: which requests are repeated, and from which message on (`protocol::prepared`).
 
 use pool::ServerKey;
 use protocol::loan::Life;
@@ -13,8 +14,9 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A server that has refused a request is ready again. It forgets all plans at once: where one is out of date, others are. False if the
-    /// request has been cancelled meanwhile, and answered so: then the server is ready for another.
+    /// A server that has refused a request is ready again. It deallocates all statements at once: if one plan is out of
+    /// date, others are. Returns false if the request was cancelled meanwhile and has been answered so: then the server
+    /// is ready for another request.
     pub(crate) fn says_again(&mut self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get_mut(key) else { return true };
         let Some(client_key) = server.client() else { return true };
@@ -22,7 +24,8 @@ impl<I: Io> Worker<I> {
             return true;
         };
         if server.session.cancels_sent > 0 {
-            // It would hit what we say. Its client has wanted the request cancelled, and so it is.
+            // The cancel request would hit our DEALLOCATE ALL. The client wanted its request cancelled, so it is
+            // answered as cancelled.
             server.session.again.forget();
             let mut out = Vec::new();
             write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");

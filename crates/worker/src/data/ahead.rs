@@ -1,9 +1,11 @@
-//! A client's first request goes along with what its server is told first, in one packet, where that is safe, or without that, where it needs nothing.
+//! A client's first request is sent in one packet with the settings that its server lacks, where that is safe, or
+//! without them, where it depends on none.
 //!
-//! Always true: a request that went along is not run if the server does not take what it is told, for it skips everything up to the
-//! next Sync then: there is one in the request, its end, or none. What follows a request before which the server was told nothing waits until
-//! the server has been told.
-//! Not here: what a server is told (`protocol::state`), when (`catch_up`), what follows from the answer (`answered`).
+//! Always true: a request that went along with settings is not run if the server refuses the settings, because the
+//! server then skips everything up to the next Sync, and the request has none, or only at its end. What follows a
+//! request that was sent without the settings waits until the server has them.
+//! Not here: which statements set them (`protocol::state`), when they are sent (`catch_up`), what follows from the
+//! answer (`answered`).
 
 use pool::{ClientKey, Mode, ServerKey};
 use protocol::loan::Life;
@@ -13,12 +15,12 @@ use crate::data::client::{Client, Stage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether a client's request can be sent to a server that has other settings, and needs none of the client's.
+    /// Whether a client's request can be sent to a server that lacks the client's settings, since it depends on none of them.
     pub(crate) fn needs_nothing(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client_key) else { return false };
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.registry.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
-        // At its end the server would be asked, and what that has is not what its client is to have.
+        // At its end the server would be probed, and the server's settings are not those of the client.
         if self.active.settings.session_verify || place.is_none() || server.dedicated.is_some() {
             return false;
         }
@@ -27,7 +29,7 @@ impl<I: Io> Worker<I> {
         ready.session.needs_nothing(&server.session, said, &mut self.texts, tracked, function_catalog, self.now)
     }
 
-    /// A server is sent a request that needs nothing of what its client has set.
+    /// Sends a server a request that depends on none of the client's settings.
     pub(crate) fn lend_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };

@@ -1,7 +1,7 @@
-//! A server has answered what we have asked or told it ourselves.
+//! A server has answered a query of our own.
 //!
-//! Always true: what it has told is noted before the loan goes on or ends.
-//! Not here: what is asked (`question`, `catch_up`), errors (`own_errors`).
+//! Always true: what the answer says is noted before the loan goes on or ends.
+//! Not here: what is asked or set (`question`, `catch_up`), errors (`own_errors`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was_read};
@@ -15,7 +15,7 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The server has taken over the client's parameters.
+    /// The server has the client's settings.
     pub(crate) fn caught_up(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if server.session.exchange.is_ours() {
@@ -50,11 +50,11 @@ impl<I: Io> Worker<I> {
             self.takes_what_it_began_with(client_key);
         }
         self.enqueue(Task::GoOn(client_key));
-        // Other limits hold for what went along.
+        // Other timeouts hold for a request that went along with the settings.
         self.arm_server(server_key);
     }
 
-    /// Such a request has been answered: it has done what its text tells to both, or nothing.
+    /// A request that was sent without settings has been answered: its known effects hold for both sessions, or it had none.
     pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
         }
         server.session.life.becomes(Life::Running);
         self.end_loan_if_over(server_key, client_key);
-        // Unless its loan has ended, it is told before anything else is said to it.
+        // If the loan goes on, the server is sent the settings before any other request.
         let is_lent = |server: &&mut Server| server.client() == Some(client_key);
         let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server has told what its session has.
+    /// The server has answered a probe.
     pub(crate) fn probed(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(mut probe) = server.session.life.take_probe() else { return };
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(place) = self.registry.pool(server.pool) else {
-            // It is closed as it comes back.
+            // The server is closed when it is given back.
             ready.session.session_effects = None;
             self.end_loan(server_key, client_key);
             return;
@@ -136,7 +136,7 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, client_key, self.now);
     }
 
-    /// A server has told what its session has. Whether it is being told to leave its channels now.
+    /// Applies what a probe has reported. Returns whether the server is being sent UNLISTEN now.
     fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: ProbedState) -> bool {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
@@ -167,7 +167,7 @@ impl<I: Io> Worker<I> {
         self.move_channels(server_key, client_key)
     }
 
-    /// The request has been answered, and the question is next.
+    /// The request has been answered, and the answer to the probe behind it comes next.
     pub(crate) fn answers_next(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let client = server.client().and_then(|client| self.clients.get_mut(client));

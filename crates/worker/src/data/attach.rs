@@ -1,7 +1,8 @@
 //! A loan begins: a pool lends a server to a client.
 //!
-//! Always true: a server that is lent is at rest, owes nothing, stands between two messages and is nobody's alone, or the process ends.
-//! Not here: who gets which server (crate `pool`), what the server is told first (`catch_up`).
+//! Always true: a server that is lent is idle, owes nothing, stands between two messages and is not dedicated, or the
+//! process aborts.
+//! Not here: which client gets which server (crate `pool`), which settings the server is sent first (`catch_up`).
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::watched::WAITED_LONG;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Lends a server to a client. Whether what the client has held back may be forwarded now.
+    /// Lends a server to a client. Returns whether the client's held bytes may be forwarded now.
     pub(crate) fn attach(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) -> bool {
         let since = Time(self.now.0.saturating_sub(waited.as_micros() as u64));
         let (ready, is_listener, tracers) = match self.clients.get_mut(client_key) {
@@ -27,17 +28,18 @@ impl<I: Io> Worker<I> {
                 (ready, *is_listener, *tracers)
             }
             _ => {
-                // It has gone in this very turn, or wants nothing any more; the server has heard nothing of it.
+                // The client has gone in this very turn, or needs no server any more; the server has been sent nothing.
                 self.give_back(server_key);
                 return false;
             }
         };
         let Some(server) = self.servers.get_mut(server_key) else {
-            // The server has gone in this very turn: the client, whose request is still held, asks for another.
+            // The server has gone in this very turn: the client's request is still held, and waits for another server.
             self.want_again(client_key, since);
             return false;
         };
-        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
+        // cannot be undone.
         assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
         assert!(server.session.exchange.may_end(), "a server was to be lent that owes an answer");
         assert!(
@@ -53,7 +55,7 @@ impl<I: Io> Worker<I> {
         if server.sampled.take().is_some() {
             server.session.answer_tally = None;
         }
-        // The box of the last loan serves again.
+        // The box of the last loan is reused.
         match (self.active.settings.log_min_duration_transaction, &mut server.course) {
             (None, None) => {}
             (None, course) => *course = None,

@@ -1,7 +1,8 @@
-//! A server takes over what its client has set.
+//! Applies the settings of a client to its server.
 //!
-//! Always true: a client's request reaches a server that has taken over everything it needs, or nobody has touched it; what follows from that is returned as a value.
-//! Not here: what a server is told (`protocol::state`), requests that need nothing (`ahead`).
+//! Always true: a client's request reaches a server that has all settings that the request needs, or that nothing has
+//! changed; what follows is returned as a value.
+//! Not here: which statements the server is sent (`protocol::state`), requests that depend on no setting (`ahead`).
 
 use std::rc::Rc;
 
@@ -18,21 +19,21 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells a server what its client has set, if that differs, and then what the client says: in the same packet, if that can be.
+    /// Sends a server the settings of its client that differ, and then the client's request: in the same packet, if that is safe.
     pub(crate) fn catch_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) {
         if self.catches_up(server_key, client_key, since) {
             self.enqueue(Task::GoOn(client_key));
         }
     }
 
-    /// The same. Whether the server needs to be told nothing, and what the client has held back may be forwarded now.
+    /// The same. Returns whether nothing had to be sent, so that the client's held bytes may be forwarded now.
     pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         if server.session.life.probe().is_some() {
-            // It has been asked something meanwhile, and is told after that.
+            // A probe was sent meanwhile; the settings are sent after its answer.
             return false;
         }
         server.asked = self.now;
@@ -75,7 +76,7 @@ impl<I: Io> Worker<I> {
         false
     }
 
-    /// Whether a server of its pool has taken what this client began with, from itself or from another one.
+    /// Whether a server of the pool has accepted the startup parameters of this client, or the same ones of another client.
     pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
         let Some(place) = self.registry.pool_mut(ready.pool) else { return false };
@@ -89,7 +90,7 @@ impl<I: Io> Worker<I> {
         ready.is_taken
     }
 
-    /// A server has taken what this client began with.
+    /// A server has accepted the startup parameters of this client.
     pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_taken, true) {

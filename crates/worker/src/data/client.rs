@@ -1,7 +1,7 @@
-//! A client: what is known of it, wherever it stands.
+//! The row of a client, in every stage of its connection.
 //!
 //! Always true: a stage carries what exists only in it; a client has one server at most.
-//! Not here: what becomes of what it says (`hear`, `forward`), how it came in (`admission`).
+//! Not here: what is done with its messages (`hear`, `forward`), how it logged in (`admission`).
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -30,55 +30,55 @@ use crate::tracers::Mask;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) conn: Conn,
-    /// Its number in the logs and on the console.
+    /// Its number in logs and on the console.
     pub(crate) id: u64,
     pub(crate) peer: Peer,
-    /// How it is secured, if it is.
+    /// The TLS session, if it is encrypted.
     pub(crate) security: Option<Arc<Security>>,
     /// When it was accepted.
     pub(crate) since: Time,
-    /// When it last said something.
+    /// When its last bytes arrived.
     pub(crate) asked: Time,
-    /// When it was last left with nothing to wait for.
+    /// When its last request had been answered completely.
     pub(crate) answered: Time,
     pub(crate) timer: Option<(TimerId, Time)>,
-    /// What it takes of the limits.
+    /// The slots that it takes of the limits.
     pub(crate) seat: Seat,
-    /// It is the control thread: nobody sees it, no limit counts it.
+    /// A connection of our own control thread: not shown, and not counted by any limit.
     pub(crate) is_own: bool,
-    /// It is the control thread that listens for all: what it is told is for them.
+    /// The control thread's connection that listens on behalf of all clients: notifications to it are passed on to them.
     pub(crate) is_listener: bool,
-    /// Which tracers of the console are about it.
+    /// The console's tracers that follow this client.
     pub(crate) tracers: Mask,
     pub(crate) stage: Stage,
 }
 
-/// What a client takes of the limits; given back when it goes.
+/// The slots that a client takes of the limits; given back when it is closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seat {
     /// Of `max_client_conn`.
     pub(crate) has_client_slot: bool,
     /// Of `max_user_client_connections`.
     pub(crate) has_user_slot: bool,
-    /// Its place among the connections that have not logged in.
+    /// Its entry among the connections that have not logged in.
     pub(crate) unauthenticated: Option<NonZeroU64>,
-    /// The database and user numbers among whose clients it is counted.
+    /// The numbers of the database and the user under which it is counted.
     pub(crate) counted: Option<(u32, u32)>,
 }
 
-/// What its conversation waits for.
+/// What the conversation with the client waits for.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // Nearly all clients are ready: a box would cost each message a step.
+#[allow(clippy::large_enum_variant)] // Nearly all clients are ready: a box would cost one more indirection for each message.
 pub(crate) enum Stage {
-    /// Its startup packet.
+    /// The startup packet.
     Greeting(Box<Greeting>),
-    /// What it asked to be cancelled to be done, for so long.
+    /// The cancel request that it sent to be delivered; with the time since which it waits.
     Cancelling(Waits),
-    /// Its password, or the first server of its pool.
+    /// The password, or the first server of its pool.
     Login(Box<LoggingIn>),
-    /// Its queries.
+    /// Queries.
     Ready(Ready),
-    /// Its commands to the console.
+    /// Console commands.
     Console(Box<ConsoleClient>),
 }
 
@@ -86,51 +86,52 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) pool: PoolKey,
-    /// What it has said and set.
+    /// The state of its session.
     pub(crate) session: ClientSession,
-    /// The stream that its server is for, which is its alone.
+    /// The kind of replication stream, if it has a dedicated server.
     pub(crate) replication: Option<Replication>,
     pub(crate) cancel_key: CancelKey,
     pub(crate) link: Link,
-    /// The server that it has had last.
+    /// The server of its last loan.
     pub(crate) last_server: Option<ServerKey>,
-    /// Whether it is worth waiting for.
+    /// Whether an affinity hold for this client pays off.
     pub(crate) hold_history: HoldHistory,
-    /// Whether a server of its pool has taken what it began with.
+    /// Whether a server of its pool has accepted the parameters of its startup packet.
     pub(crate) is_taken: bool,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
-    /// Its server has gone in the middle of a message to it: anything more would be taken for the rest of that message.
+    /// Its server was lost in the middle of a message to the client: the client would read anything more as the rest of
+    /// that message.
     pub(crate) is_answer_torn: bool,
-    /// It is closed as soon as it has been given what is withheld from it: nothing more is taken from it.
+    /// It is closed as soon as it has been given what is withheld from it; nothing more is read from it.
     pub(crate) is_leaving: bool,
-    /// A statement that it has said last, and that needs a database to itself.
+    /// Its last statement, if that needs a database to itself (`DROP DATABASE`).
     pub(crate) claimed: Option<Box<Claimed>>,
-    /// It has said LISTEN, first of what is held, and needs no server for that.
+    /// The first request that is held is a LISTEN, which needs no server.
     pub(crate) joins: Option<Box<Joining>>,
-    /// What becomes of what it says, after an error of ours.
+    /// Which of its messages are skipped after an error of ours.
     pub(crate) skips: Skips,
-    /// What it has said and nobody has looked at.
+    /// Its bytes that nothing has looked at yet.
     pub(crate) held: Option<Box<Held>>,
-    /// Where the time of its present transaction goes.
+    /// Where the time of its current transaction goes.
     pub(crate) meter: Meter,
 }
 
-/// Where a client stands with its pool.
+/// How a client stands with its pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
-    /// It wants nothing.
+    /// It needs no server.
     None,
-    /// A rate limit delays it, since then.
+    /// A rate limit has delayed it since this time.
     Delayed(Time),
-    /// It waits for a server, since then.
+    /// It has waited for a server since this time.
     Waiting(Time),
-    /// It has one.
+    /// It has this server.
     Loan(ServerKey),
 }
 
 impl Ready {
-    /// The bytes that are remembered for it: its prepared statements, what it has said and no server has had, what its session has set and keeps.
+    /// The memory that it takes: prepared statements, bytes that no server has been sent, session state that is followed.
     pub(crate) fn memory(&self) -> usize {
         let held = self.held.as_ref().map_or(0, |held| held.len());
         self.session.memory() + held
@@ -158,21 +159,21 @@ impl Ready {
         }
     }
 
-    /// Whether this is the server it has.
+    /// Whether the client has this server.
     pub(crate) fn has_loan_of(&self, server: ServerKey) -> bool {
         self.link == Link::Loan(server)
     }
 }
 
 impl Client {
-    /// Since when it has been silent, where nothing is owed to it: what it waited for does not count.
+    /// Since when the client has been silent while nothing was owed to it: time in which it waited for an answer does not count.
     pub(crate) fn silent_since(&self) -> Time {
         self.asked.max(self.answered)
     }
 }
 
 impl Ready {
-    /// The first bytes that are held.
+    /// Takes the first of the held chunks.
     pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
         let held = self.held.as_mut()?;
         let chunk = held.pop();
@@ -182,7 +183,7 @@ impl Ready {
         chunk
     }
 
-    /// What it has said and nobody has looked at, if that has come in one piece.
+    /// The held bytes, if they came in one piece.
     pub(crate) fn held_in_one_piece(&self) -> Option<&[u8]> {
         self.held.as_ref().and_then(|held| held.in_one_piece())
     }
@@ -205,7 +206,7 @@ impl Ready {
         is_goodbye
     }
 
-    /// Forgets the first request that is held, if it is there whole, and the Syncs that stand alone before it: how many.
+    /// Removes the first held request, if it is complete, and the lone Syncs before it. Returns the number of these Syncs.
     pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
         let held = self.held.as_ref()?;
         let mut bytes: Vec<u8> = self.session.scanner.torn_header().to_vec();
@@ -221,7 +222,7 @@ impl Ready {
         Some(first.syncs)
     }
 
-    /// The kind and declared length of the message that begins next, as far as its header is here.
+    /// The kind and declared length of the next message, if its header has arrived completely.
     pub(crate) fn next_header(&self) -> Option<(u8, u32)> {
         let mut header = [0; 5];
         let torn = self.session.scanner.torn_header();
@@ -234,12 +235,12 @@ impl Ready {
     }
 }
 
-/// Whether a client's notifications are looked at.
+/// Whether notifications to this client have to be looked at.
 pub(crate) fn has_subscriptions(clients: &Slab<Client>, client: ClientKey) -> bool {
     subscriptions_and_session_effects(clients, Some(client)).0
 }
 
-/// The same, and whether it may have changed something in its session.
+/// The same, and whether the client may have changed something in its session.
 pub(crate) fn subscriptions_and_session_effects(clients: &Slab<Client>, client: Option<ClientKey>) -> (bool, bool) {
     match client.and_then(|client| clients.get(client)) {
         Some(Client { is_listener, stage: ClientStage::Ready(ready), .. }) => {

@@ -1,8 +1,8 @@
 //! What becomes of the bytes that a server sends.
 //!
-//! Always true: the exchange counts every message before anybody is given it; what is not owed closes the server and its
-//! client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
-//! Not here: logins (`upstream::login`), what an answer to a question of ours means (`answered`).
+//! Always true: the exchange counts every message before it is passed on; a message that is not owed closes the server
+//! and its client and is counted in `protocol_surprises`; bytes that go to the client are not copied.
+//! Not here: logins (`upstream::login`), what the answers to our own queries mean (`answered`).
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::data::server::{Server, Stage};
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
-/// Gives a client what its server has said.
+/// Sends to a client what its server has sent.
 struct Given<'a, I: Io> {
     io: &'a mut I,
     conn: Option<Conn>,
@@ -50,7 +50,7 @@ impl<I: Io> ToClient for Given<'_, I> {
 }
 
 impl<I: Io> Worker<I> {
-    /// Bytes have come from a server.
+    /// Handles bytes of a server.
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let lines_up = self.lines_up(key);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at what a server has said from `from` on, and gives its client its part.
+    /// Looks at the bytes of a server from `from` on, and forwards to its client what is the client's.
     pub(crate) fn converse(&mut self, key: ServerKey, chunk: Chunk, from: usize) {
         let mut place = Place { start: from, at: from };
         while place.at < chunk.len() {
@@ -86,7 +86,8 @@ impl<I: Io> Worker<I> {
                 return;
             }
             if self.servers.get(key).is_some_and(Server::is_held_for_affinity) {
-                // It says so to nobody: its client is told no more than by a server that it does not have.
+                // A held server sends something unasked. End the hold first, so that its client gets no more than it
+                // would get without a server.
                 self.give_client(key, &chunk, place.start..place.at);
                 place.start = place.at;
                 self.end_affinity_hold(key);
@@ -104,7 +105,7 @@ impl<I: Io> Worker<I> {
                     return self.server_ready(key, was_ours);
                 }
                 Heard::Ready { was_ours } => {
-                    // What has been counted so far is the client's before anything else happens.
+                    // What has been counted so far is sent to the client before anything else happens.
                     self.give_client(key, &chunk, place.start..place.at);
                     place.start = place.at;
                     self.server_ready(key, was_ours);
@@ -128,7 +129,7 @@ impl<I: Io> Worker<I> {
                 Heard::Notification(body) => self.notified(key, &body),
                 Heard::Functions => self.slow_down(key),
                 Heard::CatalogChange => self.catalog_changes(key),
-                // A COPY whose client has left would wait for its data for ever.
+                // A COPY FROM STDIN whose client has left would wait for its data for ever.
                 Heard::CopyBegins => self.cleaning_goes_on(key),
             }
         }
@@ -139,7 +140,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at what a server has said, up to what concerns more than the server and its client.
+    /// Looks at the bytes of a server up to something that concerns more than the server and its client.
     fn hear_server_some<'b>(&mut self, key: ServerKey, chunk: &'b Chunk, place: &mut Place) -> Option<Heard<'b>> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
@@ -150,7 +151,8 @@ impl<I: Io> Worker<I> {
         let client = client_key.and_then(|client| self.clients.get_mut(client));
         let (mut session, mut conn, mut is_listener) = (None, None, false);
         if let Some(Client { conn: its, is_listener: listens, stage: ClientStage::Ready(ready), .. }) = client {
-            // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+            // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
+            // cannot be undone.
             assert!(ready.has_loan_of(key), "an answer was to be given to a client that has another server");
             (session, conn, is_listener) = (Some(&mut ready.session), Some(*its), *listens);
         }
@@ -171,7 +173,7 @@ impl<I: Io> Worker<I> {
         Some(heard)
     }
 
-    /// The server has said that it is ready for a query, and its client has been given that.
+    /// The server has sent `ReadyForQuery`, and its client has been given it.
     pub(crate) fn server_ready(&mut self, key: ServerKey, was_ours: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_asked_behind = server.comes_to_probe(was_ours);

@@ -1,7 +1,8 @@
-//! Bytes of a client that has a server go there.
+//! Forwards the bytes of a client to its server.
 //!
-//! Always true: messages are counted one by one and bytes go on uncopied; whatever the client asked for is owed by its server before the next byte is looked at.
-//! Not here: what a client holds back (`hear`), whether its loan ends (`ending`).
+//! Always true: messages are counted one by one and bytes are forwarded uncopied; the server owes the answers to all
+//! that was forwarded before the next byte is looked at.
+//! Not here: which bytes are held (`hear`), whether the loan ends (`ending`).
 
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ use crate::registry::DatabasePlace;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
-/// Sends what the bytes of a client become.
+/// Sends what the bytes of a client become on their way to the server.
 struct Parts<'a, I: Io> {
     io: &'a mut I,
     conn: Conn,
@@ -43,7 +44,7 @@ impl<I: Io> ToServer for Parts<'_, I> {
 }
 
 impl<I: Io> Worker<I> {
-    /// Sends what a client says to its server, message by message counted and byte by byte uncopied.
+    /// Forwards bytes of a client to its server: counts message by message, and copies none.
     pub(crate) fn forward(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) {
         let mut next = Some(chunk);
         while let Some(chunk) = next {
@@ -51,7 +52,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same, up to a message that something else takes the place of: that, and what comes behind it, is to be forwarded next.
+    /// The same, up to a message that is replaced: returns the replacement and all that follows it, which is to be
+    /// forwarded next.
     fn forward_some(&mut self, key: Key, server_key: ServerKey, chunk: Chunk) -> Option<Chunk> {
         if may_claim(chunk.bytes()) || self.has_claimed(key) {
             self.note_claim(key, server_key, chunk.bytes());
@@ -115,7 +117,7 @@ impl<I: Io> Worker<I> {
         }
         let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
-        // One look for both, which finds neither nearly always.
+        // One test for both, which are nearly always off.
         if (tracers != 0) | self.spans.is_on {
             let bytes = if begins_with_message { chunk.bytes() } else { &[] };
             if tracers != 0 {
@@ -148,7 +150,7 @@ impl<I: Io> Worker<I> {
         match then {
             Then::Go | Then::Hold(_) => {
                 self.mind_flow_to_server(key, server_key);
-                // It may be the rest of something that the server does not wait for any more.
+                // These bytes may be the rest of something that the server no longer waits for, such as a failed COPY.
                 if self.servers.get(server_key).is_some_and(|server| server.session.exchange.may_end()) {
                     self.enqueue(Task::EndLoan { server: server_key, client: key });
                 } else {

@@ -1,8 +1,8 @@
-//! What becomes of the bytes that a client sends once it is logged in: they go to its server, or are held.
+//! What becomes of the bytes of a logged-in client: they are forwarded to its server, or held.
 //!
-//! Always true: a client that waits for a server keeps its bytes, unread, in the order in which they came; nothing is taken for a client whose connection
-//! does not take its answers.
-//! Not here: how bytes go on (`forward`), how a server is asked for (`want`).
+//! Always true: while a client waits for a server its bytes are kept, unread, in the order in which they came; nothing
+//! is read from a client that does not read its answers.
+//! Not here: how bytes are forwarded (`forward`), how a server is asked for (`want`).
 
 use base::Key;
 use measure::Phase;
@@ -13,7 +13,7 @@ use crate::data::held::{Held, Skips};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client that is logged in has said something.
+    /// Handles bytes of a logged-in client.
     pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
         if ready.is_leaving {
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
                 held.push(chunk);
                 let is_full = held.len() > HELD_BYTES_MAX;
                 if is_first && matches!(ready.link, Link::Loan(_)) && ready.meter.division.present().is_none() {
-                    // Its server is asked or told something before.
+                    // The server is probed, or given the client's settings, before this request.
                     ready.meter.division.enter(self.now, Phase::Settings);
                 }
                 if ready.link == Link::None && ready.joins.is_none() {
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Gives what a client has held back to its server, now that it may.
+    /// Forwards the held bytes of a client to its server, as far as that is allowed.
     pub(crate) fn forward_held(&mut self, key: Key) {
         loop {
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
                 Link::Loan(server) if may_forward => server,
                 Link::Loan(_) => return,
                 Link::None | Link::Waiting(_) | Link::Delayed(_) => {
-                    // The loan has ended with less than all that was held: the rest is looked at anew.
+                    // The loan ended before all that was held was forwarded: the rest is looked at again.
                     let rest = ready.held.take();
                     self.hold_again(key, rest);
                     return;
@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
         self.resume_client(key);
     }
 
-    /// Puts what was held behind what has just been looked at.
+    /// Queues what was held behind what has just been looked at.
     pub(crate) fn hold_again(&mut self, key: Key, rest: Option<Box<Held>>) {
         let Some(mut rest) = rest else { return };
         while let Some(chunk) = rest.pop() {
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Looks at what a client without a server says: what needs none is dealt with, the rest is held.
+    /// Looks at bytes of a client without a server: messages that need no server are dealt with, the rest is held.
     pub(crate) fn take_in(&mut self, key: Key, chunk: Chunk) {
         self.take_in_some(key, chunk);
         if self.limits.have_rejected() {
@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Skips what is held of a request that was rejected, and looks at what is behind it: not faster than its client takes what it is told.
+    /// Skips the held part of a rejected request and looks at what follows it, no faster than the client reads its answers.
     pub(crate) fn skip_rejected(&mut self, key: Key) {
         loop {
             let is_behind = self.is_behind(key);
@@ -107,5 +107,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Bytes that may wait for a server before the client is not listened to any more.
+/// Bytes that may wait for a server before the client is no longer read.
 const HELD_BYTES_MAX: usize = 16_384;

@@ -1,8 +1,9 @@
-//! A loan ends.
+//! Ends loans.
 //!
-//! Always true: a server is given back only when it owes nothing, stands outside a transaction, no half message is on its
-//! way to it and no cancel request is; otherwise it is mended first or closed.
-//! Not here: whether a loan is over (`ending`), what becomes of its server then (`protocol::loan`), who gets which server (crate `pool`).
+//! Always true: a server is given back only when it owes nothing, stands outside a transaction, and neither an
+//! incomplete message nor a cancel request is on its way to it; otherwise it is cleaned up first or closed.
+//! Not here: whether a loan is over (`ending`), what its server needs then (`protocol::loan`), which client gets the
+//! server next (crate `pool`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::Ended;
@@ -41,7 +42,7 @@ impl<I: Io> Worker<I> {
         if is_traced {
             self.trace_return(client_key, server_key);
         }
-        // What the client said meanwhile begins its next request, if it has taken most of its answers.
+        // What the client sent meanwhile begins its next request, if it has read most of its answers.
         if has_held && !self.is_behind(client_key) {
             self.enqueue(Task::GoOn(client_key));
         }

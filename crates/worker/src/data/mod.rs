@@ -1,7 +1,8 @@
-//! Clients and servers in conversation: who has whom, what is said, what becomes of it.
+//! Clients and servers after login: the bytes between them, the loans, and how both are closed.
 //!
-//! Always true: a client and the server that it has are looked at together by machines that see nothing else (`protocol::loan`); bytes that go on are not copied.
-//! Not here: how they came here (`admission::entry`, `upstream`), and who listens for others (`notify`).
+//! Always true: a client and its server are looked at together by machines that see nothing else (`protocol::loan`);
+//! forwarded bytes are not copied.
+//! Not here: how clients and servers log in (`admission::entry`, `upstream`), and the shared `LISTEN` (`notify`).
 
 pub(crate) mod advance;
 pub(crate) mod affinity;

@@ -1,7 +1,8 @@
-//! A server: what is known of it, wherever it stands.
+//! The row of a server, in every stage of its connection.
 //!
 //! Always true: a stage carries what exists only in it; a server is lent to one client at most.
-//! Not here: what becomes of what it says (`converse`), how it is reached (`upstream::dial`), lent (`attach`) and cleaned (`upstream::begin_cleanup`).
+//! Not here: what is done with its messages (`converse`), how it is dialed (`upstream::dial`), lent (`attach`) and
+//! cleaned up (`upstream::begin_cleanup`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,103 +30,104 @@ use crate::upstream::dedicated_client::Dedicated;
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) conn: Conn,
-    /// Its number in the logs and on the console.
+    /// Its number in logs and on the console.
     pub(crate) id: u64,
     pub(crate) pool: PoolKey,
     pub(crate) database: u32,
-    /// Where it is; a cancel request goes there too.
+    /// Its address; cancel requests for it go there too.
     pub(crate) address: Option<Address>,
-    /// Its host as it is configured, which its certificate may have to name.
+    /// Its host as configured, which its certificate may have to name.
     pub(crate) host: Arc<str>,
-    /// How it is secured, if it is.
+    /// The TLS session, if it is encrypted.
     pub(crate) security: Option<Arc<Security>>,
-    /// Since when it has been dialed.
+    /// When dialing began.
     pub(crate) since: Time,
     pub(crate) stage: Stage,
-    /// Whose it is alone, if it is nobody else's.
+    /// The client whose dedicated server this is, if it is one.
     pub(crate) dedicated: Option<Box<Dedicated>>,
-    /// What it has been sent and has answered.
+    /// The state of its session, and what it has been sent and has answered.
     pub(crate) session: ServerSession,
-    /// Who has had it last.
+    /// The client of its last loan.
     pub(crate) last_client: Option<ClientKey>,
-    /// What its login and `connect_query` have told, until it is ready for its first client.
+    /// What the server reported at its login and in `connect_query`, kept until its first loan.
     pub(crate) welcome: Option<Rc<Welcome>>,
-    /// Process id and secret, for cancel requests.
+    /// Process ID and secret key, for cancel requests.
     pub(crate) cancel_key: Box<[u8]>,
     pub(crate) is_paused: bool,
-    /// It tells of functions, and is received from buffer by buffer.
+    /// It answers a question about functions, and is received from one buffer at a time.
     pub(crate) is_slowed: bool,
-    /// It owes so many answers that its client waits for some before it is heard again.
+    /// It owes so many answers that its client is not read until some have come.
     pub(crate) is_full: bool,
-    /// What it has said and its client is not given yet.
+    /// Messages from the server that its client is not given yet.
     pub(crate) withheld: Option<Box<Withheld>>,
-    /// What it has said as the session for all, and is looked at in the turns that come ([`Task::GoOn`](crate::notify::backlog::Task::GoOn)).
+    /// Bytes received on the shared `LISTEN` session that later turns look at
+    /// ([`Task::GoOn`](crate::notify::backlog::Task::GoOn)).
     pub(crate) later: Option<VecDeque<Chunk>>,
-    /// Its client is given that now.
+    /// The withheld messages are being given to the client now.
     pub(crate) is_released: bool,
-    /// Whether it stays with a client that may come back at once.
+    /// Whether it stays for a moment with a client that may come back at once.
     pub(crate) affinity_hold: AffinityHold,
     pub(crate) timer: Option<(TimerId, Time)>,
-    /// When the present query and transaction began.
+    /// When the current query and transaction began.
     pub(crate) query_since: Option<Time>,
     pub(crate) xact_since: Option<Time>,
-    /// What TLS with it was begun by: cancel requests for it are secured alike, whatever a reload has changed.
+    /// The TLS settings of its handshake: cancel requests for it use the same, even after a reload.
     pub(crate) demand: Option<Arc<Demand>>,
-    /// When it last said something.
+    /// When its last bytes arrived.
     pub(crate) heard: Time,
     /// When its client's last request had been answered.
     pub(crate) answered: Time,
-    /// When it was last asked something by somebody new.
+    /// When it was last sent a request, settings or a probe (`request_time`).
     pub(crate) asked: Time,
-    /// How many queries it was asked; names the one that a cancel request is meant for.
+    /// Number of queries sent to it; names the query that a cancel request is meant for.
     pub(crate) query_number: u64,
-    /// What its client has said last.
+    /// The beginning of its client's last request.
     pub(crate) said: Said,
-    /// The request that is looked at, if the present one is.
+    /// The current request, if it is sampled or traced.
     pub(crate) sampled: Option<Box<Sampled>>,
-    /// How the present transaction has gone, where long ones are logged.
+    /// The course of the current transaction, if long ones are logged.
     pub(crate) course: Option<Box<Course>>,
-    /// What it was opened for.
+    /// Why it was opened.
     pub(crate) opened_for: Opened,
     /// It has logged in, and was counted as opened.
     pub(crate) is_counted: bool,
 }
 
-/// What it is doing.
+/// What a server is doing.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// The name of its host is being looked up.
     Resolving,
-    /// It is being connected.
+    /// The connection is being established.
     Connecting,
-    /// TLS with it is being agreed on.
+    /// TLS is being negotiated.
     Securing(Securing),
-    /// It is being logged in to.
+    /// We are logging in.
     Login(Box<ServerLogin>),
-    /// It runs `connect_query`.
+    /// `connect_query` runs.
     Introducing,
-    /// It waits for a loan.
+    /// It is ready to be lent.
     Idle,
-    /// It is lent.
+    /// It is lent to a client.
     Lent {
-        /// To whom.
+        /// The client.
         client: ClientKey,
     },
-    /// It is made clean.
+    /// It is being cleaned up.
     Cleaning(Cleaning),
 }
 
-/// How far TLS with a server is.
+/// How far TLS with a server has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Securing {
-    /// It has been asked whether it speaks TLS.
+    /// The SSLRequest has been sent.
     Asked,
-    /// It does, and hands are being shaken.
+    /// The server speaks TLS, and the handshake is under way.
     Shaking,
 }
 
 impl Server {
-    /// One that is about to be dialed.
+    /// A server that is about to be dialed.
     pub(crate) fn new(conn: Conn, id: u64, pool: PoolKey, database: u32, vars: Rc<Vars>, now: Time) -> Self {
         Self {
             conn,
@@ -165,20 +167,20 @@ impl Server {
         }
     }
 
-    /// It is lent to this client, or is already, and this is where the loan stands now.
+    /// Lends the server to this client, or continues its loan in the given phase.
     pub(crate) fn lends(&mut self, client: ClientKey, life: Life) {
         debug_assert!(self.session.life.probe().is_none(), "a server was to be lent that is asked something");
         self.stage = Stage::Lent { client };
         self.session.life.becomes(life);
     }
 
-    /// Nobody has it any more, and it is clean.
+    /// The loan is over, and the server is clean.
     pub(crate) fn comes_to_rest(&mut self) {
         self.stage = Stage::Idle;
         self.session.life.becomes(Life::Free);
     }
 
-    /// Whom it is lent to.
+    /// The client that has the server.
     pub(crate) fn client(&self) -> Option<ClientKey> {
         match self.stage {
             Stage::Lent { client, .. } => Some(client),
@@ -186,39 +188,40 @@ impl Server {
         }
     }
 
-    /// Whether it stays with a client that has not come back, and goes on with a new message.
+    /// Whether the server is held for a client that has not come back, and stands between two messages.
     pub(super) fn is_held_for_affinity(&self) -> bool {
         let session = &self.session;
         self.affinity_hold.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }
 
-    /// The process that serves it, as its key for cancel requests has it; 0 before it is logged in.
+    /// The process ID of its backend, from its cancel key; 0 before the login.
     pub(crate) fn pid(&self) -> u32 {
         self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
     }
 }
 
 impl Server {
-    /// How long something is withheld from its client.
+    /// Until when something is withheld from its client at most.
     pub(crate) fn withheld_until(&self) -> Option<Time> {
         self.withheld.as_ref().map(|withheld| withheld.until)
     }
 
-    /// Whether it is not received from because something is withheld, or has not been looked at.
+    /// Whether nothing is received from the server because messages are withheld, or wait to be looked at.
     pub(crate) fn is_silenced(&self) -> bool {
         self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
     }
 }
 
 impl Server {
-    /// Until when it stays with its client for numbers, while that says nothing.
+    /// Until when the server is kept for `currval` and `lastval` while its client is silent.
     pub(crate) fn sequences_due(&self) -> Option<Time> {
         self.session.sequences_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())
     }
 }
 
-/// What is set in a session that this client has, or has had last, and which settings with a dot have ever been. Who the session is must be set
-/// again for anybody else ([`Overrides::doubt_identity`]), so that it suits nobody else.
+/// The fingerprint of the settings of a session that this client has, or had last, and of the settings with a dot that
+/// it has ever had. A role must be set again for any other client ([`Overrides::doubt_identity`]), so a session with
+/// one suits no other client.
 pub(crate) fn fingerprint(overrides: Option<&Overrides>, placeholders: u64, client: Option<ClientKey>) -> Fingerprint {
     let Some(overrides) = overrides else { return Fingerprint { settings: 0, placeholders } };
     let mut settings = overrides.fingerprint();

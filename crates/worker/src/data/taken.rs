@@ -1,9 +1,10 @@
-//! What clients have begun with, as far as a server of their pool has taken it: PostgreSQL judges what a startup packet sets, and clients are
-//! greeted before it is asked.
+//! Which startup parameters of clients the servers of a pool have accepted: only PostgreSQL can judge them, and clients
+//! are greeted before they are sent to a server.
 //!
-//! Always true: what no server of the pool has taken yet is told by itself, ahead of the client's request. A server that refuses it there forgets
-//! what it was told and stays; one that was told along with a request would have to be closed. The list is bounded, and the oldest leaves it.
-//! Not here: how a server is told (`catch_up`).
+//! Always true: parameters that no server of the pool has accepted yet are sent by themselves, ahead of the client's
+//! request. A server that refuses them then discards them and stays open; if they went along with a request, it would
+//! have to be closed. The list is bounded, and the oldest entry leaves it.
+//! Not here: how they are sent to a server (`catch_up`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,11 +14,11 @@ use protocol::vars::{Tracked, Vars};
 
 use crate::data::client::Ready;
 
-/// What servers of a pool have taken, by its hash.
+/// Hashes of the startup parameters that servers of a pool have accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     hashes: VecDeque<u64>,
-    /// The parameters of the last client that had begun with nothing else, which spare the next one its hash.
+    /// The parameters of the last client that set nothing else, which spare the next client the hashing.
     pub(super) latest: Option<Rc<Vars>>,
 }
 
@@ -36,7 +37,7 @@ impl Taken {
     }
 }
 
-/// Of all that a client began with, but for its name, which no server refuses.
+/// Hash of a client's startup parameters without `application_name`, which no server refuses.
 pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
@@ -48,7 +49,7 @@ pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     hasher.finish()
 }
 
-/// Of one pool: programs begin in few ways.
+/// Entries for one pool: programs connect with few different sets of parameters.
 const TAKEN_MAX: usize = 64;
 
 #[cfg(test)]

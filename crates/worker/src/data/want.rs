@@ -1,7 +1,7 @@
-//! A client without a server: what needs none is dealt with, and for the rest a server is asked for.
+//! A client without a server: messages that need none are dealt with, and for the rest a server is asked for.
 //!
-//! Always true: a server is asked for when a message is here whole, or more of it than is worth waiting for.
-//! Not here: who gets one when (crate `pool`), what becomes of what is held (`hear`).
+//! Always true: a server is asked for when a complete message is here, or more of it than is worth collecting.
+//! Not here: which client gets a server when (crate `pool`), what becomes of held bytes (`hear`).
 
 use base::{Key, Time};
 use measure::Phase;
@@ -18,7 +18,7 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The same, up to the end of a request that was rejected, if there is one in it.
+    /// Looks at bytes of a client without a server, up to the end of a rejected request if there is one in them.
     #[inline]
     pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {
         let length_max = self.message_bytes_max();
@@ -74,8 +74,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks for a server once the first message is here, or more of it than is worth waiting for: a client that dawdles over
-    /// a small message keeps nobody else waiting.
+    /// Asks for a server once the first message is here, or more of it than is worth collecting: a client that sends a
+    /// small message slowly keeps no server from others.
     pub(crate) fn want_when_whole(&mut self, key: Key) {
         let length_max = self.message_bytes_max();
         let is_query_refused = self.active.settings.disable_pqexec;
@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks for a server for what is held, if it may begin.
+    /// Asks for a server for the held request, if limits allow it to begin.
     pub(crate) fn want_first(&mut self, key: Key) {
         if self.limits.count_transactions() && !self.may_begin(key) {
             return;
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
         self.want(key, self.now, Event::Wants { pool, client: key, fingerprint });
     }
 
-    /// The client's server was lost before it was asked anything: what is held is for another one.
+    /// The client's server was lost before it was sent the request: the held request goes to another server.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let (pool, fingerprint) =
@@ -134,7 +134,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Ready(ready), tracers, .. }) = self.clients.get_mut(key) else { return };
         let tracers = *tracers;
         if ready.replication.is_some() {
-            // The one server that it could have has gone, and it goes too.
+            // Its dedicated server has gone, and no other can replace it.
             self.fail_client(key, &Fault::ServerCrashed);
             return;
         }
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
         if self.spans.is_on {
             self.note_wait(key);
         }
-        // Who is served at once has no deadline of waiting, and needs no place in the wheel.
+        // A client that gets a server at once has no waiting deadline and needs no timer.
         let is_served =
             matches!(self.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key);
         if !is_served {
@@ -159,7 +159,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Whether a message of this kind is a request, or a part of one.
+/// Whether a message of this kind is a request or a part of one.
 fn is_request(kind: u8) -> bool {
     matches!(
         kind,
@@ -174,5 +174,5 @@ fn is_request(kind: u8) -> bool {
     )
 }
 
-/// A message of up to so many bytes is collected before a server is asked for.
+/// A message of up to this many bytes is collected before a server is asked for.
 const COLLECTED_BYTES_MAX: usize = 8192;

@@ -1,8 +1,8 @@
-//! What is noticed of changes of a database's catalog: the tags of commands that servers have run.
+//! Changes of a database's catalog, noticed by the tags of commands that servers have run.
 //!
-//! Always true: a change counts when it is made, and again when others see it; so do functions, of which nothing is known until a server has
-//! been asked behind that.
-//! Not here: what follows from it (`protocol::prepared`), which functions there are (`function_catalog`).
+//! Always true: a change counts when it is made, and again when it is committed; so does the creation of functions, of
+//! which nothing is known until a server has been probed after it.
+//! Not here: what follows from a change (`protocol::prepared`), which functions there are (`function_catalog`).
 
 use pool::ServerKey;
 use reactor::Io;
@@ -15,8 +15,9 @@ use crate::registry::DatabasePlace;
 use crate::worker::Worker;
 
 impl Server {
-    /// It is ready for more: if it has changed the catalog, and that is committed, others see it now. `scopes` is the last number of a scope;
-    /// `is_asked_next`: it is asked what there is now, and has been sent that question already. Whether it has made functions.
+    /// The server is ready: if it has changed the catalog and committed that, the change is counted, since other
+    /// sessions see it now. `scopes` is the last number of a scope; `is_asked_next` tells that a probe has been sent
+    /// already, whose answer comes next. Returns whether the server has created functions.
     pub(crate) fn tell_of_catalog(&mut self, place: &mut DatabasePlace, scopes: &mut u32, is_asked_next: bool) -> bool {
         if self.session.exchange.status() != TxStatus::Idle {
             return false;
@@ -24,7 +25,7 @@ impl Server {
         place.changes += u64::from(std::mem::take(&mut self.session.has_changed_catalog));
         let has_made_functions = std::mem::take(&mut self.session.makes_functions);
         if has_made_functions {
-            // Whoever has been asked for functions meanwhile has not seen these.
+            // A server that was asked for functions meanwhile has not seen these.
             let sees_all = is_asked_next && self.session.makings_asked == place.function_catalog.makings();
             place.function_catalog.functions_are_made(scopes);
             if sees_all {
@@ -36,7 +37,7 @@ impl Server {
 }
 
 impl<I: Io> Worker<I> {
-    /// A server makes functions, or has made them: all who call its database by another name are told, on any worker.
+    /// A server creates functions, or has done so: tells all workers, which may have the same database under another name.
     pub(crate) fn tell_of_functions(&self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         let entry = self.registry.databases[server.database as usize].entry.as_ref();
@@ -45,7 +46,7 @@ impl<I: Io> Worker<I> {
         self.posts.workers.iter().for_each(|post| post(ToWorker::FunctionsMade(Box::new(made.clone()))));
     }
 
-    /// A server has changed the catalog of its database: who prepares a statement from now on may mean something else by it.
+    /// A server has changed the catalog: statements that are prepared from now on may mean something else.
     pub(crate) fn catalog_changes(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         self.registry.databases[server.database as usize].changes += 1;

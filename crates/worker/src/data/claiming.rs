@@ -1,8 +1,8 @@
-//! A client says a statement that needs a database to itself: all workers are told.
+//! A client has sent a statement that needs a database to itself: tells all workers.
 //!
-//! Always true: nobody is told before PostgreSQL has had the time to refuse the statement, as it does at once where its client has no right to it or something else
-//! is wrong; nothing waits for what the others do.
-//! Not here: how such a statement is recognized (`claims`), what is done about it (`vacate`).
+//! Always true: workers are told only after PostgreSQL has had the time to refuse the statement, as it does at once
+//! where the client lacks the privilege or something else is wrong; nothing waits for what the other workers do.
+//! Not here: how such a statement is recognized (`claims`), which servers are closed for it (`vacate`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::timers::Timer;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether a client's last words were such a statement.
+    /// Whether the client's last statement was such a one.
     pub(crate) fn has_claimed(&self, key: Key) -> bool {
         let client = self.clients.get(key).map(|client| &client.stage);
         matches!(client, Some(ClientStage::Ready(ready)) if ready.claimed.is_some())
     }
 
-    /// A client says something to its server: whether that is such a statement, and nothing else.
+    /// A client sends something to its server: notes whether that is such a statement, and nothing else.
     pub(crate) fn note_claim(&mut self, key: Key, server_key: ServerKey, bytes: &[u8]) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let before = ready.claimed.take();
@@ -46,12 +46,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// If such a statement is still not answered, whoever is connected to its database without need goes.
+    /// If such a statement is still unanswered, has idle servers of its database closed.
     pub(crate) fn claim_due(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &mut ready.claimed) else { return };
         let Some(server) = self.servers.get(server) else { return };
-        // What no Sync follows PostgreSQL may not have begun to execute.
+        // PostgreSQL may not have begun to execute messages that no Sync follows.
         let is_executed = !server.session.exchange.owes_client_nothing() && !server.session.exchange.wants_sync();
         let (Some(address), true) = (server.address.clone(), is_executed && claimed.next <= self.now) else { return };
         let claim = claimed.claim.clone();
@@ -63,7 +63,7 @@ impl<I: Io> Worker<I> {
         self.tell_of_sole(Sole { claim, address, phase });
     }
 
-    /// A client's server has changed something in the catalog: if that was such a statement, all workers are told.
+    /// A client's server has changed the catalog: if it did so by such a statement, all workers are told.
     pub(crate) fn claim_done(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &ready.claimed) else { return };
@@ -77,9 +77,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// PostgreSQL refuses a statement within this time, unless it waits for others to leave the database, or executes it.
+/// PostgreSQL refuses a statement within this time, unless it executes it or waits for other sessions to leave the database.
 const PROMPT: Duration = Duration::from_millis(100);
-/// So often it is looked again who has come back meanwhile,
+/// Pause before idle servers that were opened meanwhile are closed again,
 const ROUND: Duration = Duration::from_millis(500);
 /// for as long as PostgreSQL waits (5 seconds: `CountOtherDBBackends` in `storage/ipc/procarray.c`).
 const PATIENCE: Duration = Duration::from_secs(5);

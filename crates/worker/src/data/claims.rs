@@ -1,7 +1,7 @@
-//! Statements that need a database to themselves, such as DROP DATABASE: how they are recognized.
+//! Recognizes statements that need a database to themselves, such as DROP DATABASE.
 //!
-//! Always true: what is recognized is such a statement and nothing else, so that nothing else could take its server time.
-//! Not here: which statements these are (`route::Claim`), what becomes of them (`claiming`, `vacate`).
+//! Always true: what is recognized is such a statement alone, so that nothing beside it can be what takes the server's time.
+//! Not here: which statements these are (`route::Claim`), what is done about them (`claiming`, `vacate`).
 
 use base::Time;
 use protocol::loan::{bound, name, name_behind};
@@ -10,22 +10,22 @@ use reactor::{Address, Subject};
 use route::{Claim, Dialect};
 use wire::{MESSAGE_BYTES_MAX, Piece, Scanner, Step, frontend};
 
-/// A statement that a client has said last, and that needs a database to itself.
+/// The last statement of a client, which needs a database to itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Claimed {
     pub(super) claim: Claim,
-    /// Under which name it has been prepared; `None` for a simple query.
+    /// The name under which it was prepared; `None` for a simple query.
     pub(super) statement: Option<Box<[u8]>>,
     pub(super) since: Time,
-    /// When it is looked at again whether it has been answered.
+    /// When it is next checked whether it has been answered.
     pub(super) next: Time,
 }
 
-/// What all workers are told of such a statement.
+/// What all workers are told about such a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sole {
     pub(super) claim: Claim,
-    /// Where the server is that executes it.
+    /// The address of the server that executes it.
     pub(super) address: Address,
     pub(super) phase: Phase,
 }
@@ -33,14 +33,15 @@ pub struct Sole {
 /// How far such a statement has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// PostgreSQL has neither refused nor executed it yet; the client, as log lines begin that are about it.
+    /// PostgreSQL has neither refused nor executed it yet; with the client as log lines name it.
     Waits(Subject),
     /// It has been executed.
     Done,
 }
 
 impl Claimed {
-    /// Whether from here on a client says nothing that could take time for another reason: it executes this statement and ends its batch.
+    /// Whether nothing that the client sends from here on could take time for another reason: it executes this
+    /// statement and ends its batch.
     pub(super) fn goes_on(&self, bytes: &[u8], mut at: usize) -> bool {
         let mut scanner = Scanner::default();
         while at < bytes.len() {
@@ -61,7 +62,8 @@ impl Claimed {
     }
 }
 
-/// What begins with these messages, said to a server at rest, if that needs a database to itself. `before` is what has been said before.
+/// The claim with which these messages to an idle server begin, if they begin with one. `before` is the client's
+/// statement before.
 pub(crate) fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -> Option<Claimed> {
     let piece = whole(&mut Scanner::default(), bytes, 0)?;
     let body = &bytes[piece.body];
@@ -73,14 +75,14 @@ pub(crate) fn begins(bytes: &[u8], before: Option<&Claimed>, dialect: Dialect) -
             let statement = name(body)?;
             new(name_behind(body, statement.len() + 1)?, Some(cut(statement).into()))?
         }
-        // Drivers may have it described first, and execute it in another batch.
+        // Drivers may have the statement described first, and execute it in a later batch.
         frontend::BIND => before.filter(|before| bound(body) == before.statement.as_deref())?.clone(),
         _ => return None,
     };
     claimed.goes_on(bytes, piece.range.end).then_some(claimed)
 }
 
-/// Whether messages may begin with such a statement. Said of all that clients say, so it looks at a few bytes.
+/// Whether messages may begin with such a statement. Called for all that clients send, so it looks at a few bytes only.
 pub(crate) fn may_claim(bytes: &[u8]) -> bool {
     let text = match bytes {
         [frontend::QUERY, _, _, _, _, text @ ..] | [frontend::PARSE, _, _, _, _, 0, text @ ..] => text,

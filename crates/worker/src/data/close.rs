@@ -1,8 +1,8 @@
-//! How clients are closed, and what the log says of them.
+//! How clients are closed, and what is logged about it.
 //!
-//! Always true: whoever goes gives back what it held: its server, its place in the queue, its slots, its key, its deadline;
-//! the reason is logged before the last byte leaves.
-//! Not here: why they are closed; servers (`close_server`).
+//! Always true: a client that is closed gives back what it held: its server, its place in the wait queue, its slots,
+//! its cancel key, its timer; the reason is logged before the last byte leaves.
+//! Not here: why clients are closed; servers (`close_server`).
 
 use base::Key;
 use measure::{Closed, LoginOutcome};
@@ -24,28 +24,28 @@ use crate::upstream::dedicated_client::CLIENT_GONE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells a client what went wrong and closes it.
+    /// Sends a client an error and closes it.
     pub(crate) fn fail_client(&mut self, key: Key, fault: &Fault) {
         if !self.is_closed_later(key, || ClientClose::Failed(Box::new(fault.clone()))) {
             self.fail_now(key, fault);
         }
     }
 
-    /// The same where the log is told in another way.
+    /// The same for a fault that is logged in another way.
     pub(crate) fn fail_client_unlogged(&mut self, key: Key, fault: &Fault) {
         if !self.is_closed_later(key, || ClientClose::Unlogged(Box::new(fault.clone()))) {
             self.close_with_words(key, fault);
         }
     }
 
-    /// A client has gone, or is sent away without a word.
+    /// Closes a client that has gone, or that gets no error.
     pub(crate) fn part_from_client(&mut self, key: Key, why: &str) {
         if !self.is_closed_later(key, || ClientClose::Parted(why.into())) {
             self.part_now(key, why);
         }
     }
 
-    /// A client is closed that has been given what was withheld from it.
+    /// Closes a client that has been given what was withheld from it.
     pub(crate) fn close_now(&mut self, key: Key, how: &ClientClose) {
         match how {
             ClientClose::Failed(fault) => self.fail_now(key, fault),
@@ -87,7 +87,8 @@ impl<I: Io> Worker<I> {
         self.io.close(conn, Close::AfterSending);
     }
 
-    /// Whether a client is in the middle of a message from its server, so that a word of ours would be taken for a part of it.
+    /// Whether a client is in the middle of a message from its server, so that it would read an error of ours as a part
+    /// of that message.
     fn is_answer_torn(&self, client: &Client) -> bool {
         let ClientStage::Ready(ready) = &client.stage else { return false };
         match ready.link {
@@ -104,7 +105,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(client) = self.clients.get(key) else { return };
         let conn = client.conn;
-        // Somebody who knocks and says nothing, such as a port check, is not worth a line.
+        // A peer that connects and sends nothing, such as a port check, is not worth a line.
         if !matches!(&client.stage, ClientStage::Greeting(greeting) if greeting.is_silent()) {
             self.close_line(key, why);
         }
@@ -113,7 +114,7 @@ impl<I: Io> Worker<I> {
         self.io.close(conn, Close::AfterSending);
     }
 
-    /// Closes a client that has nothing to give back, without more than a word for who looks closely.
+    /// Closes a client that has nothing to give back; the reason is logged only where `verbose` is on.
     pub(crate) fn drop_client(&mut self, key: Key, why: &str) {
         if let Some(client) = self.clients.get(key) {
             let conn = client.conn;
@@ -137,7 +138,7 @@ impl<I: Io> Worker<I> {
         self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
     }
 
-    /// Takes a client out of whatever it waits for or has.
+    /// Takes a client away from its server or out of the queue that it waits in.
     fn let_go(&mut self, key: Key) {
         if let Some(spent) = self.count_transaction(key) {
             self.end_course(key, &spent);
@@ -167,7 +168,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes a client's row away, and all that leads to it.
+    /// Removes a client's row and everything that refers to it.
     pub(crate) fn forget_client(&mut self, key: Key) {
         let Some(client) = self.clients.remove(key) else { return };
         if let Some((timer, _)) = client.timer {
@@ -209,7 +210,7 @@ impl<I: Io> Worker<I> {
         self.unseat(key, &client);
     }
 
-    /// A pool has no server for a client.
+    /// A pool refuses a client a server.
     pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
         let mut pool = None;
         if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
@@ -258,7 +259,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// If a pool gives up a server for others, it is counted whose clients they are, where that is another pool of this worker.
+    /// If a pool gives up a server for another pool of this worker, counts for which database and user it was evicted.
     fn count_evicted(&mut self, key: ServerKey, why: CloseReason) {
         let Some(server) = self.servers.get(key).filter(|server| server.is_counted) else { return };
         if closed_for(why) != Closed::Evicted {
@@ -274,7 +275,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server, or all of its pool, is to be replaced.
+    /// A server, or all servers of its pool, are to be replaced.
     pub(crate) fn retired_by(&mut self, server: ServerKey, by: Ender) {
         let pool = self.servers.get(server).map(|server| server.pool);
         if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
@@ -288,7 +289,7 @@ impl<I: Io> Worker<I> {
         pool.map_or(Ender::default(), |place| place.retired_by)
     }
 
-    /// Says so if nobody is left on the console who could wake what is suspended.
+    /// Tells the control thread if no console client is left who could resume a suspended process.
     pub(crate) fn mind_consoles(&mut self) {
         let is_console = |client: &Client| matches!(client.stage, ClientStage::Console(_));
         let is_here = self.active.homes.home_of(CONSOLE) == self.id;

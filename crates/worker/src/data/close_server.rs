@@ -1,7 +1,7 @@
-//! How servers are closed, and what the log says of them.
+//! How servers are closed, and what is logged about it.
 //!
-//! Always true: the client of a server that goes has none any more; its pool is told.
-//! Not here: why they are closed; what their clients are told (`loss`).
+//! Always true: the client of a closed server has no server any more; its pool is told.
+//! Not here: why servers are closed; the errors for their clients (`loss`).
 
 use measure::{Closed, Opened};
 use pool::{CloseReason, Event, OpenReason, ServerKey};
@@ -26,7 +26,7 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::Lost { server: key });
     }
 
-    /// A server goes: its client, if it has one, has none any more.
+    /// Takes a server that goes away from its client, if it has one.
     pub(crate) fn unlink_from_client(&mut self, key: ServerKey) {
         if self.spans.is_on
             && let Some(client) = self.servers.get(key).and_then(Server::client)
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes a server's row away and closes it: with a word if it can hear one.
+    /// Removes a server's row and closes the connection, with a Terminate if the server can read one.
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         self.report_closed_server(key, cause, why);
         if self.active.settings.log_disconnections
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
             (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
         }
         if matches!(server.stage, Stage::Securing(_)) {
-            // What TLS has to say about its end is on its way.
+            // The last TLS messages are still to be sent.
             self.io.close(server.conn, Close::AfterSending);
         } else if hears
             || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server goes: if it was being dialed for one client alone, that waits for another one.
+    /// A server goes: if it was being dialed as a dedicated server, its client waits for another one.
     pub(crate) fn unpledge(&mut self, key: ServerKey) {
         let Some(dedicated) = self.servers.get(key).and_then(|server| server.dedicated.as_ref()) else { return };
         if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(dedicated.client)
@@ -101,8 +101,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a server can be told that this is the end: one that streams listens all the time, as long as its client stands
-    /// between two messages.
+    /// Whether a dedicated server can be sent a Terminate: a walsender that streams reads all the time, but only while
+    /// its client stands between two messages.
     pub(crate) fn hears_dedicated(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         let Some(dedicated) = server.dedicated.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
@@ -115,7 +115,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// What a pool's reason for closing a server counts as.
+/// The cause under which a pool's reason for closing a server is counted.
 pub(crate) fn closed_for(why: CloseReason) -> Closed {
     match why {
         CloseReason::IdleTooLong => Closed::Idle,
@@ -131,7 +131,7 @@ pub(crate) fn closed_for(why: CloseReason) -> Closed {
     }
 }
 
-/// What a pool's reason for opening one counts as.
+/// The cause under which a pool's reason for opening a server is counted.
 pub(crate) fn opened_for(why: OpenReason) -> Opened {
     match why {
         OpenReason::Client => Opened::Client,

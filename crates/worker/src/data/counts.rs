@@ -1,7 +1,7 @@
-//! What is counted of a server's queries and transactions, for `SHOW STATS` and the timeouts.
+//! Counts queries and transactions of servers, for `SHOW STATS` and the timeouts.
 //!
-//! Always true: a query counts when it is sent, its time when everything is answered.
-//! Not here: who reads that (`admin::snapshot`, `deadlines`).
+//! Always true: a query counts when it is sent, its time when all is answered.
+//! Not here: where the counts are read (`admin::snapshot`, `deadlines`).
 
 use base::Time;
 use pool::ServerKey;
@@ -13,7 +13,7 @@ use crate::letters::Totals;
 use crate::worker::Worker;
 
 impl Server {
-    /// So many messages of a client were each the first after everything before had been answered.
+    /// `count` messages of a client were each the first after everything before had been answered.
     pub(crate) fn queries_begin(&mut self, count: u32, now: Time, totals: &mut Totals) {
         if count == 0 {
             return;
@@ -28,7 +28,7 @@ impl Server {
         }
     }
 
-    /// The server is ready for more: what has come to its end is counted. Whether a request has, and its transaction with it.
+    /// The server is ready: counts the request and the transaction that have ended, and returns which has.
     pub(crate) fn count_ends(&mut self, now: Time, totals: &mut Totals) -> Ends {
         if !self.session.exchange.owes_client_nothing() {
             return Ends::Nothing;
@@ -46,10 +46,10 @@ impl Server {
     }
 }
 
-/// What ends when a server is ready for more.
+/// What ends with a `ReadyForQuery`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ends {
-    /// It owes more.
+    /// Nothing: the server owes more.
     Nothing,
     /// The client's request, within its transaction.
     Request,
@@ -58,7 +58,7 @@ pub(crate) enum Ends {
 }
 
 impl<I: Io> Worker<I> {
-    /// The request of a loan was counted when it was sent, and has never begun.
+    /// Takes back the count of a request that was counted when it was sent, but never began.
     pub(crate) fn uncount(&mut self, server: ServerKey) {
         let Some(server) = self.servers.get(server) else { return };
         let totals = &mut self.registry.databases[server.database as usize].totals;

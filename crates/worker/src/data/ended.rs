@@ -1,6 +1,6 @@
 //! A connection has ended: its peer has closed it, or it broke.
 //!
-//! Always true: what a server has said before its end is its client's all the same.
+//! Always true: what a server has sent before its end is still given to its client.
 //! Not here: connections that we close (`close`, `close_server`).
 
 use std::sync::Arc;
@@ -21,11 +21,11 @@ impl<I: Io> Worker<I> {
             self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
         if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
-            // It does not wait for its request to be done; the request goes its way.
+            // The client does not wait for its cancel request to be delivered; the request goes on.
             self.drop_client(key, "cancel request");
             return;
         }
-        // Its Terminate may wait behind a question to its server, or in the queue of its pool: nobody has looked at it.
+        // Its Terminate may be held, unread, behind a probe or in the wait queue of its pool.
         let has_said_goodbye = match self.clients.get(key) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.has_said_goodbye(),
             _ => false,
@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
             let line = self.server_prefix(key);
             self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
-        // What it has said before is its client's all the same.
+        // What the server has sent before is still given to its client.
         self.release(key);
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {

@@ -1,7 +1,8 @@
 //! Whether a loan is over.
 //!
-//! Always true: it is over by the rules of its pool when its server owes nothing and stands outside a transaction, and what the session keeps is known to follow.
-//! Not here: what is done then (`loan`), what a session keeps (`probe`).
+//! Always true: a loan is over by the rules of its pool when its server owes nothing and stands outside a transaction,
+//! and all that the session keeps is known to follow the client.
+//! Not here: how a loan is ended (`loan`), what a session keeps (`probe`).
 
 use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};
@@ -17,18 +18,19 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Ends the loan if it is over by the rules of its pool.
     pub(crate) fn end_loan_if_over(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        // What the client has on its server may be known now, and be nothing.
+        // Looking may show that the client has nothing on its server; then the loan is looked at again.
         while self.ends_or_goes_on(server_key, client_key) {}
     }
 
-    /// The same, as far as is known. Whether what the client has on its server has become known, and is nothing: then it is to be asked once more.
+    /// The same, as far as is known. Returns whether it has become known that the client has nothing on its server:
+    /// then this is to be called once more.
     fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         server.affinity_hold.come_back();
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
-        // In session mode a loan lasts as long as its client, and so it does in any mode where the server is its client's alone.
+        // In session mode a loan lasts as long as its client, and so does the loan of a dedicated server in any mode.
         let is_session = server.dedicated.is_some()
             || self.registry.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);
         if is_session {
@@ -38,7 +40,7 @@ impl<I: Io> Worker<I> {
             }
             return false;
         }
-        // What the server says by itself may have begun, and its end is the same client's.
+        // A message that the server sends unasked may have begun; its end belongs to the same client.
         if !is_between(&server.session, &ready.session) || server.session.is_in_message() {
             self.arm_server(server_key);
             return false;
@@ -58,8 +60,9 @@ impl<I: Io> Worker<I> {
         false
     }
 
-    /// What the client has just said may be the rest of something that its server does not wait for any more, such as the
-    /// data of a COPY that has failed: then the loan is over now. Not while more is held, which may be the rest of a header.
+    /// Ends the loan if the bytes that the client has just sent are the rest of something that its server no longer
+    /// waits for, such as the data of a COPY that has failed. Not while more is held, which may be the rest of a
+    /// header.
     pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let server = self.servers.get(server_key).filter(|_| ready.held.is_none() && ready.has_loan_of(server_key));
@@ -70,7 +73,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same for one that has just become ready.
+    /// Closes a server and its client in session mode if the server is obsolete and stands between two transactions
+    /// (`server_fast_close`).
     pub(crate) fn close_obsolete_session(&mut self, key: ServerKey) {
         if !self.active.settings.server_fast_close || !self.pools.is_obsolete(key) {
             return;

@@ -1,7 +1,7 @@
 //! Back-pressure: we receive from one side only while the other side's queue is below its mark.
 //!
-//! Always true: whoever is paused is resumed when the queue that it was paused for has drained, or when it loses its link.
-//! Not here: bytes that wait for a server (`hear`), which have a mark of their own.
+//! Always true: a paused connection is resumed when the queue that it was paused for has drained, or when its loan ends.
+//! Not here: bytes that wait for a server (`hear`), which have a limit of their own.
 
 use base::Key;
 use measure::Phase;
@@ -18,14 +18,14 @@ use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Gives a part of what a server has said to its client.
+    /// Forwards a part of a server's bytes to its client.
     pub(crate) fn give_client(&mut self, key: ServerKey, chunk: &Chunk, range: std::ops::Range<usize>) {
         if !range.is_empty() {
             self.give_client_whole(key, chunk.part(range));
         }
     }
 
-    /// The same of bytes of our own, in the place of what the server has said.
+    /// The same for bytes of our own in place of those of the server.
     pub(crate) fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
         self.give_client_whole(key, Chunk::Own(bytes));
     }
@@ -33,7 +33,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
         let Some(client) = self.clients.get(client_key) else { return };
-        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
+        // cannot be undone.
         let is_linked = matches!(&client.stage, Stage::Ready(ready) if ready.has_loan_of(key));
         assert!(is_linked, "an answer was to be given to a client that has another server");
         let conn = client.conn;
@@ -42,15 +43,16 @@ impl<I: Io> Worker<I> {
         self.mind_flow_to_client(client_key, key);
     }
 
-    /// Received bytes as they are kept for somebody who waits. A few are copied, so that nobody keeps a whole buffer for them;
-    /// when few buffers are left all are, so that who waits takes nothing from who does not.
+    /// Received bytes as they are kept for a connection that waits. Few bytes are copied, so that they do not occupy a
+    /// whole receive buffer; when few buffers are free everything is, so that a waiting connection takes none from the
+    /// others.
     pub(crate) fn unpinned(&self, chunk: Chunk) -> Chunk {
         let Chunk::Span(span) = &chunk else { return chunk };
         let (all, free) = self.io.buffers();
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
     }
 
-    /// After a client's bytes were given to its server.
+    /// Pauses a client whose bytes its server does not take as fast as they come.
     pub(crate) fn mind_flow_to_server(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.servers.get(server) else { return };
         if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
@@ -59,7 +61,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// After a server's bytes were given to its client.
+    /// Pauses a server whose bytes its client does not take as fast as they come, and notes that an answer is on its way.
     pub(crate) fn mind_flow_to_client(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.clients.get_mut(client) else { return };
         let conn = row.conn;
@@ -83,8 +85,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server owes its client so many answers that the client, and the rest of what it has said, is not heard before it has given some. It keeps those
-    /// in a batch to itself until it is told to flush them.
+    /// A server owes so many answers that its client is not read, and the `rest` of its bytes is held, until some have
+    /// come. PostgreSQL keeps answers to the extended protocol in its buffer until a Sync or Flush, so a Flush is sent.
     pub(crate) fn wait_for_answers(&mut self, key: ServerKey, client: Key, rest: Option<Chunk>) {
         if let Some(rest) = rest.map(|rest| self.unpinned(rest))
             && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
@@ -100,7 +102,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server may have given enough of them.
+    /// Reads the client again if its server has given enough of the answers that it owed.
     pub(crate) fn hear_again(&mut self, key: ServerKey) {
         let Some(server) =
             self.servers.get_mut(key).filter(|server| server.is_full && server.session.exchange.has_room())
@@ -113,7 +115,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Gives the client the answers that its server was not asked for and that come now.
+    /// Sends the client the answers of our own whose turn has come among those of its server.
     pub(crate) fn give_due(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !server.session.exchange.has_due() || server.session.scanner.is_in_body() {
@@ -123,7 +125,8 @@ impl<I: Io> Worker<I> {
         self.give_client_own(key, out);
     }
 
-    /// A server tells of functions, which are read as they come, so that one turn reads no more than one buffer of them.
+    /// A server answers a question about functions. That is read as it comes, so that one turn reads no more than one
+    /// buffer of it.
     pub(crate) fn slow_down(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if !std::mem::replace(&mut server.is_slowed, true) {
@@ -131,7 +134,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks such a server for the next buffer, or for everything as before when it has told all.
+    /// Receives the next buffer from such a server, or everything as before when its answer is complete.
     pub(crate) fn receive_next(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.is_slowed = server.session.life.probe().is_some_and(|probe| probe.reads_functions());
@@ -169,8 +172,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// At the end of a loan nobody is paused for the other's sake any more. A client that does not take its answers is not
-    /// asked for new questions.
+    /// At the end of a loan neither side is paused for the other any more. A client that does not read its answers is
+    /// not read either.
     pub(crate) fn unlink_flow(&mut self, client: Key, server: ServerKey) {
         self.resume_server(server);
         if self.is_behind(client) {
@@ -180,14 +183,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server has taken everything that it was given.
+    /// A server's send queue has drained.
     pub(crate) fn server_drained(&mut self, key: ServerKey) {
         if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
             self.resume_client(client);
         }
     }
 
-    /// Listens to a server that has something to say although everybody rests.
+    /// Receives from a server that has an exchange to finish while the worker is being suspended.
     pub(crate) fn hear_server(&mut self, key: ServerKey) {
         if self.admin.is_resting()
             && let Some(server) = self.servers.get_mut(key)
@@ -204,8 +207,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Received bytes as they are sent to a connection. One that is behind gets a copy when few buffers are left, and everybody does
-/// when hardly any is, so that who does not read takes nothing from who does.
+/// Received bytes as they are sent to a connection. When few buffers are free a connection that is behind gets a copy,
+/// and when hardly any is free every connection does, so that a peer that does not read takes no buffers from the
+/// others.
 pub(crate) fn unpinned_for<I: Io>(io: &I, conn: Conn, chunk: Chunk) -> Chunk {
     let (all, free) = io.buffers();
     if free * 2 > all {
@@ -224,5 +228,5 @@ pub(crate) fn send_part<I: Io>(io: &mut I, conn: Conn, chunk: &Chunk, range: std
     }
 }
 
-/// Received bytes that wait are copied up to here; a pooler's usual query is smaller.
+/// Waiting bytes are copied up to this size; a usual query is smaller.
 const COPIED_BYTES_MAX: usize = 1024;

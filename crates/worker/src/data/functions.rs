@@ -1,18 +1,18 @@
-//! What workers tell each other of functions that are made.
+//! What workers tell each other when functions are created.
 //!
-//! Always true: whoever knows already is named, and does not hear it again.
-//! Not here: who notices (`catalog`).
+//! Always true: the database that knows already is named, and is not told again.
+//! Not here: how that is noticed (`catalog`).
 
 use base::WorkerId;
 use reactor::Address;
 
-/// Functions of a database are being made, or have been.
+/// Functions of a database are being created, or have been.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionsMade {
-    /// Which worker knows of that, and for which of its databases.
+    /// The worker that knows of them, and for which of its databases.
     pub(super) known: (WorkerId, u32),
-    /// The database on the server,
+    /// The name of the database on the server,
     pub(super) dbname: Box<str>,
-    /// and where that is.
+    /// and the server's address.
     pub(super) address: Address,
 }

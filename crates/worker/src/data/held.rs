@@ -1,7 +1,7 @@
-//! What a client has said and nobody has looked at.
+//! Bytes of a client that nothing has looked at yet.
 //!
 //! Always true: bytes come out in the order in which they went in. Most wait in one piece, which takes no allocation.
-//! Not here: who waits for what (`hear`).
+//! Not here: what they wait for (`hear`).
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use reactor::Chunk;
 use serde::{Deserialize, Serialize};
 use wire::frontend;
 
-/// Bytes in waiting.
+/// Held bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     first: Option<Chunk>,
@@ -42,22 +42,22 @@ impl Held {
         Some(chunk)
     }
 
-    /// The bytes, if they have come in one piece.
+    /// The bytes, if they came in one piece.
     pub(crate) fn in_one_piece(&self) -> Option<&[u8]> {
         self.first.as_ref().filter(|_| self.rest.is_empty()).map(Chunk::bytes)
     }
 
-    /// The bytes that have come first, in one piece.
+    /// The first piece.
     pub(crate) fn first(&self) -> Option<&[u8]> {
         self.first.as_ref().map(Chunk::bytes)
     }
 
-    /// Whether there is nothing.
+    /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -76,32 +76,32 @@ impl Held {
 /// The first request of a client that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirstRequest {
-    /// How many Syncs stand alone before it.
+    /// How many lone Syncs stand before it.
     pub(crate) syncs: usize,
     /// Where it ends: with the message that is answered by `ReadyForQuery`.
     pub(crate) end: usize,
 }
 
-/// What is skipped of what a client without a server says: the rest of a request that a rate limit has rejected, as PostgreSQL skips it after
-/// an error.
+/// Which messages of a client without a server are skipped: the rest of a request that a rate limit has rejected, as
+/// PostgreSQL skips it after an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum Skips {
     #[default]
     Nothing,
     /// One message, which is a whole request.
     Message,
-    /// All up to a Sync.
+    /// Everything up to a Sync.
     UpToSync,
 }
 
 impl Skips {
-    /// Whether a message of this kind is the last that is skipped.
+    /// Whether a message of this kind is the last to be skipped.
     pub(crate) fn end_with(self, kind: u8) -> bool {
         self == Self::Message || self == Self::UpToSync && kind == frontend::SYNC
     }
 }
 
-/// The first request of these bytes. `None` while its last message has not come whole.
+/// The first request in these bytes; `None` if its last message is incomplete.
 pub(crate) fn first_request(bytes: &[u8]) -> Option<FirstRequest> {
     let (mut at, mut syncs, mut has_begun) = (0, 0, false);
     loop {

@@ -1,7 +1,8 @@
-//! A client leaves its server, in whatever state.
+//! A client leaves its server, whatever the state of the loan.
 //!
-//! Always true: a server that is not known to be clean is mended first, or closed; nobody is lent it before.
-//! Not here: why the client leaves (`close`), what becomes of its server (`protocol::loan`), how that is done (`upstream::begin_cleanup`).
+//! Always true: a server that is not known to be clean is cleaned up first, or closed; it is lent to no client before.
+//! Not here: why the client leaves (`close`), what its server needs (`protocol::loan`), how that is done
+//! (`upstream::begin_cleanup`).
 
 use measure::Closed;
 use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
@@ -17,12 +18,12 @@ use crate::upstream::dedicated_client::CLIENT_GONE_IN_THE_MIDDLE;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client leaves its server, in whatever state.
+    /// Separates a client from its server, whatever the state of the loan.
     pub(crate) fn abandon(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         ready.link = Link::None;
-        // Whoever asked it nothing waits for no answer.
+        // A probe that asks nothing needs no answer.
         if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
             server.session.life.take_probe();
         }
@@ -43,7 +44,7 @@ impl<I: Io> Worker<I> {
         self.take_back(server_key, ended);
     }
 
-    /// A server that is clean goes back to its pool.
+    /// Gives a clean server back to its pool.
     pub(crate) fn give_back(&mut self, server: ServerKey) {
         let fingerprint = self.servers.get(server).map_or(Fingerprint::default(), |server| {
             fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
@@ -51,7 +52,7 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });
     }
 
-    /// Its client has gone: nobody else could use it.
+    /// Closes a dedicated server whose client has gone: no other client could use it.
     pub(crate) fn leave_dedicated(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let is_at_rest = server.session.exchange.may_end();
@@ -59,7 +60,7 @@ impl<I: Io> Worker<I> {
         self.lose_server(key, Closed::Dirty, why);
     }
 
-    /// Whatever a client has drawn on this server is no reason any more to keep it.
+    /// Values of sequences that a client has drawn here are no longer a reason to keep the server.
     pub(crate) fn forget_sequences(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };

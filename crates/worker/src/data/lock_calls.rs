@@ -1,7 +1,9 @@
-//! Statements that do nothing but take or release an advisory lock: the row of the answer tells whether they did, and the server is not asked.
+//! Statements that only take or release an advisory lock: the row of their answer tells whether they did, so that no
+//! probe is needed.
 //!
-//! Always true: a row is taken for that answer only if the statement was sent to a server that owed nothing before it.
-//! Not here: which statements these are (`route`), how often a lock is held (`protocol::state`), locks that nobody knows of (`admin::stranded_locks`).
+//! Always true: a row is read as that answer only if the statement was sent to a server that owed nothing before it.
+//! Not here: which statements these are (`route`), how often a lock is held (`protocol::state`), locks without a known
+//! holder (`admin::stranded_locks`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::state::SessionEffects;
@@ -11,7 +13,7 @@ use crate::data::client::{Client, Stage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client has sent one statement to a server that owed nothing: whether it is one whose answer tells all.
+    /// A client has sent one statement to a server that owed nothing: returns whether its answer will tell all about its lock.
     pub(crate) fn awaits_lock_row(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let is_awaited = self.session_effects_of(client_key).is_some_and(SessionEffects::awaits_lock_row);
         if is_awaited && let Some(server) = self.servers.get_mut(server_key) {
@@ -20,8 +22,8 @@ impl<I: Io> Worker<I> {
         is_awaited
     }
 
-    /// The locks of a client are known from that answer. False if its server has to be asked, also because what is known is to be compared
-    /// (`session_verify`).
+    /// Notes the locks of a client from that answer. Returns false if the server has to be probed, also if only to
+    /// compare (`session_verify`).
     pub(crate) fn settle_lock(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get(server_key) else { return false };
         if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {

@@ -1,7 +1,9 @@
-//! Servers that are lost: they say goodbye, break off, or say what nobody can explain.
+//! Servers that are lost: they report their end, break off, or send what the protocol does not allow.
 //!
-//! Always true: whoever had such a server is told, or gets another one if the lost one has heard nothing; its pool is told.
-//! Not here: how a server is closed (`close_server`), connections that end (`ended`), what clients of servers that a pool closes are told (`close`).
+//! Always true: a client that had such a server gets an error, or another server if the lost one was sent nothing; the
+//! pool is told.
+//! Not here: how a server is closed (`close_server`), connections that end (`ended`), the errors for clients whose
+//! server a pool closes (`close`).
 
 use base::Time;
 use measure::Closed;
@@ -16,8 +18,8 @@ use crate::data::server::{Server, Stage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A server says goodbye while nobody uses it: an administrator ended it, or PostgreSQL shuts down. `body` is `None` when
-    /// the message has not come whole; it is not waited for, since the server must not be lent meanwhile.
+    /// An idle server sends an error: an administrator ended its backend, or PostgreSQL shuts down. `body` is `None`
+    /// when the message is incomplete; its rest is not waited for, since the server must not be lent meanwhile.
     pub(crate) fn farewell(&mut self, key: ServerKey, body: Option<&[u8]>) {
         let line = self.server_prefix(key);
         let said = body.map(Notice::parse);
@@ -27,7 +29,7 @@ impl<I: Io> Worker<I> {
             }
             None => self.log.about(&line, Level::Warning, format_args!("server said an error that has not come whole")),
         }
-        // PostgreSQL closes the connection after these.
+        // PostgreSQL closes the connection after a FATAL or PANIC.
         if said.is_some_and(|said| said.is_fatal()) {
             self.lose_server(key, Closed::Lost, "server conn crashed?");
         } else {
@@ -35,7 +37,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server has said what nobody can explain. Neither side of the pair can go on.
+    /// The server has sent something that the protocol does not allow here. Neither the server nor its client can go on.
     pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
         self.protocol_surprises += 1;
         let line = self.server_prefix(key);
@@ -48,12 +50,12 @@ impl<I: Io> Worker<I> {
                 self.lose_server(key, Closed::Dirty, what);
                 self.fail_client(client, &Fault::ServerSurprise);
             }
-            // Whoever was to have it is told so, or gets another one.
+            // A client that was to have this server is told, or gets another one.
             _ => self.dial_failed(key, pool::Failure::unreachable(what)),
         }
     }
 
-    /// It cannot be told any more which answer is whose.
+    /// It cannot be told any more which answer belongs to which message.
     pub(crate) fn statements_lost(&mut self, key: ServerKey) {
         let client = self.servers.get(key).and_then(Server::client);
         self.lose_server(key, Closed::Dirty, Unfit::Unproven.words());
@@ -80,7 +82,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server that was logged in is there no more.
+    /// The connection of a logged-in server has ended.
     pub(crate) fn server_gone(&mut self, key: ServerKey) {
         let why = "server conn crashed?";
         let Some(server) = self.servers.get(key) else { return };
@@ -106,7 +108,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server is lost before its client's request was sent to it: the request is still held, and is served by another one.
+    /// A server is lost before it was sent its client's request: the request is still held, and goes to another server.
     pub(crate) fn lose_before_use(&mut self, server: ServerKey, client: ClientKey, since: Time, why: &str) {
         let Some(database) = self.servers.get(server).map(|server| server.database) else { return };
         let is_missed = self.keeps_something(client);
@@ -119,8 +121,9 @@ impl<I: Io> Worker<I> {
         self.want_again(client, since);
     }
 
-    /// Whether the server of a client has what that would miss on any other: one that forgets its plans, or is told something anew, in the
-    /// middle of a loan. The session for all misses nothing that its clients are not told of (`lose_given_channels`).
+    /// Whether the client has something on its server that it would miss on any other. Possible if the server forgets
+    /// its plans or is sent settings again in the middle of a loan. The shared `LISTEN` session misses nothing that its
+    /// clients are not told of (`lose_given_channels`).
     fn keeps_something(&self, client: ClientKey) -> bool {
         let client = self.clients.get(client).filter(|client| !client.is_listener);
         client.is_some_and(|client| match &client.stage {
@@ -132,5 +135,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Why a server is closed that does so.
+/// The reason that is logged for such a server.
 const ENDLESS: &str = "answer without end to a query of our own";

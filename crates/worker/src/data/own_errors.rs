@@ -1,7 +1,7 @@
-//! Errors that a server says to us: in answer to what we have asked ourselves, or while nobody has asked anything.
+//! Errors of a server that are not for its client: in answer to our own queries, or unasked.
 //!
-//! Always true: a server that does not take what its client has set is never lent as if it had; its client is told why.
-//! Not here: errors that a server says to its client (`protocol::loan`).
+//! Always true: a server that refuses its client's settings is never lent as if it had them; its client is sent the reason.
+//! Not here: errors for the client (`protocol::loan`).
 
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
@@ -17,7 +17,7 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A server has said an error that is not for its client.
+    /// A server has sent an error that is not for its client.
     pub(crate) fn own_error(&mut self, key: ServerKey, body: &[u8]) {
         let Some(is_ours) = self.servers.get(key).map(|server| server.session.exchange.is_ours()) else { return };
         let notice = Notice::parse(body);
@@ -38,13 +38,13 @@ impl<I: Io> Worker<I> {
             (_, true) => "error in a query of our own",
             (_, false) => "server said",
         };
-        // That a query we have cancelled ends with an error is what we wanted.
+        // A query that we have cancelled is expected to end with an error.
         let is_wanted = !is_ours && matches!(server.stage, Stage::Cleaning(_));
         let level = if is_wanted { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
         self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
         if is_ours && notice.is_fatal() {
-            // Not our query failed, but the server.
+            // The server has failed, not only our query.
             self.server_gone(key);
         } else if is_ours {
             self.ours_failed(key, &notice);
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
         let failed = server.session.ours_failed(notice.sqlstate == QUERY_CANCELED);
         match (&server.stage, failed) {
             (&Stage::Lent { client }, Failed::CancelledAlong) => self.cancelled_along(key, client, &notice.message),
-            // By the limit of the session before, of which nobody hears.
+            // A timeout that the previous session had set has ended the settings; no client is told.
             (&Stage::Lent { client }, Failed::BeforeUse) => {
                 self.uncount(key);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
                 };
                 why.into_iter().for_each(|why| self.cannot_be_made_clean(key, why));
             }
-            // PgBouncer goes on after a connect_query that failed, and so do we; it has been logged.
+            // Like PgBouncer, we go on after a connect_query that failed; the error has been logged.
             _ => {}
         }
     }
@@ -87,7 +87,8 @@ impl<I: Io> Worker<I> {
         self.lose_server(key, Closed::Dirty, why);
     }
 
-    /// Whether a server was told just now to have a statement of its client's, or no more to have one, which has failed.
+    /// Returns whether the query that failed was to prepare or deallocate a statement of the client on a server that
+    /// was just lent.
     fn cannot_prepare(&mut self, key: ServerKey, notice: &Notice) -> bool {
         let Some(server) = self.servers.get_mut(key).filter(|_| !notice.is_fatal()) else { return false };
         let Some(preparation) = server.session.cannot_prepare() else { return false };
@@ -102,7 +103,8 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// What a server was told along with a request was cancelled, and the request with it: its client is told so in the server's words.
+    /// The settings that a server was sent along with a request were cancelled, and the request with them: its client
+    /// gets the server's message.
     fn cancelled_along(&mut self, server: ServerKey, client_key: ClientKey, message: &str) {
         self.uncount(server);
         self.lose_server(server, Closed::Dirty, Unfit::ToldCancelled.words());

@@ -1,8 +1,9 @@
-//! What a session keeps, where that follows clients (`session_state`): their servers are asked, and what they tell is acted upon.
+//! What a session keeps, where session state follows clients (`session_state`): servers are probed, and the answers acted upon.
 //!
-//! Always true: a loan in which something may have been touched ends only when its server has told what it has, and that is known
-//! to follow; otherwise the server stays its client's, and is made clean or closed when that leaves.
-//! Not here: how a server is asked (`question`), that it has answered (`answered`), what may be kept (`limits::pins`).
+//! Always true: a loan in which session state may have been touched ends only when the server has reported it and all
+//! of it is known to follow; otherwise the client keeps the server, which is cleaned up or closed when the client
+//! leaves.
+//! Not here: how a server is asked (`question`), how its answer is handled (`answered`), what clients may keep (`limits::pins`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::apply_effects;
@@ -14,8 +15,8 @@ use crate::data::question::terms;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A loan could end, but its client may have something on the server: that is known, or is asked. Whether it is known, and is nothing: then the loan
-    /// may be over.
+    /// A loan could end, but its client may have something on the server: that is known, or the server is probed.
+    /// Returns whether it is known that the client has nothing there: then the loan may be over.
     pub(crate) fn keep_or_probe(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if self.settle_lock(server_key, client_key) {
             self.tell_of_pins(server_key, client_key);
@@ -40,7 +41,8 @@ impl<I: Io> Worker<I> {
         false
     }
 
-    /// What the client's statements have certainly done to its session is noted, if that is all that they can have done.
+    /// Applies the certain effects of the client's statements to its session. Returns false if the statements may have
+    /// done anything else.
     fn apply_effects(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
@@ -55,7 +57,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// What a client has on its server is known: the loan may be over, or the server is kept for it.
+    /// It is known what a client has on its server: returns whether that is nothing, or keeps the server for the client.
     fn is_over_or_kept(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
             return false;
@@ -70,7 +72,8 @@ impl<I: Io> Worker<I> {
         false
     }
 
-    /// A client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself.
+    /// A client has reset parameters that PostgreSQL reports: they go back to the client's startup values, not to those
+    /// of the server.
     pub(crate) fn go_back(&mut self, key: ClientKey, vars: Vars) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };

@@ -1,7 +1,8 @@
-//! What a session keeps is asked of its server.
+//! Asks servers what their sessions keep.
 //!
-//! Always true: nothing is asked while a cancel request is on its way, which would hit the question, nor of a server of which it cannot be told what answers what.
-//! Not here: what is asked and what the answer means (`protocol::state`); what follows from it (`probe`, `answered`).
+//! Always true: no probe is sent while a cancel request is on its way, which would hit the probe, nor to a server whose
+//! answers can no longer be told apart.
+//! Not here: what is asked and what the answer means (`protocol::state`); what is done then (`probe`, `answered`).
 
 use base::Time;
 use measure::Closed;
@@ -18,7 +19,7 @@ use crate::letters::ActiveConfig;
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
-/// By what rules the state of sessions follows the clients of a pool.
+/// The rules by which session state follows the clients of a pool.
 pub(crate) fn terms<'a>(place: &'a PoolPlace, active: &'a ActiveConfig, now: Time) -> Terms<'a> {
     Terms {
         now,
@@ -31,7 +32,7 @@ pub(crate) fn terms<'a>(place: &'a PoolPlace, active: &'a ActiveConfig, now: Tim
 }
 
 impl<I: Io> Worker<I> {
-    /// The question that tells what a session has that was touched.
+    /// The probe for what the session has touched.
     pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Probe> {
         let server = self.servers.get(server_key)?;
         let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
@@ -41,7 +42,7 @@ impl<I: Io> Worker<I> {
         ready.session.question(*since, terms, &self.registry.databases[server.database as usize].function_catalog)
     }
 
-    /// Sends a question of ours to a server.
+    /// Sends a probe to a server.
     pub(crate) fn ask(&mut self, server_key: ServerKey, probe: Probe) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let mut out = Vec::new();
@@ -72,17 +73,17 @@ impl<I: Io> Worker<I> {
         self.log.about(&line, Level::Warning, format_args!("database has {what}"));
     }
 
-    /// Asks a server what its session has, if that is not known; it may leave its channels at once.
+    /// Probes a server if that is needed; `unlistens` has the server leave its channels at once.
     pub(crate) fn probe_session(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {
-            // Not any more. The server is closed as it comes back.
+            // The setting has changed. The server is closed when it is given back.
             ready.session.session_effects = None;
             self.end_loan(server_key, client_key);
             return;
         }
-        // A cancel request that is still on its way would hit our question.
+        // A cancel request that is still on its way would hit the probe.
         let is_asked_for =
             ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for());
         if server.session.cancels_sent > 0 || !is_asked_for {
@@ -90,7 +91,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if !server.session.exchange.is_proven() {
-            // It cannot be told any more what answers what, and so not what the session has.
+            // It cannot be told any more which answer belongs to what, so a probe would prove nothing.
             self.lose_server(server_key, Closed::Dirty, Unfit::Unproven.words());
             self.fail_client(client_key, &Fault::StateLost);
             return;

@@ -1,8 +1,10 @@
-//! Numbers of sequences that a client has drawn and asks for later (`currval`, `lastval`): they are in the session of one server only.
+//! Values of sequences that a client has drawn and asks for later (`currval`, `lastval`): only the session of one
+//! server knows them.
 //!
-//! Always true: who is known to ask is never told a number that another client has drawn; a server is kept for numbers for no longer than
-//! `sequence_hold_time` after a transaction.
-//! Not here: which texts draw and ask (`route::Sequences`), what a transaction has done (`protocol::state::Counting`).
+//! Always true: a client that is known to ask is never given a value that another client has drawn; a server is kept
+//! for sequences no longer than `sequence_hold_time` after a transaction.
+//! Not here: which texts draw and ask (`route::Sequences`), what a transaction has done with sequences
+//! (`protocol::state::Counting`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::state::{Counted, Kind, Policy};
@@ -12,8 +14,8 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A transaction has ended in a loan that could end, too, if its client were not to find there what it has drawn: whether the
-    /// client keeps its server, for whatever reason.
+    /// A transaction has ended, and so could the loan if its client did not need the values that it has drawn. Returns
+    /// whether the client keeps its server, for whatever reason.
     pub(crate) fn count_sequences(&mut self, server_key: ServerKey, client_key: ClientKey, counted: Counted) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get_mut(client_key)

@@ -1,7 +1,7 @@
-//! Requests that are looked at, so that `SHOW STATEMENTS` tells which statements take the time.
+//! Sampled requests, from which `SHOW STATEMENTS` tells which statements take the time.
 //!
-//! Always true: no value of a statement is kept; what is looked at is dropped with its loan.
-//! Not here: which requests are looked at (`sampled`), what is told of them (`admin::snapshot`).
+//! Always true: no value of a statement is kept; the sample of a request is dropped with its loan.
+//! Not here: which requests are sampled (`sampled`), what is shown (`admin::snapshot`).
 
 use base::{Key, Time};
 use measure::{Call, Description, Heaviest, Spent};
@@ -16,12 +16,13 @@ use crate::sampled::Sampled;
 use crate::worker::Worker;
 
 impl Server {
-    /// The request that its client has just begun is looked at, and stands for so many. These are its bytes, if they begin with it, as far as they have come.
+    /// Samples the request that the client has just begun, which stands for `weight` requests. `bytes` begin with it as
+    /// far as it has arrived, or are empty.
     #[cold]
     pub(crate) fn look_at_statement(&mut self, ready: &Ready, bytes: &[u8], weight: u32, dialect: Dialect, now: Time) {
         let text = text_of(bytes, ready);
         let statement = if text.is_whole { described(text.bytes, dialect) } else { None };
-        // What its transaction has waited for is part of its first request.
+        // The wait of a transaction counts for its first request.
         let is_first = self.xact_since == Some(now);
         let before = if is_first { Spent::default() } else { ready.meter.division.so_far(now) };
         self.session.answer_tally = Some(Box::default());
@@ -30,7 +31,7 @@ impl Server {
 }
 
 impl<I: Io> Worker<I> {
-    /// It has been answered.
+    /// A sampled request has been answered.
     #[cold]
     pub(crate) fn count_statement(&mut self, key: ServerKey, client: Option<Key>) {
         let Some(server) = self.servers.get_mut(key) else { return };

@@ -1,7 +1,8 @@
-//! Why a client that has waited for long enough has had no server, and who has those of its pool.
+//! Why a client that has waited long enough got no server, and what the servers of its pool are used for.
 //!
-//! Always true: it is found out once for all clients of a pool whose time is over in one turn; servers of that pool alone are looked at.
-//! Not here: the sentences (`protocol::fault`), what an operator is told of waits at any time (`admin::waits`).
+//! Always true: it is found out once for all clients of a pool that time out in one turn; only servers of that pool are
+//! looked at.
+//! Not here: the sentences (`protocol::fault`), what an operator sees of waits at any time (`admin::waits`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,7 @@ use reactor::Io;
 use crate::data::client::{Client, Link, Stage};
 use crate::worker::Worker;
 
-/// What the servers of a pool that clients have are had for.
+/// What the lent servers of a pool are used for.
 #[derive(Default)]
 struct Holders {
     lent: u32,
@@ -29,7 +30,7 @@ struct Holders {
 }
 
 impl<I: Io> Worker<I> {
-    /// A fault with what only the pool knows about it, for the client that is told of it now.
+    /// Adds to a fault what only the pool knows about it, for the client that is sent it now.
     pub(crate) fn explained(&mut self, client: Key, fault: Fault) -> Fault {
         match fault {
             Fault::QueryWaitTimeout { secs, why: None } => {
@@ -55,7 +56,7 @@ impl<I: Io> Worker<I> {
         self.unserved(pool, why)
     }
 
-    /// What the clients of a pool are told that have waited for this in vain.
+    /// What clients of a pool are told after they have waited in vain for this reason.
     pub(crate) fn unserved(&mut self, pool: PoolKey, why: WaitReason) -> Option<Arc<Unserved>> {
         let (now, place) = (self.now, self.registry.pool(pool)?);
         match &place.unserved {
@@ -101,7 +102,7 @@ impl<I: Io> Worker<I> {
 }
 
 impl Holders {
-    /// `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s`; nothing where none is lent.
+    /// `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s`; empty if none is lent.
     fn words(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.pinned.iter().map(|(kind, count)| format!("{count} pinned by {}", kind.many())));

@@ -1,7 +1,8 @@
-//! Somebody needs a database alone: PostgreSQL waits 5 seconds for everybody else who is connected to it to go, and idle servers of ours would not.
+//! A statement needs a database to itself. PostgreSQL waits 5 seconds for all other sessions to leave the database, and
+//! our idle servers would not.
 //!
-//! Always true: what is closed is idle, and connected to that database at the very address at which the statement runs.
-//! Not here: who needs it (`claiming`), what a pool does about it (`pool::Event::Vacate`).
+//! Always true: only idle servers are closed, connected to that database at the very address at which the statement runs.
+//! Not here: which statement it is (`claiming`), what a pool does about it (`pool::Event::Vacate`).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -19,13 +20,13 @@ use crate::data::server::Stage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client of any worker has said such a statement.
+    /// A client of some worker has sent such a statement.
     pub(crate) fn mind_sole(&mut self, sole: &Sole) {
         match &sole.phase {
             Phase::Waits(client) => self.vacate(&sole.claim, &sole.address, client),
             Phase::Done => {
-                // Servers of the old database are gone, what new ones say and can do is another matter, and a login that has
-                // failed since there was no database may succeed now.
+                // Servers of the old database are gone. Nothing is known of what new servers report and can do, and a
+                // login that failed for lack of the database may succeed now.
                 for number in self.databases_at(&sole.address, |name| sole.claim.changed().any(|other| other == name)) {
                     let place = &mut self.registry.databases[number as usize];
                     place.function_catalog.forget(&mut self.registry.scopes);
@@ -36,7 +37,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Closes what is connected to a database without need.
+    /// Closes the idle servers of a database.
     fn vacate(&mut self, claim: &Claim, address: &Address, client: &Subject) {
         let databases = self.databases_at(address, |name| *name == *claim.database);
         let pools: Vec<_> = self
@@ -78,7 +79,7 @@ impl<I: Io> Worker<I> {
         there.map(|(number, _)| number as u32).collect()
     }
 
-    /// A client of the same database under another name makes functions, or has made them.
+    /// A client of the same database under another name creates functions, or has done so.
     pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
             if made.known != (self.id, number) {
@@ -92,7 +93,7 @@ fn keys<T>(rows: Vec<(ServerKey, T)>) -> Vec<ServerKey> {
     rows.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Whether servers of a database may be at an address.
+/// Whether servers of a database may have this address.
 fn may_be_at(entry: &Database, address: &Address) -> bool {
     entry.hosts.iter().any(|host| match (host, address) {
         (Host::Name(_), Address::Tcp(address)) => address.port() == entry.port,

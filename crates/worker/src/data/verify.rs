@@ -1,6 +1,6 @@
-//! What is known of sessions is compared with what their servers tell, where that is wanted (`session_verify`).
+//! Compares what is known of a session with what its server reports, where that is wanted (`session_verify`).
 //!
-//! Always true: what differs is counted and said by its name, never by its value.
+//! Always true: what differs is counted and logged by name, never by value.
 //! Not here: the comparison (`protocol::state::Seen::verdict`), what is known without asking (`probe`, `lock_calls`).
 
 use pool::{ClientKey, ServerKey};
@@ -10,7 +10,8 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Has a server asked at the end of a transaction that has touched nothing, where that is wanted (`session_verify`); whether it is.
+    /// Has a server probed at the end of a transaction that has touched nothing, if `session_verify` is on; returns
+    /// whether it is to be.
     pub(crate) fn verify_untouched(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if !self.active.settings.session_verify {
             return false;
@@ -28,7 +29,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// A server has told something else than was known: that is counted, and said without any value.
+    /// Counts and logs, without any value, that a server has reported something else than was known.
     pub(crate) fn tell_of_mistake(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
         self.verified.mistaken += 1;
         let line = self.client_prefix(client_key);

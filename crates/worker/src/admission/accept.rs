@@ -1,8 +1,8 @@
-//! A client connects: its greeting, and the way to its home worker.
+//! A client connects: its startup packet, and the move to its home worker.
 //!
-//! Always true: until its startup packet is understood a client is heard one piece at a time, so that it can be handed to
-//! another worker with nothing under way; it moves once, and again only if its database has moved meanwhile.
-//! Not here: who it is (`login`).
+//! Always true: until its startup packet is understood a client is read with one receive at a time, so that it can be
+//! handed to another worker with nothing under way; it moves once, and again only if its database has moved meanwhile.
+//! Not here: its authentication (`login`).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// Somebody has connected.
+    /// A connection has been accepted.
     pub(crate) fn accepted(&mut self, socket: I::Socket, is_last: bool) {
         let peer = self.io.peer(&socket);
         let id = self.posts.ids.take();
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         self.arm_client(key);
     }
 
-    /// The control thread comes as a client.
+    /// The control thread connects as a client.
     pub(crate) fn receive_own(&mut self, socket: I::Socket, is_listener: bool) {
         let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
         let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client in its greeting has said something.
+    /// Handles bytes of a client before its startup packet is complete.
     pub(crate) fn greeted(&mut self, key: Key, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Greeting(greeting) = &mut client.stage else { return };
@@ -143,8 +143,8 @@ impl<I: Io> Worker<I> {
                 }
             }
             Opening::Cancel { key: cancel_key } => {
-                // As PostgreSQL's, the connection ends when the request is done: who waits for that knows that it hits nothing
-                // that is asked afterwards.
+                // As in PostgreSQL, the connection is closed when the request has been delivered: a client that waits
+                // for the end of the connection knows that the request hits no later query.
                 let limit = self.active.settings.cancel_wait_timeout;
                 let waits = Waits { since: self.now, until: limit.map(|limit| self.now + limit) };
                 client.stage = Stage::Cancelling(waits);
@@ -180,8 +180,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether sessions of this user in this database follow their clients. Whoever wants a database that there is not is told that, and
-    /// not what could not be set in it.
+    /// Whether session state of this user in this database follows clients. For a database that does not exist this
+    /// says yes, so that the client gets the error about the database rather than about a parameter.
     fn would_follow(&self, database: &str, user: &str) -> bool {
         let settings = &self.active.settings;
         match settings.database(database) {
@@ -190,13 +190,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether this client may have TLS: not by a unix socket, and not twice.
+    /// Whether this client may have TLS: not on a Unix socket, and not twice.
     fn offers_tls(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };
         self.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp(_))
     }
 
-    /// Begins TLS with a client, which has said the beginning of it already. Until it stands nothing is heard of it.
+    /// Begins TLS with a client, which may have sent its beginning already. Nothing of the client is read until TLS is
+    /// established.
     fn secure_client(&mut self, key: Key, said: &[u8]) {
         let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.active.tls.offer.clone()) else { return };
         if let Stage::Greeting(greeting) = &mut client.stage {
@@ -209,7 +210,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// TLS stands between us and a client: now it may say what it wants.
+    /// TLS with a client is established: its startup packet is read now.
     pub(crate) fn client_secured(&mut self, key: Key, security: Arc<Security>) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let is_protocol_agreed = security.is_protocol_agreed;
@@ -220,7 +221,8 @@ impl<I: Io> Worker<I> {
         };
         let conn = client.conn;
         self.count_handshake(HandshakePeer::Client, &security);
-        // As PostgreSQL 17: who does not name the protocol may mean another service, and have been led here by somebody in between.
+        // As in PostgreSQL 17, a client that does not name the protocol may want another service, and a man in the
+        // middle may have led it here.
         if handshake == Some(Handshake::AtOnce) && !is_protocol_agreed {
             let line = self.client_prefix(key);
             let why = "received direct SSL connection request without ALPN protocol negotiation extension";
@@ -231,7 +233,7 @@ impl<I: Io> Worker<I> {
         self.io.receive(conn, Receive::Once);
     }
 
-    /// The database that the client wants may live on another worker: then it goes there, once.
+    /// Sends the client to the home worker of its database, if that is another one.
     fn go_home(&mut self, key: Key, request: Request, early: Vec<u8>, since_wall: Wall) {
         let home = self.active.homes.home_of(&request.database);
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -261,7 +263,8 @@ impl<I: Io> Worker<I> {
                 (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(greeted_client)));
             }
             None => {
-                // Bytes of ours are still on their way to it, which can only be the answer to its request for encryption.
+                // The answer to the client's SSLRequest or GSSENCRequest, the only bytes that we may have sent, is
+                // still on its way.
                 self.io.tell_when_drained(conn);
                 if let Some(client) = self.clients.get_mut(key) {
                     client.stage = Stage::Login(Box::new(LoggingIn::departing(request, early, since_wall)));
@@ -270,7 +273,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The last byte of ours has left; the client can go home now.
+    /// Our last byte has been sent; the client can move to its home worker now.
     pub(crate) fn depart(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
@@ -279,12 +282,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client comes from the worker that accepted it.
+    /// A client arrives from the worker that accepted it.
     pub(crate) fn receive_greeted_client(&mut self, mut arrived: GreetedClient<I::Socket>) {
         arrived.early = sent_along(arrived.early);
         let home = self.active.homes.home_of(&arrived.request.database);
         if home != self.id {
-            // Who sent it knew other settings: a database that has come or gone meanwhile may live elsewhere.
+            // The sender knew other settings: a database that was added or removed meanwhile may have another home.
             (self.posts.workers[usize::from(home.0)])(ToWorker::Client(Box::new(arrived)));
             return;
         }
@@ -307,5 +310,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The system user that may do everything.
+/// The user ID of root.
 const ROOT: u32 = 0;

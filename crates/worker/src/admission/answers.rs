@@ -1,6 +1,6 @@
-//! Other threads have answered what was asked about somebody who logs in.
+//! Answers of other threads about clients that log in.
 //!
-//! Always true: an answer counts for whoever still waits for it, and for nobody else.
+//! Always true: an answer counts only for the client that still waits for it.
 //! Not here: what was asked (`questions`).
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::registry::Doubt;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// An external authenticator has spoken.
+    /// An external authenticator has accepted or rejected a password.
     pub(crate) fn judged(&mut self, key: Key, verdict: Verdict) {
         let key = asker(key, &self.clients);
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A password has been hashed, or not.
+    /// A password has been hashed, or could not be.
     pub(crate) fn hashed(&mut self, asker: HashAsker, hashed: Hashed) {
         match asker {
             HashAsker::Client(key) => self.hashed_for_client(key, hashed),
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let salted = match hashed {
             Ok(salted) => salted,
-            // Who waits for the same is next, when it has gone.
+            // A client that waits for the same hash is next, when this one has gone.
             Err(why) if login.is_awaiting_hash() => {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Warning, format_args!("{why}"));
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The secret has been hashed for which a client waits in another's place.
+    /// The secret has been hashed that this client waited for together with another client.
     fn ask_after_hash(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         if let Some(Hashing::Secret { method, told, .. }) = login.take_awaiting_hash().map(|hashing| *hashing) {
@@ -103,7 +103,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// It is known who a client is to the system: is that who it says?
+    /// The system user of a client is known: checks whether it may be the database user that the client named.
     pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let Some(map) = login.awaited_map() else { return };
@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
             }
         };
         let user = login.request.user.clone();
-        // As in PgBouncer, a line in `[users]` says what somebody may have, and not that there is such a user.
+        // As in PgBouncer, a line in `[users]` sets limits for a user, and does not say that the user exists.
         let is_known = login.told.is_some() || self.active.users.secret(&user).is_some();
         let is_same = match (&map, name.as_deref()) {
             (_, None) => false,
@@ -136,7 +136,7 @@ impl<I: Io> Worker<I> {
         self.fail_client(key, &Fault::UnixSocketRejected);
     }
 
-    /// A server has said what it knows of a user.
+    /// A server has answered `auth_query`.
     pub(crate) fn told(&mut self, key: Key, told: Told) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         if let Some(again) = login.take_awaiting_again() {
@@ -156,7 +156,7 @@ impl<I: Io> Worker<I> {
                 self.ask_proof(key, demand, Some(secret));
                 return;
             }
-            // Is asked as anybody is, and cannot answer rightly.
+            // The client is asked for a proof like any other, and no proof can be right.
             Told::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
                 let user = login.request.user.clone();
                 let line = self.client_prefix(key);
@@ -170,7 +170,7 @@ impl<I: Io> Worker<I> {
                 self.log.about(&line, Level::Error, format_args!("{why}"));
                 fault_of_part()
             }
-            // Whose login it was stands in the detail, which is for the log: nobody knows yet who this client is.
+            // The detail names the user of our login, and is for the log only: this client has not been authenticated.
             Told::Refused { sqlstate, text, detail, .. } => {
                 let line = self.client_prefix(key);
                 let detail = detail.as_deref().unwrap_or_default();
@@ -181,7 +181,7 @@ impl<I: Io> Worker<I> {
         self.fail_client(key, &fault);
     }
 
-    /// A server has told of a user once more: does what the client has shown fit now?
+    /// A server has answered `auth_query` once more: checks what the client has sent against the new secret.
     fn told_again(&mut self, key: Key, again: Again, told: Told) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
@@ -189,7 +189,8 @@ impl<I: Io> Worker<I> {
             Told::User { name, secret } if *name == *user => {
                 login.told = Some(secret.clone());
                 self.remember_secret(key, &secret);
-                // The same has been asked already; if the new secret asks otherwise, what has come does not answer it.
+                // The client has been sent this challenge already; if the new secret needs another one, the client's
+                // response does not fit it.
                 if let Ok(known) = self.known(&user, again.method, Some(secret))
                     && let Ok(Step::Ask(asked)) = Login::begin(again.method, known, again.dice, &mut Vec::new())
                 {
@@ -216,7 +217,7 @@ impl<I: Io> Worker<I> {
         self.fail_client(key, &again.fault);
     }
 
-    /// A server has said once more what it knows of a pool's user: the pool's next servers are logged in by that.
+    /// A server has answered `auth_query` once more for a pool's user: the next servers of the pool log in with that secret.
     pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
         let Some(place) = self.registry.pool_mut(key) else { return };
         place.doubt = Doubt::InVain;
@@ -235,5 +236,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// What somebody is told who has not logged in, of a login of ours that was refused.
+/// The detail that an unauthenticated client is sent when our own login for `auth_query` was refused.
 const OWN_LOGIN: &str = "This is about the pooler's own login, which asks for the user (auth_query).";

@@ -1,6 +1,6 @@
 //! A client that is logging in, and what it waits for.
 //!
-//! Always true: it waits for one thing at a time, and what it waits for carries what is needed when it comes.
+//! Always true: the client waits for one thing at a time, and that state carries what is needed when the thing comes.
 //! Not here: what happens then (`login`, `answers`).
 
 use std::collections::BTreeSet;
@@ -22,60 +22,61 @@ use crate::letters::{ExternalAuth, Right};
 /// A client that is logging in.
 #[derive(Debug)]
 pub(crate) struct LoggingIn {
-    /// What a server has told of its user's secret.
+    /// The secret of its user, as a server has reported it (`auth_query`).
     pub(crate) told: Option<Arc<Secret>>,
-    /// Whether that was some time ago.
+    /// Whether that secret comes from the cache (`auth_query_cache_ttl`).
     pub(crate) is_told_before: bool,
-    /// Its password, which an external authenticator has found right.
+    /// Its password, which an external authenticator has accepted.
     pub(crate) judged: Option<Arc<Secret>>,
     pub(crate) request: Request,
-    /// The server that is being dialed for it alone.
+    /// The dedicated server that is being dialed for it.
     pub(crate) dedicating: Option<ServerKey>,
     pub(crate) waits: Waits,
-    /// How far it has come.
+    /// Which step of the login it has reached.
     pub(crate) step: LoginStep,
-    /// What it said and nobody has looked at.
+    /// Bytes that nothing has looked at yet.
     pub(crate) said: Vec<u8>,
 }
 
-/// What it waits for.
+/// What a client that logs in waits for.
 #[derive(Debug)]
 pub(crate) enum Waits {
-    /// For our last byte to leave, to go home then.
+    /// Our last byte to be sent, after which the client moves to its home worker.
     Departure { early: Vec<u8>, since_wall: Wall },
-    /// For the ledger: may it come in?
+    /// A slot of `max_client_conn` from the ledger.
     Slot,
-    /// For the client's proof.
+    /// The client's response to an authentication request.
     Proof(Box<Proof>),
-    /// For what a server says about its user, and then to show this.
+    /// The answer to `auth_query`, after which the client has to show this.
     Secret(Demand),
-    /// For the same once more: what it has shown does not fit what was remembered.
+    /// The same once more, because the client's proof does not fit the cached secret.
     SecretAgain(Box<Again>),
-    /// For what this one says about its password.
+    /// The verdict of this external authenticator on its password.
     Verdict(ExternalAuth, Password),
-    /// For a password that is being hashed.
+    /// The hash of a password.
     Hash(Box<Hashing>),
-    /// For a rate limit to let it show who it is.
+    /// A rate limit, before it may authenticate.
     Knock,
-    /// For a rate limit to let it in; it has shown these keys.
+    /// A rate limit, before it is let in; with the keys that its proof has shown.
     Rate(Option<ScramKeys>),
-    /// For its name in the system, and whether this map lets it be who it says.
+    /// The name of its system user, and whether this map lets that be the database user that the client named.
     SystemUser { map: Option<Arc<str>> },
-    /// For one of its user's places, since it has proved who it is; with the keys that its proof has shown.
+    /// A slot of its user, after it has been authenticated; with the keys that its proof has shown.
     Admission { keys: Option<ScramKeys> },
-    /// For the parameters that a first server tells, or one that is its alone.
+    /// The parameters of the pool's first server, or a dedicated server.
     Welcome { pool: PoolKey, since: Time },
 }
 
-/// A proof that is being given.
+/// An authentication exchange.
 #[derive(Debug)]
 pub(crate) struct Proof {
     pub(crate) login: Login,
-    /// Who judges the password that comes.
+    /// The external authenticator that judges the password.
     pub(crate) authenticator: Option<ExternalAuth>,
     pub(crate) scanner: Scanner,
     pub(crate) body: Vec<u8>,
-    /// What was asked, if the answer can be judged by another secret as well, and the one that it is judged by may be old.
+    /// Method and challenge, if the client's response can be checked against another secret too and the one in use may
+    /// be outdated.
     pub(crate) again: Option<(Method, Dice)>,
 }
 
@@ -85,7 +86,7 @@ impl LoggingIn {
         Self { told, is_told_before: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
     }
 
-    /// Somebody who has proved who it is, and waits for a first server of this pool.
+    /// A client that has been authenticated, and waits for the first server of this pool.
     pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, said: Vec<u8>) -> Self {
         Self { waits: Waits::Welcome { pool, since }, step: LoginStep::Server, said, ..Self::new(request) }
     }
@@ -94,7 +95,7 @@ impl LoggingIn {
         Self { waits: Waits::Departure { early, since_wall }, step: LoginStep::Startup, ..Self::new(request) }
     }
 
-    /// It waits for this from now on.
+    /// Sets what the client waits for from now on.
     pub(crate) fn wait_for(&mut self, waits: Waits) {
         self.step = match &waits {
             Waits::Departure { .. } => LoginStep::Startup,
@@ -111,7 +112,7 @@ impl LoggingIn {
         self.waits = waits;
     }
 
-    /// What goes along, if the client is to go.
+    /// What the client takes along to its home worker, if it waits to move.
     pub(crate) fn departure(&mut self) -> Option<(Request, Vec<u8>, Wall)> {
         match &mut self.waits {
             Waits::Departure { early, since_wall } => Some((self.request.clone(), std::mem::take(early), *since_wall)),
@@ -119,12 +120,12 @@ impl LoggingIn {
         }
     }
 
-    /// What it said before it was let in.
+    /// What the client sent before it was let in.
     pub(crate) fn into_said(self) -> Vec<u8> {
         self.said
     }
 
-    /// Takes what it waits for, if it is that. Somebody who waits for nothing any more waits for us.
+    /// Takes the state that the client waits in, if it is the wanted one. A client that waits for nothing more waits for us.
     fn take<T>(&mut self, wanted: impl FnOnce(Waits) -> Result<T, Waits>) -> Option<T> {
         match wanted(std::mem::replace(&mut self.waits, Waits::Slot)) {
             Ok(taken) => Some(taken),
@@ -135,7 +136,7 @@ impl LoggingIn {
         }
     }
 
-    /// What it has to show once a server has told of its user, if that is awaited.
+    /// What the client has to show after `auth_query`, if it waits for that.
     pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
         self.take(|waits| match waits {
             Waits::Secret(demand) => Ok(demand),
@@ -143,12 +144,12 @@ impl LoggingIn {
         })
     }
 
-    /// It waits until a server has told of its user once more.
+    /// The client waits until `auth_query` has been answered once more.
     pub(crate) fn await_secret_again(&mut self, again: Again) {
         self.wait_for(Waits::SecretAgain(Box::new(again)));
     }
 
-    /// What is to be judged anew once a server has told of its user, if that is awaited.
+    /// What is to be checked again after `auth_query`, if the client waits for that.
     pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
         self.take(|waits| match waits {
             Waits::SecretAgain(again) => Ok(again),
@@ -156,7 +157,7 @@ impl LoggingIn {
         })
     }
 
-    /// The keys that its proof has shown, if it has proved who it is and is not let in yet.
+    /// The keys that the client's proof has shown, if it is authenticated and not let in yet.
     pub(crate) fn take_admission(&mut self) -> Option<Option<ScramKeys>> {
         self.take(|waits| match waits {
             Waits::Admission { keys } => Ok(keys),
@@ -164,17 +165,17 @@ impl LoggingIn {
         })
     }
 
-    /// Whether it waits for what a server says about its user.
+    /// Whether the client waits for `auth_query`.
     pub(crate) fn is_awaiting_secret(&self) -> bool {
         matches!(self.waits, Waits::Secret(_) | Waits::SecretAgain(_))
     }
 
-    /// Somebody else judges its password.
+    /// The client waits for an external authenticator.
     pub(crate) fn await_verdict(&mut self, authenticator: ExternalAuth, password: Password) {
         self.wait_for(Waits::Verdict(authenticator, password));
     }
 
-    /// Who judges its password, and the password, if that is awaited.
+    /// The external authenticator and the password, if the client waits for the verdict.
     pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(ExternalAuth, Password)> {
         self.take(|waits| match waits {
             Waits::Verdict(authenticator, password) => Ok((authenticator, password)),
@@ -182,12 +183,12 @@ impl LoggingIn {
         })
     }
 
-    /// Whether its password is being judged.
+    /// Whether an external authenticator is judging the client's password.
     pub(crate) fn is_awaiting_verdict(&self) -> bool {
         matches!(self.waits, Waits::Verdict(..))
     }
 
-    /// What it needs a hash for, if it waits for one.
+    /// What the client needs a hash for, if it waits for one.
     pub(crate) fn take_awaiting_hash(&mut self) -> Option<Box<Hashing>> {
         self.take(|waits| match waits {
             Waits::Hash(hashing) => Ok(hashing),
@@ -195,12 +196,12 @@ impl LoggingIn {
         })
     }
 
-    /// Whether it waits for a hash.
+    /// Whether the client waits for a hash.
     pub(crate) fn is_awaiting_hash(&self) -> bool {
         matches!(self.waits, Waits::Hash(_))
     }
 
-    /// The number of the user whose secret is hashed for it.
+    /// The number of the user whose secret is hashed for the client.
     pub(crate) fn hashed_user(&self) -> Option<u32> {
         match &self.waits {
             Waits::Hash(hashing) => hashing.user(),
@@ -208,7 +209,7 @@ impl LoggingIn {
         }
     }
 
-    /// What it has shown, if it waits for a rate limit.
+    /// The keys that the client's proof has shown, if it waits for a rate limit.
     pub(crate) fn take_awaiting_rate(&mut self) -> Option<Option<ScramKeys>> {
         self.take(|waits| match waits {
             Waits::Rate(keys) => Ok(keys),
@@ -216,12 +217,12 @@ impl LoggingIn {
         })
     }
 
-    /// Whether it waits for a rate limit.
+    /// Whether the client waits for a rate limit.
     pub(crate) fn is_awaiting_rate(&self) -> bool {
         matches!(self.waits, Waits::Knock | Waits::Rate(_))
     }
 
-    /// The map by which its name in the system is judged, while that name is awaited.
+    /// The ident map for the client's system user, while the name of that user is awaited.
     pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
         match &self.waits {
             Waits::SystemUser { map } => Some(map.clone()),
@@ -229,12 +230,12 @@ impl LoggingIn {
         }
     }
 
-    /// The pool whose first server it waits for.
+    /// The pool whose first server the client waits for.
     pub(crate) fn waits_for(&self) -> Option<PoolKey> {
         self.waits_since().map(|(pool, _)| pool)
     }
 
-    /// The pool whose first server it waits for, and since when.
+    /// The same, and since when.
     pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
         match self.waits {
             Waits::Welcome { pool, since } => Some((pool, since)),
@@ -243,64 +244,64 @@ impl LoggingIn {
     }
 }
 
-/// What a client has to show.
+/// What a client has to show in order to log in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Demand {
-    /// Nothing, not even that it is known.
+    /// Nothing, not even the name of a user that exists.
     Nothing,
-    /// That it can answer this.
+    /// A proof by this method.
     Proof(Method),
-    /// Its password, which somebody else knows.
+    /// Its password, for an external authenticator.
     Judgement(ExternalAuth),
-    /// That it is a user of the system who may be this one.
+    /// That its system user may be this database user.
     SystemUser {
-        /// The user's number.
+        /// The system user's number.
         uid: u32,
-        /// The map that says who may be whom.
+        /// The ident map, if there is one.
         map: Option<Arc<str>>,
     },
-    /// It is not let in.
+    /// Nothing helps: it is not let in.
     Refusal(Fault),
 }
 
-/// How somebody enters the console.
+/// How a client may enter the console.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     /// Without a proof.
     Open(Right),
-    /// Like any login.
+    /// By authenticating as for any database.
     ByProof(Right),
 }
 
-/// What a client has shown, to be judged by another secret.
+/// What a client has shown, to be checked against another secret.
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(crate) method: Method,
     pub(crate) dice: Dice,
     pub(crate) body: Vec<u8>,
-    /// What it is told if that does not fit either.
+    /// The error that the client is sent if that does not fit either.
     pub(crate) fault: Fault,
 }
 
-/// What a client that logs in needs a hash for.
+/// Why a client that logs in needs a hash.
 #[derive(Debug)]
 pub(crate) enum Hashing {
     /// It has sent its password in clear text, and its user has a SCRAM secret.
     Proof {
-        /// What the hash is held against.
+        /// What the hash is compared with.
         unproved: Unproved,
-        /// What can be judged by another secret as well, if that does not fit.
+        /// What can be checked against another secret, if that does not fit.
         again: Option<Again>,
     },
-    /// It is to be asked for SCRAM, and its user's secret is a password in clear text.
+    /// It is to be asked for SCRAM, and the secret of its user is a password in clear text.
     Secret {
         /// Its user's number.
         user: u32,
         /// The secret.
         secret: Arc<Secret>,
-        /// How it is to prove itself then.
+        /// How the client is to prove itself then.
         method: Method,
-        /// What a server has told of its user's secret.
+        /// The secret of its user as a server has reported it.
         told: Option<Arc<Secret>>,
     },
 }
@@ -315,14 +316,14 @@ impl Hashing {
     }
 }
 
-/// A user's secret that is being hashed, and the clients that wait for that.
+/// A user's secret that is being hashed, and the clients that wait for it.
 #[derive(Debug)]
 pub(crate) struct SecretHashing {
     pub(super) secret: Arc<Secret>,
     pub(super) derivation: Derivation,
-    /// For whom it was asked.
+    /// The client for which the hash was asked.
     pub(super) asker: Key,
-    /// The others.
+    /// The other clients that wait for it.
     pub(super) waiting: BTreeSet<Key>,
 }
 

@@ -1,7 +1,7 @@
-//! Whether a server is to be asked for a user's secret, and what.
+//! Whether a server is to be asked for a user's secret (`auth_query`), and what it is asked.
 //!
-//! Always true: a server is asked about whoever has no secret of its own here.
-//! Not here: asking (`control::secrets`), what it tells (`answers`).
+//! Always true: a server is asked about every user without a secret in `auth_file`.
+//! Not here: asking (`control::secrets`), the answer (`answers`).
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::letters::{Inquirer, SecretQuestion};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether the file of secrets has one of this user.
+    /// Whether `auth_file` has a secret of this user.
     pub(crate) fn has_secret(&self, user: &str) -> bool {
         self.active.users.secret(user).is_some_and(|secret| !secret.is_none())
     }
 
-    /// What a server is to be asked about this user, if anybody is there to ask it.
+    /// The question about this user, if an `auth_user` is configured for it.
     ///
     /// # Errors
-    /// What the client is told when the question cannot be asked as it is configured.
+    /// The error for the client if the configuration does not allow the question.
     pub(crate) fn secret_question(
         &mut self,
         inquirer: Inquirer,
@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
         let settings = &active.settings;
         let entry = settings.database(database);
         if entry.is_none() && database != CONSOLE {
-            // Whether it exists is told to nobody who has not proved who they are.
+            // No client learns before it is authenticated whether a database exists.
             return Ok(None);
         }
         let own = entry.as_ref();

@@ -1,7 +1,8 @@
-//! A client that has shown who it is comes in: where it wants to, if there is room.
+//! A client that has been authenticated is let in to its database or the console, if there is room.
 //!
-//! Always true: it takes one of its user's places now and not before, so that nobody takes those of a user whose name it only gives.
-//! Not here: how it shows who it is (`login`), what places there are (`limits::shared_slots`).
+//! Always true: a client takes a slot of its user only after authentication, so that naming another user takes none of
+//! that user's slots.
+//! Not here: authentication (`login`), the slots (`limits::shared_slots`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::letters::Right;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The client is who it says it is.
+    /// The client has been authenticated.
     pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
         self.uncount_unauthenticated(key);
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
@@ -34,7 +35,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// It takes one of its user's places. Not before it has shown who it is: whoever named somebody else would take that one's.
+    /// Takes a slot of the client's user. Not before authentication: a client that names another user would take that
+    /// user's slot.
     pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         login.wait_for(Waits::Admission { keys });
@@ -49,7 +51,7 @@ impl<I: Io> Worker<I> {
             self.take_seat(key);
             return;
         }
-        // Whoever cannot come in for another reason takes no place, and reads of that first.
+        // A client that cannot be let in for another reason takes no slot, and gets that error first.
         match self.destination(key, &name) {
             Err(fault) if !is_at_console => self.turn_away(key, &fault),
             _ => {
@@ -60,7 +62,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client has shown who it is and has its places.
+    /// The client has been authenticated and has its slots.
     pub(crate) fn take_seat(&mut self, key: Key) {
         let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
         let Some(keys) = login.take_admission() else { return };
@@ -90,14 +92,14 @@ impl<I: Io> Worker<I> {
         self.enter_pool(key, database, &entry, entry.user.as_deref().unwrap_or(&user), keys);
     }
 
-    /// The database that a client wants, which has shown who it is.
+    /// The database that an authenticated client has named.
     ///
     /// # Errors
-    /// There is none of that name, or it takes nobody now, or nobody more.
+    /// There is no such database, or it accepts no clients now, or no more clients.
     fn destination(&self, key: Key, name: &str) -> Result<Arc<Database>, Fault> {
         let number = self.registry.known_database(name);
         let entry = number.and_then(|number| self.registry.databases[number as usize].entry.clone());
-        // A database that has come, or come back, during the login may have another home: here there is none of that name.
+        // A database that was added during the login may have another home worker: here it does not exist.
         let is_here = self.active.homes.home_of(name) == self.id;
         let entry = entry.or_else(|| self.active.settings.database(name)).filter(|_| is_here);
         let entry = entry.ok_or_else(|| Fault::NoSuchDatabase { name: name.into() })?;
@@ -178,5 +180,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The version of PgBouncer whose console this is.
+/// The version of PgBouncer whose console is imitated.
 const VERSION: &str = "1.25.2";

@@ -1,8 +1,9 @@
-//! Passwords that somebody else knows: the system's modules (PAM) or a directory (LDAP), asked by the control thread.
+//! Passwords that only an external authenticator can check, PAM or LDAP, which the control thread asks.
 //!
-//! Always true: a client waits for its verdict and nobody waits with it; a password that was right is what its user logs in to
-//! servers with, and is in nothing that is logged.
-//! Not here: what follows from the verdict (`answers`), asking (`control::external_auth`), how the password comes (`login`).
+//! Always true: only the client itself waits for its verdict; a password that was accepted is used to log in its user
+//! to servers, and is never logged.
+//! Not here: what is done with the verdict (`answers`), asking (`control::external_auth`), how the password is received
+//! (`login`).
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use crate::letters::ToControl;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// What a client of a database has to show to an external authenticator. A database with an `auth_user` of its own leaves nothing to one.
+    /// Has a client of a database prove itself to an external authenticator, which cannot be combined with an
+    /// `auth_user` of the database.
     pub(crate) fn demand_of_external_auth(&mut self, key: Key, database: &str, authenticator: ExternalAuth) -> Demand {
         let has_asker = self.active.settings.database(database).is_some_and(|entry| entry.auth_user.is_some());
         if !has_asker {
@@ -29,7 +31,7 @@ impl<I: Io> Worker<I> {
         Demand::Refusal(Fault::BouncerConfig)
     }
 
-    /// Has somebody else judge a password.
+    /// Has an external authenticator judge a password.
     pub(crate) fn ask_external_auth(&mut self, key: Key, authenticator: ExternalAuth, password: Password) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let host = match client.peer {

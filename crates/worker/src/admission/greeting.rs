@@ -1,18 +1,18 @@
-//! A client that has not said what it wants.
+//! A client whose startup packet is not complete.
 //!
-//! Always true: it is heard one piece at a time.
-//! Not here: what it says (`accept`).
+//! Always true: it is read with one receive at a time.
+//! Not here: what is done with its bytes (`accept`).
 
 use base::Wall;
 
-/// A client that has not said what it wants.
+/// A client whose startup packet is not complete.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     pub(crate) said: Vec<u8>,
     pub(crate) has_spoken: bool,
-    /// TLS is being agreed on.
+    /// TLS is being negotiated.
     pub(super) handshake: Option<Handshake>,
-    /// It has one of the descriptors that are kept, and may be an operator.
+    /// It uses one of the reserved file descriptors, since it may be an operator.
     pub(super) has_kept_descriptor: bool,
     pub(crate) since_wall: Wall,
 }
@@ -22,12 +22,12 @@ impl Greeting {
         Self { said: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
     }
 
-    /// Whether TLS is being agreed on, which nobody else can go on with.
+    /// Whether TLS is being negotiated, which no other worker could continue.
     pub(crate) fn is_shaking(&self) -> bool {
         self.handshake.is_some()
     }
 
-    /// Whether it has said nothing at all.
+    /// Whether the client has sent nothing at all.
     pub(crate) fn is_silent(&self) -> bool {
         !self.has_spoken
     }
@@ -36,8 +36,8 @@ impl Greeting {
 /// How TLS has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handshake {
-    /// The client has asked whether it may.
+    /// By an SSLRequest.
     ByRequest,
-    /// It has begun with it.
+    /// Directly, by a ClientHello.
     AtOnce,
 }

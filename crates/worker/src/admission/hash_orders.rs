@@ -1,7 +1,7 @@
-//! Hashes are ordered from the threads beside the workers, and taken back.
+//! Orders hashes from the threads beside the workers, and cancels such orders.
 //!
-//! Always true: who leaves gives its place up; whoever waited in its place is next.
-//! Not here: what for (`hashing`).
+//! Always true: a client that leaves gives up its order; the next client that waited for the same hash takes it over.
+//! Not here: what the hashes are for (`hashing`).
 
 use auth::Derivation;
 use base::{Key, Origin};
@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
         (self.posts.control)(ToControl::Hash(HashQuestion { from: self.id, asker, origin, derivation }));
     }
 
-    /// Has the password hashed that a server asks for.
+    /// Has a password hashed that a server asks for.
     pub(crate) fn hash_for_server(&mut self, key: ServerKey, derivation: Derivation) {
         let Some(server) = self.servers.get(key) else { return };
         let (asker, origin) =
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         }
         (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Client(key) });
         if let Some((next, derivation)) = next {
-            // It has waited in another's place, which may have come from elsewhere.
+            // It waited for the order of another client, and may come from another address.
             self.hash_for_client(next, derivation);
         }
     }

@@ -1,9 +1,11 @@
-//! Passwords that are to be hashed for SCRAM, which is slow by design: threads beside the workers do it, and the control thread
-//! says in which order.
+//! Hashes passwords for SCRAM, which is slow by design: threads beside the workers do it, in the order that the control
+//! thread chooses.
 //!
-//! Always true: nothing is hashed within a turn; who waits for it waits alone, and gives its place up when it leaves; a secret of
-//! the users' file is hashed for one client at a time, and all who log in by it wait for that one.
-//! Not here: ordering it (`hash_orders`), what follows (`answers`), the order (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
+//! Always true: nothing is hashed within a turn; only the client that needs a hash waits for it, and gives up its place
+//! when it leaves; a secret of `auth_file` is hashed for one client at a time, and all clients that log in with it wait
+//! for that hash.
+//! Not here: the orders (`hash_orders`), what is done with a hash (`answers`), which is made first
+//! (`control::hashings`), what is hashed and why (`protocol::client::login`, `protocol::server::login`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Has a client's password hashed, that is then held against its user's secret.
+    /// Has a client's password hashed, which is then compared with its user's secret.
     pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Again>) {
         let (asked, allowed) = (derivation.iterations, self.active.settings.scram_iterations_max);
         if asked > allowed {
@@ -35,7 +37,7 @@ impl<I: Io> Worker<I> {
         self.hash_for_client(key, derivation);
     }
 
-    /// Has a user's secret hashed, by which a client is then asked for SCRAM.
+    /// Has a user's secret hashed, with which a client is then asked for SCRAM.
     pub(crate) fn hash_secret(&mut self, key: Key, method: Method, told: Option<Arc<Secret>>, secret: Arc<Secret>) {
         let Secret::Plain(password) = &*secret else { unreachable!("only a password is hashed") };
         let derivation = self.derivation_of(password.clone());
@@ -43,14 +45,14 @@ impl<I: Io> Worker<I> {
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
         login.wait_for(Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told })));
-        // So that it is seen if it goes.
+        // So that a disconnect is noticed.
         self.io.receive(*conn, Receive::Stream);
         match &mut self.registry.users[user as usize].hashing {
             Some(under_way) if under_way.secret == secret => {
                 under_way.waiting.insert(key);
                 return;
             }
-            // One name may have several passwords, which different servers tell.
+            // A user may have different passwords, as reported by different servers.
             Some(_) => {}
             none => {
                 let (derivation, waiting) = (derivation.clone(), BTreeSet::new());

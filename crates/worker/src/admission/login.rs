@@ -1,8 +1,9 @@
-//! A client's login: its place among all clients, and its proof.
+//! A client's login: its slot among all clients, and its authentication.
 //!
-//! Always true: who is refused learns nothing that a stranger should not know: somebody unknown goes the whole way of
-//! somebody with a wrong password, and a database that does not exist is told only to who has proved itself.
-//! Not here: how a proof goes (`protocol::client::login`), which limits there are (`limits::shared_slots`), what other threads answer (`answers`), how it comes to its pool (`entry`, `welcome`).
+//! Always true: a refused client learns nothing that a stranger should not know: an unknown user goes through the same
+//! steps as a wrong password, and only an authenticated client is told that a database does not exist.
+//! Not here: the authentication exchange (`protocol::client::login`), the limits (`limits::shared_slots`), answers of
+//! other threads (`answers`), how the client reaches its pool (`entry`, `welcome`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The client is at its home.
+    /// The client is at its home worker.
     pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         login.said.extend_from_slice(early);
@@ -32,7 +33,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// First it needs a place.
+    /// Has the client take a slot of `max_client_conn`.
     pub(crate) fn take_place(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let Stage::Login(login) = &client.stage else { return };
@@ -40,7 +41,7 @@ impl<I: Io> Worker<I> {
         if is_own {
             self.admit_own(key);
         } else if is_at_console {
-            // Whoever has to mend what is full must come in.
+            // Console clients need no slot: an operator must be able to connect when all are taken.
             self.prove(key);
         } else {
             if self.take_client_slot(key) {
@@ -49,7 +50,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client has its place: now who is it?
+    /// The client has its slot: begins its authentication.
     pub(crate) fn prove(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
@@ -96,7 +97,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Has the client show what it has to; `told` is the secret that a server has told of its user.
+    /// Asks the client for its proof; `told` is the secret of its user as a server has reported it.
     pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, told: Option<Arc<Secret>>) {
         let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
@@ -151,7 +152,7 @@ impl<I: Io> Worker<I> {
                 self.send_to_client(key, out);
                 let Some(client) = self.clients.get_mut(key) else { return };
                 let Stage::Login(login) = &mut client.stage else { return };
-                // What answers SCRAM was made from the old secret's salt, and says nothing about another one.
+                // A response to SCRAM was computed with the old secret's salt, and says nothing about another secret.
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
                 login.wait_for(Waits::Proof(Box::new(proof)));
@@ -166,7 +167,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client says something during its login.
+    /// Handles bytes of a client during its login.
     pub(crate) fn login_received(&mut self, key: Key, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
@@ -187,7 +188,7 @@ impl<I: Io> Worker<I> {
                 Stage::Login(login) => match &mut login.waits {
                     Waits::Proof(proof) => proof,
                     _ => {
-                        // The proof was complete; the rest is for later.
+                        // The response was complete; the rest is looked at later.
                         self.login_received(key, &bytes[at..]);
                         return;
                     }
@@ -237,7 +238,7 @@ impl<I: Io> Worker<I> {
                 self.passed(key, keys);
             }
             Ok(Step::ExternalAuth(password)) => {
-                // Who is asked for a password that is known elsewhere has somebody who judges it.
+                // A password for an external authenticator is only asked for when there is one.
                 let Some(authenticator) = authenticator else { return self.fail_client(key, &Fault::Unservable) };
                 self.ask_external_auth(key, authenticator, password);
             }
@@ -262,7 +263,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What the client has shown does not fit. It may be judged by another secret, if there may be one.
+    /// The client's proof does not fit. It is checked against another secret, if there may be one.
     pub(crate) fn disproved(&mut self, key: Key, fault: &Fault, again: Option<Again>) {
         if !self.doubt_secret(key, again) {
             self.login_failed_line(key);
@@ -270,19 +271,20 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The control thread comes with a question of its own.
+    /// The control thread connects for queries of its own.
     fn admit_own(&mut self, key: Key) {
         let Some(Client { stage: Stage::Login(login), is_listener, .. }) = self.clients.get_mut(key) else { return };
         let is_listener = *is_listener;
         if !is_listener {
-            // It takes a server as it comes: no parameter is set for it.
+            // It takes the parameters of the server as they are.
             login.request.vars = Vars::new(&self.active.tracked);
         }
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
         match self.active.settings.database(&name) {
             Some(entry) => {
-                // As itself, also where clients share one user: what they leave on their servers must not answer. Who listens for them is
-                // one of them.
+                // It logs in as the user that it names, also where `user=` makes clients share one: what they leave
+                // behind on their servers must not affect the answer. The shared `LISTEN` client uses the servers of
+                // the clients.
                 let shared = entry.user.clone().filter(|_| is_listener);
                 let database = self.registry.database(&entry.name, Some(entry.clone()));
                 if is_listener {
@@ -300,7 +302,8 @@ impl<I: Io> Worker<I> {
             return;
         };
         client.seat.has_client_slot = true;
-        // Whoever would be turned away in any case is not asked for a password, and hears of the database before the user.
+        // A client that would be rejected in any case is not asked for a password; the limit of the database is
+        // reported before that of the user.
         let newcomer = match &client.stage {
             Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
             _ => None,
@@ -313,7 +316,7 @@ impl<I: Io> Worker<I> {
         match full {
             Some(fault) => self.fail_client(key, &fault),
             None if is_newcomer => self.prove(key),
-            // It comes from another process, where it has shown who it is.
+            // The client comes from another process, which has authenticated it.
             None => {
                 if let Some(user) = self.user_slot(key)
                     && self.take_user_slot(key, &user)
@@ -325,5 +328,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// What a client may say before it is let in.
+/// Bytes that a client may send before it is let in.
 const SAID_BYTES_MAX: usize = 65_536;

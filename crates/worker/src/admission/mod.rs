@@ -1,7 +1,7 @@
-//! A client comes in: from the door to its pool.
+//! A client logs in: from the accepted connection to its pool.
 //!
-//! Always true: nobody is in a pool who has not shown who it is, and nobody learns whom there is.
-//! Not here: what it does then (`data`).
+//! Always true: no client is in a pool before it is authenticated, and none learns which users exist.
+//! Not here: its queries (`data`).
 
 pub(crate) mod accept;
 pub(crate) mod answers;

@@ -1,7 +1,8 @@
-//! Which proof a client is asked for: by `auth_type`, or by the first rule of the HBA file that is for it.
+//! Which proof a client is asked for: by `auth_type`, or by the first rule of the HBA file that matches it.
 //!
-//! Always true: who is not asked for anything is let in because a setting or a rule says so; what is not built lets nobody in.
-//! Not here: what the rules mean (`auth::hba`), how a proof goes (`login`).
+//! Always true: a client that is asked for nothing is let in because a setting or a rule says so; a method that is not
+//! implemented lets no client in.
+//! Not here: what the rules mean (`auth::hba`), the authentication exchange (`login`).
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::letters::{ExternalAuth, Right, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether and how somebody may enter the console.
+    /// Whether and how a client may enter the console.
     pub(crate) fn console_right(&self, user: &str, peer: Peer) -> Option<Entry> {
         let settings = &self.active.settings;
         let is_own = matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid);
@@ -63,7 +64,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whoever has shown a certificate, which has been verified, is one of those whom it names.
+    /// A client with a verified certificate may be any user that the certificate names.
     fn demand_of_certificate(&self, key: Key, map: Option<&Arc<str>>, user: &str) -> Demand {
         let security = self.clients.get(key).and_then(|client| client.security.as_deref());
         let names = security.map_or(&[][..], |security| &security.names);
@@ -80,7 +81,7 @@ impl<I: Io> Worker<I> {
             Peer::Unix { uid, .. } => (None, uid),
         };
         let is_tls = self.clients.get(key).is_some_and(|client| client.security.is_some());
-        // As in PostgreSQL, who wants the stream of one database is judged by the rules for that database.
+        // As in PostgreSQL, logical replication is judged by the rules for its database.
         let is_replication = self.replication_of(key) == Some(Replication::Physical);
         let visit = Visit { from, is_tls, database, user, is_replication };
         match self.active.hba.method_for(&visit) {
@@ -102,10 +103,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks who a user of the system is.
+    /// Asks for the name of a system user.
     pub(crate) fn ask_system_user(&mut self, client: Key, uid: u32) {
         let Some(Client { conn, .. }) = self.clients.get(client) else { return };
-        // So that it is seen if it goes.
+        // So that a disconnect is noticed.
         self.io.receive(*conn, Receive::Stream);
         (self.posts.control)(ToControl::SystemUser { from: self.id, client, uid });
     }

@@ -1,7 +1,7 @@
-//! What is asked of other threads about somebody who logs in, and what they answer.
+//! Questions to other threads about clients that log in, and their answers.
 //!
-//! Always true: a question says who asks, and for whom.
-//! Not here: when it is asked (`external_auth`, `hashing`, `proof`), what follows from an answer (`answers`).
+//! Always true: a question names the worker that asks, and the client or server for which it asks.
+//! Not here: when a question is asked (`external_auth`, `hashing`, `proof`), what is done with its answer (`answers`).
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use base::{Origin, WorkerId};
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 
-/// Who knows the passwords.
+/// An external authenticator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExternalAuth {
-    /// The system's modules.
+    /// PAM.
     Pam,
-    /// A directory that is asked like this.
+    /// LDAP, with these options.
     Ldap(Arc<LdapOptions>),
 }
 
 impl ExternalAuth {
-    /// What the client is told if it is not.
+    /// The error for the client if its password is rejected.
     pub(super) fn fault(&self) -> Fault {
         match self {
             Self::Pam => Fault::PamWrong,
@@ -36,50 +36,50 @@ impl ExternalAuth {
     }
 }
 
-/// Is this the password of this user?
+/// Asks whether this is the password of this user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PasswordQuestion {
-    /// Who asks.
+    /// The worker that asks.
     pub from: WorkerId,
-    /// For which client.
+    /// The client for which it asks.
     pub client: ClientKey,
-    /// Who knows.
+    /// The authenticator to be asked.
     pub authenticator: ExternalAuth,
     /// The user.
     pub user: Arc<str>,
     /// The password.
     pub password: Password,
-    /// Where the client comes from, as PAM's modules read it.
+    /// The client's address, as PAM modules read it.
     pub host: Arc<str>,
 }
 
-/// The answer: it is, or why it is not, for the log.
+/// Whether the password was accepted, or why not, for the log.
 pub type Verdict = Result<(), Arc<str>>;
 
-/// A password that is to be hashed.
+/// Asks for the hash of a password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashQuestion {
-    /// Who asks.
+    /// The worker that asks.
     pub from: WorkerId,
-    /// For whom.
+    /// The client or server that needs the hash.
     pub asker: HashAsker,
-    /// Who makes it necessary, as far as that is known.
+    /// The address that makes the hash necessary, as far as it is known.
     pub origin: Origin,
-    /// What is to be done.
+    /// What is to be computed.
     pub derivation: Derivation,
 }
 
-/// Who needs a hash.
+/// The client or server that needs a hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HashAsker {
     /// A client that logs in.
     Client(ClientKey),
-    /// A server that is logged in to.
+    /// A server that we log in to.
     Server(ServerKey),
 }
 
-/// What came of it, or why it was not done, for the log.
+/// The hash, or why it was not made, for the log.
 pub type Hashed = Result<Arc<SaltedPassword>, Arc<str>>;
 
-/// The name of a user of the system, if it has one; or why it was not looked up, for the log.
+/// The name of a system user, if it has one, or why it was not looked up, for the log.
 pub type SystemUser = Result<Option<Arc<str>>, Arc<str>>;

@@ -1,7 +1,7 @@
-//! What servers have told of users, each for its time.
+//! Cache of the secrets that servers have reported (`auth_query_cache_ttl`).
 //!
-//! Always true: there are so many at most; one more, and the oldest is forgotten.
-//! Not here: who is asked about (`secrets`).
+//! Always true: the number of entries is bounded; one more, and the oldest is dropped.
+//! Not here: when servers are asked (`secrets`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use base::Time;
 
 use crate::planted::{forget_all, known_of};
 
-/// What servers have told of users, each for its time.
+/// Cached secrets by database and user, each until its time is over.
 #[derive(Debug, Default)]
 pub(crate) struct RememberedSecrets {
     rows: BTreeMap<(Arc<str>, Arc<str>), Remembered>,
@@ -39,7 +39,7 @@ impl RememberedSecrets {
         self.rows.insert((database.into(), user.into()), Remembered { secret, until });
     }
 
-    /// Whether there was anything to forget.
+    /// Drops an entry. Returns whether there was one.
     pub(crate) fn forget(&mut self, database: &str, user: &str) -> bool {
         self.rows.remove(&(Arc::from(database), Arc::from(user))).is_some()
     }
@@ -51,7 +51,7 @@ struct Remembered {
     until: Time,
 }
 
-/// Users that are remembered in a worker; one more, and the oldest is asked about again.
+/// Entries in one worker; one more, and the oldest is dropped.
 const REMEMBERED_MAX: usize = 4096;
 
 #[cfg(test)]

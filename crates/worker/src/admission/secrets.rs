@@ -1,10 +1,11 @@
-//! What is known of users' secrets; those that a server knows (`auth_query`) are asked through the pool of `auth_user` by the
-//! control thread.
+//! What is known of users' secrets. Those that only a server knows are asked by the control thread through the pool of
+//! `auth_user` (`auth_query`).
 //!
-//! Always true: a server is asked about whoever has no secret of its own here, at every login or as often as
-//! `auth_query_cache_ttl` says; what it tells is for logins of that very user to that very database, and for the logins of
-//! that user at servers. What is remembered is forgotten by a reload, and when somebody does not fit it.
-//! Not here: what is asked (`auth_query`), what follows from the answer (`answers`), asking (`control::secrets`), how a proof goes (`protocol::client::login`).
+//! Always true: a server is asked about every user without a secret in `auth_file`, at every login or as often as
+//! `auth_query_cache_ttl` says; its answer is for logins of that very user to that very database, and for our logins as
+//! that user to servers. A cached secret is dropped by a reload, and when a client's proof does not fit it.
+//! Not here: the question (`auth_query`), what is done with the answer (`answers`), asking (`control::secrets`), the
+//! authentication exchange (`protocol::client::login`).
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl<I: Io> Worker<I> {
     /// What is known of a user, and what SCRAM is checked against.
     ///
     /// # Errors
-    /// This secret is to be hashed first.
+    /// The secret that has to be hashed first.
     pub(crate) fn known(
         &mut self,
         user: &str,
@@ -30,11 +31,11 @@ impl<I: Io> Worker<I> {
         told: Option<Arc<Secret>>,
     ) -> Result<Known, Arc<Secret>> {
         let settings = &self.active.settings;
-        // Who stands in [users] only is nobody, as in PgBouncer.
+        // As in PgBouncer, a user that only stands in [users] does not exist.
         let is_told = told.is_some();
         let secret = told.or_else(|| self.active.users.secret(user).cloned());
         let is_asked_by_scram = match secret.as_deref() {
-            // As in PostgreSQL, whom a server does not know, or knows no password of, is taken for somebody with a secret of SCRAM.
+            // As in PostgreSQL, a user that does not exist or has no password is treated as one with a SCRAM secret.
             None | Some(Secret::None) if method == Method::Md5 => {
                 is_told
                     || matches!(
@@ -57,17 +58,17 @@ impl<I: Io> Worker<I> {
         Ok(Known { user: user.into(), secret, scram, like, channel: None })
     }
 
-    /// What a plaintext secret is checked against by SCRAM, if that has been made of it: once for each secret, since it costs a
-    /// millisecond.
+    /// The SCRAM secret that was derived from a plaintext secret, if it was: derived once for each secret, since that
+    /// costs a millisecond.
     fn derived(&self, user: &str, secret: Option<&Arc<Secret>>) -> Option<Arc<ScramSecret>> {
         let number = self.registry.known_user(user)?;
         let (of, derived) = self.registry.users[number as usize].derived.as_ref()?;
         let is_of_now = derived.iterations == self.active.settings.scram_iterations;
-        // A server tells the same secret at each login.
+        // A server reports the same secret at each login.
         (is_of_now && Some(of) == secret).then(|| derived.clone())
     }
 
-    /// What a server has told of a client's user not long ago, if that is believed.
+    /// The cached secret of a client's user, if caching is on and the entry is not too old.
     pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
         self.active.settings.auth_query_cache_ttl?;
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
@@ -77,7 +78,7 @@ impl<I: Io> Worker<I> {
         Some(secret)
     }
 
-    /// Remembers what a server has told of a client's user, if there is something to be remembered.
+    /// Caches the secret of a client's user, if caching is on and there is a secret.
     pub(crate) fn remember_secret(&mut self, key: Key, secret: &Arc<Secret>) {
         let Some(believed) = self.active.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
@@ -85,8 +86,9 @@ impl<I: Io> Worker<I> {
         self.remembered.keep(database, user, secret.clone(), self.now + believed, self.now);
     }
 
-    /// A client's proof does not fit. If that was judged by what is remembered, it is forgotten, and where the proof says anything
-    /// about another secret the server is asked once more: then the answer is awaited, and the client with it.
+    /// A client's proof does not fit. If it was checked against a cached secret, that is dropped, and where the proof
+    /// can be checked against another secret the server is asked once more: then returns true, and the client waits for
+    /// the answer.
     pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Again>) -> bool {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
         if !std::mem::take(&mut login.is_told_before) {

@@ -1,7 +1,7 @@
-//! A client comes to its pool and is greeted, as soon as the pool knows how.
+//! A client comes to its pool and is let in, as soon as the pool knows the parameters of its servers.
 //!
-//! Always true: what it said before is its first request.
-//! Not here: whether it may come (`entry`).
+//! Always true: what the client sent before becomes its first request.
+//! Not here: whether it may come in (`entry`).
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ use crate::watched::Watched;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The client belongs to the pool of this user on the server: it is greeted as soon as the pool knows how.
+    /// The client belongs to the pool of this server user: it is let in as soon as the pool knows its servers' parameters.
     pub(crate) fn enter_pool(
         &mut self,
         key: Key,
@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The pool of a user on a database; opened when it is the first who asks.
+    /// The pool of a user on a database; opened for its first client.
     pub(crate) fn pool_for(&mut self, database: u32, entry: &Database, on_server: &str) -> PoolKey {
         let number = self.registry.user(on_server, &self.active.settings);
         if let Some(pool) = self.registry.pool_key(database, number) {
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
         pool
     }
 
-    /// Opens the pools that have a minimum and need no client to know their user.
+    /// Opens pools with a `min_pool_size` whose user is known without a client (`user=`).
     pub(crate) fn open_forced_pools(&mut self) {
         let active = self.active.clone();
         for (name, entry) in &active.settings.databases {
@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The parameters of the pool's servers are known: the client may send queries.
+    /// Lets in a client for whose pool the servers' parameters are known.
     pub(crate) fn welcome(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), peer, is_own, .. }) = self.clients.get(key) else { return };
         let Some(pool) = login.waits_for() else { return };
@@ -145,7 +145,8 @@ impl<I: Io> Worker<I> {
         self.let_in(key, pool, &welcome, vars, Link::None);
     }
 
-    /// Tells a client that it is let in, by what server it has a link to, and what it may know of its servers.
+    /// Sends a client AuthenticationOk, the parameters of its servers and its cancel key. `link` is a dedicated server,
+    /// if it has one.
     pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
         let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
         let is_own = *is_own;
@@ -197,7 +198,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What a client said before it was let in is its first request.
+    /// Handles what a client sent before it was let in as its first request.
     pub(crate) fn said_early(&mut self, key: Key, said: Vec<u8>) {
         match self.clients.get(key).map(|client| &client.stage) {
             Some(ClientStage::Ready(_)) if !said.is_empty() => self.hear(key, said.into()),
@@ -206,10 +207,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server that was dialed for a client is ready: from now on the two talk to each other.
+    /// Gives a client the dedicated server that was dialed for it.
     pub(crate) fn bind(&mut self, client_key: ClientKey, server_key: ServerKey, waited: Duration) {
         let Some(server) = self.servers.get_mut(server_key) else {
-            // It has gone in this very turn: the client asks for another one.
+            // The server has gone in this very turn: the client asks for another one.
             self.want_dedicated_again(client_key, Time(self.now.0.saturating_sub(waited.as_micros() as u64)));
             return;
         };
@@ -222,7 +223,8 @@ impl<I: Io> Worker<I> {
             self.lose_server(server_key, Closed::Client, CLIENT_GONE);
             return;
         };
-        // Whatever could mix two clients' bytes ends the process: a restart costs a second, a mixed answer cannot be undone.
+        // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
+        // cannot be undone.
         assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
         server.lends(client_key, Life::Running);
         server.asked = self.now;

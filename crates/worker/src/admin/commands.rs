@@ -1,7 +1,7 @@
-//! Clients of the console are heard here and answered by the control thread.
+//! Reads the requests of console clients, which the control thread answers.
 //!
-//! Always true: one request of a client is under way at a time; each gets exactly one answer, and the next is asked for when
-//! that has been taken; whoever asks for much at once is not heard until it has been answered.
+//! Always true: one request of a client is under way at a time; each gets exactly one answer, and the next is passed on
+//! when that has been sent; a client that sends many requests at once is not read until they have been answered.
 //! Not here: what a command means (`control::console`).
 
 use base::Key;
@@ -15,7 +15,7 @@ use crate::letters::{Commander, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client of the console has said something.
+    /// Handles bytes of a console client.
     pub(crate) fn console_received(&mut self, key: Key, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
@@ -63,7 +63,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A simple query is one, and so is all that one Sync ends.
+    /// Counts a simple query, or a Sync with everything before it, as one query.
     fn count_console_query(&mut self) {
         let database = self.registry.database(&CONSOLE.into(), None);
         let totals = &mut self.registry.databases[database as usize].totals;
@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
         totals.xact_count += 1;
     }
 
-    /// Asks for the next answer once the client has taken the one before: who does not read fills nobody's memory.
+    /// Passes on the next request once the answer before has been sent: a client that does not read must not fill our memory.
     pub(crate) fn ask_control(&mut self, key: Key) {
         let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if console.is_busy || console.waiting.is_empty() {
@@ -92,7 +92,7 @@ impl<I: Io> Worker<I> {
         (self.posts.control)(ToControl::Console { from: self.id, client: key, right, by, request });
     }
 
-    /// The control thread has an answer.
+    /// The control thread has answered.
     pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
         let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.is_busy = false;
@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The control thread has more for a client that it has not answered yet.
+    /// The control thread sends a part of an answer that is not complete.
     pub(crate) fn console_is_told(&mut self, key: Key, bytes: Vec<u8>) {
         let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.has_part = true;
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
         self.io.tell_when_drained(*conn);
     }
 
-    /// A client has taken everything that it was given.
+    /// Everything for the client has been sent.
     pub(crate) fn console_drained(&mut self, key: Key) {
         let Some(Client { stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if std::mem::take(&mut console.has_part) {
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Requests that may wait for the one before them; with more nothing is received. What one receive brings is always taken.
+/// Requests that may wait for the one before them; with more, nothing is received. What one receive brings is always taken.
 const REQUESTS_WAITING_MARK: usize = 64;
 /// The longest command.
 const COMMAND_BYTES_MAX: u32 = 65_536;

@@ -1,7 +1,7 @@
 //! A client of the console, the database `pgbouncer`.
 //!
-//! Always true: one request of it is under way at a time.
-//! Not here: how it is heard and answered (`commands`).
+//! Always true: one request of the client is under way at a time.
+//! Not here: how requests are read and answered (`commands`).
 
 use std::collections::VecDeque;
 
@@ -18,17 +18,17 @@ pub(crate) struct ConsoleClient {
     pub(super) scanner: Scanner,
     pub(super) body: Vec<u8>,
     pub(super) waiting: VecDeque<Request>,
-    /// Whether control owes it an answer.
+    /// Whether the control thread owes it an answer.
     pub(crate) is_busy: bool,
-    /// Whether control wants to know when it has taken what it was given.
+    /// Whether the control thread wants to know when everything for the client has been sent.
     pub(super) has_part: bool,
-    /// Whether nothing is received until less is waiting.
+    /// Whether nothing is received until fewer requests wait.
     pub(super) is_paused: bool,
     pub(crate) cancel_key: CancelKey,
 }
 
 impl ConsoleClient {
-    /// One that has come in and said nothing yet.
+    /// A client that was let in and has sent nothing yet.
     pub(crate) fn new(right: Right, user: Box<str>, application_name: Box<str>, cancel_key: CancelKey) -> Self {
         let (scanner, body, waiting) = (Scanner::default(), Vec::new(), VecDeque::new());
         let (is_busy, has_part, is_paused) = (false, false, false);
@@ -36,14 +36,14 @@ impl ConsoleClient {
     }
 }
 
-/// Who says something on the console.
+/// The user of a console command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Commander {
-    /// How a log line about it begins.
+    /// The client as log lines name it.
     pub about: Subject,
-    /// The user.
+    /// The user name.
     pub user: Box<str>,
-    /// From where.
+    /// The client's address.
     pub host: Box<str>,
 }
 
@@ -52,9 +52,9 @@ pub struct Commander {
 pub enum Right {
     /// Everything (`admin_users`).
     Admin,
-    /// Look (`stats_users`).
+    /// Look only (`stats_users`).
     Stats,
 }
 
-/// The name of the console's database and of its user by the unix socket.
+/// The name of the console's database, and of its user on the Unix socket.
 pub(crate) const CONSOLE: &str = "pgbouncer";

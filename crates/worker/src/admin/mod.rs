@@ -1,4 +1,4 @@
-//! What operators see and order.
+//! What operators see and order on the console.
 //!
 //! Always true: an order is carried out between two turns, and is confirmed when it is done.
 //! Not here: how orders are understood (`control::console`).
@@ -25,18 +25,18 @@ pub(crate) mod suspend;
 pub(crate) mod suspended;
 pub(crate) mod waits;
 
-/// What operators have ordered of a worker and is not done yet: how it goes down, that it rests, what they wait for.
+/// Orders of operators that are not finished in this worker: its shutdown, its suspension, and what they wait for.
 #[derive(Debug)]
 pub(crate) struct Admin<S> {
     shutdown: Option<Shutdown>,
     is_drained: bool,
-    /// The shutdown waits for no client any longer.
+    /// The shutdown no longer waits for clients.
     has_ended_clients: bool,
-    /// Orders that wait for something, by control's numbers for them.
+    /// Orders that wait for something, with the control thread's numbers for them.
     awaited: Vec<(u64, Order)>,
-    /// It has been suspended.
+    /// The suspension, if the worker is suspended.
     suspended: Option<Box<Suspended<S>>>,
-    /// Another process goes on with what was here.
+    /// Another process has taken over the connections.
     is_handed_over: bool,
 }
 
@@ -48,12 +48,12 @@ impl<S> Default for Admin<S> {
 }
 
 impl<S> Admin<S> {
-    /// Another process has everything: there is no turn any more.
+    /// Another process has taken over everything: there is no further turn.
     pub(crate) fn hand_over(&mut self) {
         (self.is_handed_over, self.shutdown) = (true, Some(Shutdown::Now));
     }
 
-    /// Whether a command of the pools is one for now; one that is to be done on waking is kept.
+    /// Returns a command of the pools that is to be carried out now; a suspended worker keeps it until it is resumed.
     pub(crate) fn put_off(&mut self, command: Command, now: Time) -> Option<Command> {
         match &mut self.suspended {
             Some(suspended) => {
@@ -64,7 +64,7 @@ impl<S> Admin<S> {
         }
     }
 
-    /// Keeps a letter if it is not to be read now.
+    /// Returns a letter that is to be read now; a suspended worker may keep it.
     pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
         match &mut self.suspended {
             Some(suspended) => suspended.keep_letter(letter),
@@ -72,39 +72,39 @@ impl<S> Admin<S> {
         }
     }
 
-    /// Whether the worker has been suspended.
+    /// Whether the worker is suspended.
     pub(crate) fn is_resting(&self) -> bool {
         self.suspended.is_some()
     }
 
-    /// When it has had the time to come to rest, if it has been suspended.
+    /// When a suspended worker has to have come to rest, or to log what it waits for.
     pub(crate) fn rest_deadline(&self) -> Option<Option<Time>> {
         self.suspended.as_ref().map(|suspended| suspended.deadline())
     }
 
-    /// Whether it goes down, in whatever way.
+    /// Whether the worker is shutting down, in whatever way.
     pub(crate) fn is_going_down(&self) -> bool {
         self.shutdown.is_some()
     }
 
-    /// Whether it goes down and waits for servers: no client gets another.
+    /// Whether the worker is shutting down and waits for its servers: no client gets another server.
     pub(crate) fn is_ending_servers(&self) -> bool {
         self.shutdown == Some(Shutdown::WaitForServers)
     }
 
-    /// Whether it has gone down.
+    /// Whether the worker has shut down.
     pub(crate) fn is_over(&self) -> bool {
         self.shutdown == Some(Shutdown::Now)
     }
 
-    /// Whether another process goes on with what was here.
+    /// Whether another process has taken over the connections.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.is_handed_over
     }
 
-    /// Whether a shutdown keeps out whoever comes from there. Where clients are waited for, whoever has come by TCP had knocked before that
-    /// door was shut, and would be refused for no reason while another process listens on the same port; the unix socket stays
-    /// open, but only for the console and for the cancel requests of peers.
+    /// Whether a shutdown rejects clients from this peer. While the shutdown waits for clients, a TCP client had
+    /// connected before the listener was closed, and would be rejected for no reason while another process listens on
+    /// the same port; the Unix socket stays open, but only for the console and for cancel requests of peers.
     pub(crate) fn shuts_out(&self, peer: Peer) -> bool {
         match self.shutdown {
             None => false,
@@ -113,7 +113,7 @@ impl<S> Admin<S> {
         }
     }
 
-    /// Whether a server is somebody's as soon as everybody goes on.
+    /// Whether a server will be lent as soon as the worker is resumed.
     fn is_yet_to_be_lent(&self, key: ServerKey) -> bool {
         let is_of = |command: &Command| match command {
             Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,

@@ -1,8 +1,10 @@
-//! What operators order beside new settings: to pause databases, to close servers or clients, to tell when servers are gone.
+//! Orders of operators beside new settings: pausing databases, closing servers or clients, reporting when servers are gone.
 //!
-//! Always true: an order is answered exactly once, when it has been carried out or what it waits for has come, unless it is
-//! taken back, as a SUSPEND is by waking up; what stands until it is undone is part of what is in force, so that pools opened later obey it too.
-//! Not here: what may be ordered (`standing`), what operators say (`control::console`), what a pause means to a pool (crate `pool`).
+//! Always true: an order is confirmed exactly once, when it has been carried out or what it waits for has happened,
+//! unless it is taken back, as RESUME does with a SUSPEND; an order that stands until it is undone is part of the
+//! active configuration, so that pools opened later obey it too.
+//! Not here: which orders there are (`standing`), how commands are read (`control::console`), what a pause means to a
+//! pool (crate `pool`).
 
 use std::collections::BTreeSet;
 
@@ -38,7 +40,7 @@ impl<I: Io> Worker<I> {
                 true
             }
             Order::ConfirmDrained => {
-                // If it is so at the end of this turn after all, that is told anew.
+                // If nothing is left at the end of this turn after all, that is reported again.
                 let has_nothing_left = self.has_nothing_left();
                 self.admin.is_drained &= has_nothing_left;
                 has_nothing_left
@@ -56,12 +58,12 @@ impl<I: Io> Worker<I> {
         (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done });
     }
 
-    /// Nobody waits for this any longer.
+    /// The control thread no longer waits for this order.
     pub(crate) fn forget_order(&mut self, question: u64) {
         self.admin.awaited.retain(|(other, _)| *other != question);
     }
 
-    /// Answers the orders whose waiting is over.
+    /// Confirms the orders that waited for something that has happened.
     pub(crate) fn report_obeyed(&mut self) {
         if self.admin.awaited.is_empty() {
             return;
@@ -99,7 +101,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The numbers of the databases in use that an order is about.
+    /// The numbers of the databases in use that an order concerns.
     fn databases_of(&self, whose: &Whose) -> Vec<u32> {
         match whose {
             Some(name) => self.registry.known_database(name).into_iter().collect(),
@@ -109,7 +111,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Servers of a database that are there now serve nobody else; clients are greeted with what new ones say.
+    /// Servers of a database that exist now are lent to no other client; new clients get the parameters of new servers.
     pub(crate) fn retire_servers_of(&mut self, database: u32, by: Ender) {
         for pool in self.registry.pools_of(database) {
             if let Some(place) = self.registry.pool_mut(pool) {
@@ -125,8 +127,8 @@ impl<I: Io> Worker<I> {
         self.settle();
     }
 
-    /// Sessions whose servers are obsolete end as soon as they stand outside a transaction, if the operator wants that
-    /// (`server_fast_close`); in other modes servers come back by themselves.
+    /// Closes sessions in session mode whose servers are obsolete as soon as they stand outside a transaction, if
+    /// `server_fast_close` is set; in other modes servers come back by themselves.
     pub(crate) fn close_obsolete_sessions(&mut self) {
         if !self.active.settings.server_fast_close {
             return;
@@ -139,7 +141,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether there was such a client. One that is still logging in is none: nobody has seen its number.
+    /// Closes the client of this number. Returns whether there was one. A client that is still logging in does not
+    /// count: its number has not been shown.
     fn kill_client(&mut self, id: u64) -> bool {
         let Some((key, client)) = self.clients.iter().find(|(_, client)| client.id == id && !client.is_own) else {
             return false;
@@ -155,7 +158,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Databases are gone, or their pools are: so are their clients and servers.
+    /// Closes the clients and servers of databases that are gone, or whose pools are.
     pub(crate) fn remove_databases(&mut self, numbers: &[usize], by: Ender) {
         if numbers.is_empty() {
             return;

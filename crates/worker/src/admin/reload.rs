@@ -1,7 +1,7 @@
-//! New settings come into force, between two turns.
+//! New settings take effect, between two turns.
 //!
-//! Always true: afterwards everything is as if it had been so from the start, except what is said to need a restart; nobody
-//! is let go whom the new settings do not concern.
+//! Always true: afterwards everything is as if the settings had been so from the start, except those documented to need
+//! a restart; no client is closed that the new settings do not concern.
 //! Not here: reading and checking them (`config`, `control::reload`).
 
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::worker::Worker;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
-    /// It is gone, or belongs to another user.
+    /// The database is gone, or its `user=` has changed.
     Removed,
 }
 
 impl<I: Io> Worker<I> {
-    /// Takes new settings over.
+    /// Applies new settings.
     pub(crate) fn come_into_force(&mut self, active: Arc<ActiveConfig>) {
         self.io.tune(active.tuning);
         self.io.log_to(active.log.clone());
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Servers stand on what TLS was before: each is replaced as soon as nobody uses it.
+    /// The TLS settings for servers have changed: each server is replaced as soon as no client uses it.
     fn retire_servers(&mut self) {
         for number in 0..self.registry.databases.len() as u32 {
             self.retire_servers_of(number, Ender::Reload);
@@ -64,11 +64,11 @@ impl<I: Io> Worker<I> {
     fn renew_database(&mut self, number: usize) -> Fate {
         let Some(old) = self.registry.databases[number].entry.clone() else { return Fate::Stays };
         let new = self.active.settings.database(&old.name);
-        // A database made from `*` is never removed by a file that does not name it, as long as there is a `*`.
+        // A database from `*` is never removed by a file that does not name it, as long as there is a `*`.
         self.registry.databases[number].entry = new.clone();
         let Some(new) = new else { return Fate::Removed };
         if old.user != new.user {
-            // Its pools are those of another user now.
+            // Its pools now belong to another user.
             return Fate::Removed;
         }
         if new.must_reconnect(&old) {

@@ -1,4 +1,4 @@
-//! What is to be seen of waits, and of where time has gone: values for the control thread.
+//! What is shown of waits and of where time goes: values for the control thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use base::Wall;
 use measure::{Histogram, Histograms, Lives, Phase, Statement, StatementSums, Sums};
 use pool::{WaitReason, Waited};
 
-/// How much of what has been measured is wanted.
+/// How much of the measurements is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Detail {
     /// Nothing.
@@ -22,8 +22,8 @@ pub enum Detail {
 /// Servers of a pool that were closed for clients of another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// The other pool's database; empty where it was no other pool of this worker: clients of another worker, a replication client of
-    /// the pool itself, or one that needs the database alone.
+    /// The other pool's database; empty if it was no other pool of this worker but clients of another worker, a
+    /// replication client of the pool itself, or one that needs the database to itself.
     pub database: Arc<str>,
     /// The other pool's user.
     pub user: Arc<str>,
@@ -31,41 +31,41 @@ pub struct Evicted {
     pub count: u64,
 }
 
-/// What a pool has come to since it was opened.
+/// Measurements of a pool since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct PoolMeasures {
-    /// What those who wait wait for.
+    /// What the waiting clients wait for.
     pub waits_for: Option<WaitReason>,
-    /// Why the last login at the host did not come about, unless one has since.
+    /// Why the last login to the host failed, unless one has succeeded since.
     pub failure: Option<Arc<str>>,
-    /// How many servers it may have, its reserve included; 0 is any number.
+    /// How many servers the pool may have, its reserve included; 0 is any number.
     pub limit: u32,
     /// The most servers that have been lent at once.
     pub peak_lent: u32,
-    /// How long all its clients have waited, by what they waited for.
+    /// How long all its clients have waited, by reason.
     pub waited: Waited,
     /// Where the time of its transactions has gone.
     pub sums: Sums,
     /// Servers opened and closed.
     pub lives: Lives,
-    /// For whom servers were evicted.
+    /// For which pools servers were evicted.
     pub evicted_by: Vec<Evicted>,
     /// How long its transactions have waited for a server.
     pub wait: Option<Box<Histogram>>,
     /// How long they have lasted in all.
     pub total: Option<Box<Histogram>>,
-    /// Both, and each phase, where that was asked for.
+    /// The histograms of both, and of each phase, where they were asked for.
     pub histograms: Option<Box<Histograms>>,
 }
 
-/// What the transactions of an application have come to.
+/// Sums of the transactions of an application.
 #[derive(Clone, Debug)]
 pub struct ApplicationRow {
     /// Its database.
     pub database: Arc<str>,
     /// Its user.
     pub user: Arc<str>,
-    /// What it calls itself.
+    /// The application's name.
     pub name: Box<str>,
     /// Where the time of its transactions has gone.
     pub sums: Sums,
@@ -74,11 +74,11 @@ pub struct ApplicationRow {
 /// The statements of a database.
 #[derive(Clone, Debug)]
 pub struct StatementsOf {
-    /// Its name.
+    /// The database's name.
     pub database: Arc<str>,
-    /// Those that take most of the time.
+    /// The statements that take most of the time.
     pub rows: Vec<Statement>,
-    /// What all others have come to.
+    /// The sums of all others.
     pub folded: StatementSums,
 }
 
@@ -89,31 +89,31 @@ pub struct WaitRow {
     pub database: Arc<str>,
     /// The user of its pool.
     pub user: Arc<str>,
-    /// What it calls itself.
+    /// The application's name.
     pub application_name: Box<str>,
     /// Its address; `unix` for unix sockets.
     pub addr: String,
     /// Its port.
     pub port: u16,
-    /// Its number.
+    /// The client's number.
     pub client: u64,
-    /// Its number, and the process, of the server that it has.
+    /// The number of its server, and the process ID of that backend.
     pub server: Option<(u64, u32)>,
-    /// What it does, or waits for.
+    /// What the client does, or waits for.
     pub doing: Doing,
-    /// Since when that is so.
+    /// Since when it does so.
     pub since: Wall,
-    /// For how long that has been so.
+    /// For how long it has done so.
     pub doing_for: Duration,
-    /// How long its transaction has lasted, or how long it has waited in all.
+    /// For how long its transaction has lasted, or how long it has waited in all.
     pub transaction: Duration,
     /// Its last request, without values.
     pub statement: Box<str>,
-    /// Whether that changes or locks rows, so that it may wait for another transaction.
+    /// Whether the request changes or locks rows, so that it may wait for another transaction.
     pub may_wait_for_lock: bool,
-    /// What it is kept for beyond its transaction.
+    /// Why it keeps its server beyond the transaction.
     pub pins: Box<str>,
-    /// What ends this by itself, and when.
+    /// The timeout that ends this state, and when it does.
     pub ends: Option<(Duration, Box<str>)>,
 }
 
@@ -126,16 +126,16 @@ pub enum Doing {
     Delayed,
     /// It has a server, and is in this phase of a transaction.
     In(Phase),
-    /// It has a server outside a transaction: what its session holds keeps that.
+    /// It has a server outside a transaction, because of what its session holds there.
     Kept,
     /// It has a server outside a transaction because its pool is in session mode.
     Session,
-    /// Its transaction has just ended: its server is asked what the session keeps, or stays a moment with it.
+    /// Its transaction has just ended: its server is being probed, or is held for the client for a moment.
     Between,
 }
 
 impl Doing {
-    /// In a table.
+    /// The words for a table.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

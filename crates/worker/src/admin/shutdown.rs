@@ -1,6 +1,6 @@
-//! How a worker goes down: who is kept out, who is waited for and for how long, and when nothing is left.
+//! How a worker shuts down: which clients are rejected, what is waited for and how long, and when nothing is left.
 //!
-//! Always true: nobody who has been let in is sent away by a shutdown that waits for clients, until its time is over.
+//! Always true: a shutdown that waits for clients closes no client that has been let in, until its timeout.
 //! Not here: when the process ends (`control`), how a client is closed (`data::close`).
 
 use base::Key;
@@ -13,13 +13,13 @@ use crate::letters::{Shutdown, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// It is to go down this way.
+    /// Notes in which way the worker is to shut down.
     pub(crate) fn begin_to_go_down(&mut self, way: Shutdown) {
         self.admin.shutdown = Some(way);
         self.admin.is_drained = false;
     }
 
-    /// It goes down, and is awake: nobody comes in any more but by the unix socket.
+    /// Begins the shutdown of a worker that is not suspended: new connections come only over the Unix socket.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         self.io.accept(reactor::Doors::OnlyUnix);
         if way == Shutdown::WaitForServers {
@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The shutdown has waited long enough: whoever is left is told so and closed; their servers are mended.
+    /// `shutdown_timeout` has passed: the remaining clients get an error and are closed; their servers are cleaned up.
     pub(crate) fn end_clients(&mut self, secs: u64) {
         self.admin.has_ended_clients = true;
         self.admin.is_drained = false;
@@ -41,8 +41,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Tells control when nothing is left that a shutdown waits for, and when somebody has come after all: to the console, or
-    /// from a worker that had let them in before.
+    /// Reports to the control thread when nothing is left that the shutdown waits for, and when a client has come after
+    /// all: to the console, or from a worker that had accepted it before.
     pub(crate) fn report_drained(&mut self) {
         if self.admin.shutdown.is_none() {
             return;
@@ -53,7 +53,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// For a shutdown that waits for servers: idle ones go now, the others when they come back, and nobody gets another.
+    /// For a shutdown that waits for servers: idle servers are closed now, the others when their loans end, and no
+    /// client gets another server.
     pub(crate) fn pause_for_good(&mut self) {
         for client in self.waiting_clients() {
             self.fail_client(client, &Fault::ServersShuttingDown);
@@ -79,7 +80,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn has_nothing_left(&self) -> bool {
         match self.admin.shutdown {
             Some(Shutdown::WaitForClients) => {
-                // Of clients that were sent away queries are being cancelled and transactions rolled back.
+                // Queries of the clients that were closed are being cancelled, and their transactions rolled back.
                 let mut servers = self.servers.iter();
                 let is_mending = self.admin.has_ended_clients
                     && servers.any(|(_, server)| matches!(server.stage, ServerStage::Cleaning(_)));

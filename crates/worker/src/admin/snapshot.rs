@@ -1,4 +1,4 @@
-//! How this worker looks from outside, for the console and the metrics.
+//! What this worker reports about itself, for the console and the metrics.
 //!
 //! Always true: counts are taken by looking; nothing is decided by them.
 //! Not here: what is printed (`control`).
@@ -28,7 +28,7 @@ use crate::upstream::cleaning::{detail, word};
 use crate::worker::Worker;
 
 impl DatabasePlace {
-    /// The channels of its clients.
+    /// The channels that its clients listen to.
     pub(crate) fn channel_rows(&self) -> impl Iterator<Item = ChannelRow> {
         self.listening.channels.iter().map(|(name, channel)| ChannelRow {
             database: self.name.clone(),
@@ -40,7 +40,7 @@ impl DatabasePlace {
 }
 
 impl<I: Io> Worker<I> {
-    /// What is to be seen of the parts that are wanted.
+    /// Collects the parts that are wanted.
     pub(crate) fn snapshot(&self, what: Parts) -> Snapshot {
         let is_logging_in = |client: &&Client| matches!(client.stage, ClientStage::Greeting(_) | ClientStage::Login(_));
         let mut snapshot = Snapshot {
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
         Wall(self.io.wall().0 - ago)
     }
 
-    /// The clients that are logged in, or those that are not.
+    /// The clients that are logging in, or all others.
     fn client_rows(&self, are_logging_in: bool) -> Vec<Row> {
         let rows = self.clients.iter().filter_map(|(key, _)| self.client_row(key));
         rows.filter(|row| (row.state == LOGIN) == are_logging_in).collect()
@@ -205,7 +205,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// What a client does, where its state says less.
+    /// What a client does, more exactly than by its state.
     fn detail_of_client(&self, client: &Client) -> &'static str {
         let doing = match &client.stage {
             ClientStage::Ready(ready) => self.doing(client, ready).map(|(doing, _)| doing),
@@ -217,7 +217,7 @@ impl<I: Io> Worker<I> {
         doing.map_or("", Doing::words)
     }
 
-    /// What a server does, where its state says less.
+    /// What a server does, more exactly than by its state.
     fn detail_of_server(&self, server: &Server) -> &'static str {
         match &server.stage {
             Stage::Resolving => "the name of its host is looked up",
@@ -234,7 +234,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What a client holds.
+    /// What a client holds on its server.
     fn pin_rows(&self, key: Key) -> Vec<PinRow> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
         let (Link::Loan(server), Some(session_effects)) = (&ready.link, &ready.session.session_effects) else {
@@ -299,7 +299,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether an idle server would be checked before it is lent, which PgBouncer calls used.
+    /// Whether an idle server would be checked before it is lent, a state that PgBouncer calls used.
     fn wants_check(&self, server: &Server) -> bool {
         let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
         check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.heard) >= after)
@@ -409,15 +409,15 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How a connection is secured, for people.
+/// Version and cipher of TLS as shown to people.
 fn said(security: Option<&Security>) -> Box<str> {
     security.map(|security| security.summary.clone()).unwrap_or_default()
 }
 
-/// The state of a client that is not logged in.
+/// The state of a client that is logging in.
 const LOGIN: &str = "login";
 
-/// How often each number comes.
+/// How often each number occurs.
 fn tally(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
     let mut counts = BTreeMap::new();
     for number in numbers {

@@ -1,7 +1,8 @@
-//! Whether the clients of a pool have begun to wait for a server, or have ceased to: a line in the log for each.
+//! Logs that clients of a pool have begun to wait for a server, or no longer wait.
 //!
-//! Always true: nobody looks while nobody waits; a line is written at most once in some seconds for a pool (`pool::Spell`).
-//! Not here: when a spell begins and ends (crate `pool`), who has the servers in words (`data::unserved`).
+//! Always true: pools are looked at only while a client waits; for each pool a line is logged at most once in some
+//! seconds (`pool::Spell`).
+//! Not here: when such a spell begins and ends (crate `pool`), what the pool's servers are used for (`data::unserved`).
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::watched::{LOOKS_MAX, Watched};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Looks who waits in which pool.
+    /// Looks at the waits of some pools.
     pub(crate) fn watch_waits(&mut self) {
         let after = self.registry.watch.goes_on();
         let some = self.registry.pools_after(after, LOOKS_MAX);
@@ -30,7 +31,7 @@ impl<I: Io> Worker<I> {
         next.into_iter().for_each(|next| self.watch_at(next));
     }
 
-    /// Looks who waits in a pool; when to look again.
+    /// Looks at the waits of a pool; returns when to look again.
     fn watch_pool(&mut self, pool: PoolKey) -> Option<Time> {
         let now = self.now;
         let seen = self.pools.look_at_waits(now, pool)?;
@@ -107,7 +108,7 @@ fn shown(time: Duration) -> String {
     format!("{}.{:01} s", time.as_secs(), time.subsec_millis() / 100)
 }
 
-/// A pool whose clients wait is looked at so often.
+/// How often a pool with waiting clients is looked at.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The others are looked at in the next turn.
+/// The pause before the next pools are looked at.
 const NEXT_TURN: Duration = Duration::from_millis(1);

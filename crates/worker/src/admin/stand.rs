@@ -1,6 +1,6 @@
-//! A pool pauses or goes on, as it is ordered now.
+//! Pauses and resumes pools as ordered.
 //!
-//! Always true: its machine is told once.
+//! Always true: the pool machine is told once for each change.
 //! Not here: what a pause means to a pool (crate `pool`).
 
 use pool::{Event, PoolKey};
@@ -10,13 +10,13 @@ use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether a pool is to pause.
+    /// Whether a pool is to be paused.
     pub(crate) fn is_pause_ordered(&self, pool: PoolKey) -> bool {
         let is_database_paused = |place: &PoolPlace| self.active.standing.pauses(&place.database_name);
         self.admin.is_ending_servers() || self.registry.pool(pool).is_some_and(is_database_paused)
     }
 
-    /// Has a pool pause or go on, as it is ordered now.
+    /// Pauses or resumes a pool as it is ordered now.
     pub(crate) fn stand(&mut self, pool: PoolKey) {
         let is_paused = self.is_pause_ordered(pool);
         let Some(place) = self.registry.pool_mut(pool) else { return };

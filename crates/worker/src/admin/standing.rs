@@ -1,21 +1,21 @@
-//! What operators order, once or until it is undone.
+//! Orders of operators: some are carried out once, some stand until they are undone.
 //!
-//! Always true: what stands is part of what is in force, so that pools opened later obey it too.
-//! Not here: what is done about it (`orders`).
+//! Always true: standing orders are part of the active configuration, so that pools opened later obey them too.
+//! Not here: how orders are carried out (`orders`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::tracers::Traced;
 
-/// What operators have ordered and not undone. A reload changes nothing about it.
+/// Orders that stand until they are undone. A reload does not change them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// PAUSE: no client gets a server.
     pub is_paused: bool,
     /// PAUSE of one database, or KILL: no client of these gets a server.
     pub paused: BTreeSet<Arc<str>>,
-    /// DISABLE: nobody new is let in to these databases.
+    /// DISABLE: no new client is let in to these databases.
     pub disabled: BTreeSet<Arc<str>>,
 }
 
@@ -26,13 +26,13 @@ impl Standing {
         self.is_paused || self.paused.contains(database)
     }
 
-    /// Whether somebody new of a database is let in, and gets a server.
+    /// Whether a new client of a database is let in, and gets a server.
     #[must_use]
     pub fn serves(&self, database: &str) -> bool {
         !self.pauses(database) && !self.disabled.contains(database)
     }
 
-    /// Pauses everything, or a database.
+    /// Pauses all databases, or one.
     pub fn pause(&mut self, whose: &Whose) {
         match whose {
             Some(name) => drop(self.paused.replace(Arc::clone(name))),
@@ -40,7 +40,7 @@ impl Standing {
         }
     }
 
-    /// Ends the pause of everything, or of a database.
+    /// Ends the pause of all databases, or of one.
     pub fn resume(&mut self, whose: &Whose) {
         match whose {
             Some(name) => drop(self.paused.take(name)),
@@ -48,48 +48,48 @@ impl Standing {
         }
     }
 
-    /// Forgets databases that are not there any more.
+    /// Drops databases that no longer exist.
     pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.paused.retain(|name| is_there(name));
         self.disabled.retain(|name| is_there(name));
     }
 }
 
-/// The databases that an order is about: this one, or all of them.
+/// The database that an order concerns, or all of them.
 pub type Whose = Option<Arc<str>>;
 
-/// What is to be done once, and answered with [`ToControl::Obeyed`].
+/// An order that is carried out once, and confirmed with [`ToControl::Obeyed`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// RECONNECT: no server that is there now serves another client.
+    /// RECONNECT: no present server is lent to another client.
     Reconnect(Whose),
-    /// KILL: every client and every server goes at once.
+    /// KILL: every client and every server is closed at once.
     Kill(Whose),
-    /// `KILL_CLIENT`: the client of this number goes at once.
+    /// `KILL_CLIENT`: the client of this number is closed at once.
     KillClient(u64),
-    /// TRACE: what happens to clients is told from now on. Whether there is a client that it is about.
+    /// TRACE: reports what happens to clients from now on. Confirmed with whether there is such a client.
     Trace {
-        /// Which of the tracers that there may be.
+        /// The place of the tracer.
         place: usize,
-        /// To which clients.
+        /// The clients that it follows.
         traced: Traced,
     },
-    /// It is not told any more.
+    /// Ends a TRACE.
     EndTrace {
-        /// Which of the tracers.
+        /// The place of the tracer.
         place: usize,
     },
-    /// Before the process ends: whether nothing is left that the shutdown waits for. Whoever was on the way from one worker to
-    /// another when both were drained is seen now.
+    /// Before the process ends: whether nothing is left that the shutdown waits for. A client that was on its way
+    /// between two workers when both were drained is seen now.
     ConfirmDrained,
-    /// PAUSE: answered when no client has a server, and none is being made clean.
+    /// PAUSE: confirmed when no client has a server, and none is being cleaned up.
     AwaitUnused(Whose),
-    /// `WAIT_CLOSE`: answered when no server from before the last RECONNECT or change of its settings is left.
+    /// `WAIT_CLOSE`: confirmed when no server from before the last RECONNECT or change of its settings is left.
     AwaitRenewed(Whose),
-    /// SUSPEND: answered when nothing of any conversation is under way.
+    /// SUSPEND: confirmed when nothing of any conversation is under way.
     Suspend {
-        /// Another process is to have all conversations, and those on servers with TLS it cannot have: their transactions are
-        /// waited for.
+        /// The connections are to be handed over to another process. Servers with TLS cannot be handed over, so their
+        /// transactions are waited for.
         is_handover: bool,
     },
 }

@@ -1,8 +1,8 @@
-//! A server has advisory locks that no client is known to hold, or has not those that its client is known to hold.
+//! Advisory locks that a server holds for no known client, or that it lacks although its client is known to hold them.
 //!
-//! Always true: a server whose session should be nobody's and is not is closed, where sessions follow their clients; all that one PostgreSQL has told
-//! of is found in one look through the servers.
-//! Not here: how it was noticed (`control::sweeper`).
+//! Always true: where sessions follow their clients, an idle server with state of its own is closed; everything that
+//! one PostgreSQL has reported is found in one pass over the servers.
+//! Not here: how the difference was noticed (`control::sweeper`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::letters::LocksDiffer;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// What is told of servers by their numbers.
+    /// Handles reports about servers, which are named by their numbers.
     pub(crate) fn locks_differ(&mut self, found: Vec<LocksDiffer>) {
         for (key, LocksDiffer { locks, is_new, .. }) in
             by_key(self.servers.iter().map(|(key, server)| (key, server.id)), found)
@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Meanwhile it may have got something to do, and then it will be asked again.
+    /// A server that has got something to do meanwhile is left alone: it will be checked again.
     fn locks_of_server_differ(&mut self, key: ServerKey, locks: &[String], is_new: bool) {
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What a client holds is not what was known: its server is asked.
+    /// A client does not hold what was known: its server is probed.
     fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(session_effects) =
@@ -62,13 +62,13 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The servers of which something is told: all that there are are looked at once.
+/// The servers that are reported on, found in one pass over all servers.
 fn by_key(servers: impl Iterator<Item = (ServerKey, u64)>, found: Vec<LocksDiffer>) -> Vec<(ServerKey, LocksDiffer)> {
     let mut found: BTreeMap<u64, LocksDiffer> = found.into_iter().map(|one| (one.server, one)).collect();
     servers.filter_map(|(key, number)| found.remove(&number).map(|one| (key, one))).collect()
 }
 
-/// Why a server goes that should have been clean.
+/// The reason that is logged when such a server is closed.
 const NOT_CLEAN: &str = "locks that no client holds";
 
 #[cfg(test)]
@@ -79,14 +79,14 @@ mod tests {
         LocksDiffer { server, locks: vec![format!("advisory lock {server}")], is_new: true }
     }
 
-    /// All servers were looked through for each of which something was told.
+    /// All servers used to be looked through for each report.
     #[test]
     fn very_many_servers_are_found_by_their_numbers_at_once() {
         const COUNT: u32 = 500_000;
         let begun = std::time::Instant::now();
         let key = |index| ServerKey { index, generation: 1 };
         let servers = (0..COUNT).map(|index| (key(index), 7 + u64::from(index)));
-        // Of the first and the last one, it is about servers that are not there any more.
+        // The first and the last report are about servers that do not exist any more.
         let told = (6..=u64::from(COUNT) + 7).rev().map(differs).collect();
         let found = by_key(servers, told);
         assert!(found.iter().zip(0..).all(|(found, index)| *found == (key(index), differs(7 + u64::from(index)))));

@@ -1,8 +1,9 @@
-//! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later goes on from there.
+//! SUSPEND: a worker comes to rest, so that nothing of any conversation is under way, and later continues from there.
 //!
-//! Always true: what has been received is either given on and taken, or held here; who has a server keeps it, and nobody gets
-//! another, is greeted or is refused before the worker is woken; no deadline passes meanwhile but the one for coming to rest.
-//! Once anything has been packed for another process, nothing at all is done here until it is known whose it is.
+//! Always true: received bytes are either forwarded and taken by the kernel, or held here; a client keeps its server,
+//! and none gets another server, is let in or is refused before the worker is resumed; no deadline passes meanwhile but
+//! the one for coming to rest. Once anything has been packed for another process, nothing is done here until it is
+//! known which process has it.
 //! Not here: who orders it (`control`).
 
 use std::collections::HashSet;
@@ -21,24 +22,24 @@ use crate::letters::Order;
 use crate::planted::{freezes, outlasts_suspension};
 use crate::worker::{Owner, Worker};
 
-/// What coming to rest means to a connection.
+/// What a suspension means for a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SuspendState {
-    /// It is not heard any more, and is at rest when everything given to it has been taken.
+    /// It is not read any more, and is at rest when everything sent to it has been taken.
     Rests,
-    /// It is in the middle of something that only it can end, and is waited for.
+    /// It is in the middle of something that only its peer can end, and is waited for.
     Awaited,
-    /// It is none of those that have to rest.
+    /// It does not have to rest.
     Exempt,
 }
 
 impl<I: Io> Worker<I> {
-    /// From now on everybody comes to rest.
+    /// Suspends the worker: its connections come to rest from now on.
     pub(crate) fn suspend(&mut self, is_handover: bool) {
         self.release_everybody();
         let until = self.active.settings.suspend_timeout.map(|limit| self.now + limit);
         match &mut self.admin.suspended {
-            // Whoever is asked once more has no longer for it.
+            // A second request for a handover does not extend the time.
             Some(suspended) if suspended.is_handover && is_handover => suspended.until = suspended.limit,
             Some(suspended) => (suspended.until, suspended.limit, suspended.is_handover) = (until, until, is_handover),
             None => self.admin.suspended = Some(Box::new(Suspended::new(is_handover, until, self.now + TOLD_AFTER))),
@@ -47,7 +48,8 @@ impl<I: Io> Worker<I> {
         self.mind_consoles();
     }
 
-    /// Everybody goes on, if the worker was suspended. What has happened meanwhile, and what letters have come, is still to be looked at.
+    /// Resumes the worker, if it was suspended. Returns the completions and letters that were kept meanwhile, which are
+    /// still to be looked at.
     pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
         let suspended = self.admin.suspended.take()?;
         let Suspended { put_off, frozen, .. } = *suspended;
@@ -60,7 +62,8 @@ impl<I: Io> Worker<I> {
         Some(frozen.map(|frozen| frozen.kept).unwrap_or_default())
     }
 
-    /// Listens to everybody again. What has come has been looked at: who is asked for one piece is not asked for two.
+    /// Reads all connections again. Kept completions have been looked at, so that a connection with one receive at a
+    /// time is not given two.
     pub(crate) fn hear_everybody(&mut self) {
         for (_, client) in self.clients.iter() {
             match &client.stage {
@@ -71,7 +74,7 @@ impl<I: Io> Worker<I> {
                     self.io.receive(client.conn, Receive::Stream);
                 }
                 ClientStage::Ready(ready) if !ready.is_paused => self.io.receive(client.conn, Receive::Stream),
-                // They have been heard all the time, or are not to be heard now.
+                // These were read all the time, or are not to be read now.
                 _ => {}
             }
         }
@@ -84,7 +87,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Keeps what has happened if it is not to be looked at now. Consoles are heard all the time.
+    /// Returns a completion that is to be looked at now, and keeps it otherwise. Consoles are read all the time.
     pub(crate) fn keep(&mut self, completion: Completion<I::Socket>) -> Option<Completion<I::Socket>> {
         let is_console = match completion.owner().and_then(|owner| self.owner(owner)) {
             Some(Owner::Client(client)) => {
@@ -101,7 +104,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Does what was put off.
+    /// Carries out a command that was put off.
     fn do_late(&mut self, command: Command, since: Time) {
         let late = self.now.since(since);
         match command {
@@ -111,7 +114,7 @@ impl<I: Io> Worker<I> {
             Command::Bind { client, server, waited } => {
                 self.carry_out(Command::Bind { client, server, waited: waited + late });
             }
-            // What it was to be greeted with may not be known any more.
+            // The parameters for the client may not be known any more.
             Command::Welcome { client } => {
                 let pool = match self.clients.get(client).map(|client| &client.stage) {
                     Some(ClientStage::Login(login)) => login.waits_for(),
@@ -125,7 +128,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Something is packed: from now on nothing is touched here, if another process is to have it.
+    /// Something is packed: from now on nothing is touched here, if it is for another process.
     pub(crate) fn freeze(&mut self) {
         let is_open = |suspended: &Suspended<_>| freezes(suspended.is_handover && suspended.frozen.is_none());
         if let Some(suspended) = self.admin.suspended.as_mut().filter(|suspended| is_open(suspended)) {
@@ -142,7 +145,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The other process has what was packed: the clients and the servers at rest that were not. Nothing is kept any longer.
+    /// The other process has what was packed: returns the clients and the idle servers that were not. Nothing is kept any longer.
     pub(crate) fn left_behind(&mut self) -> (Vec<Key>, Vec<ServerKey>) {
         let frozen = self.admin.suspended.as_mut().and_then(|suspended| suspended.frozen.take());
         let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
@@ -153,7 +156,7 @@ impl<I: Io> Worker<I> {
         (clients, servers)
     }
 
-    /// At the end of a turn in which it is suspended.
+    /// Brings connections to rest, at the end of each turn in which the worker is suspended.
     pub(crate) fn come_to_rest(&mut self) {
         if let Some(suspended) =
             self.admin.suspended.as_mut().filter(|suspended| suspended.tell_at.is_some_and(|at| at <= self.now))
@@ -175,7 +178,7 @@ impl<I: Io> Worker<I> {
         for conn in conns {
             self.io.pause(conn);
             if self.io.unsent(conn) > 0 {
-                // So that there is a turn in which it is seen that they have been taken.
+                // So that there is a turn in which we see that the bytes have been taken.
                 self.io.tell_when_drained(conn);
             }
         }
@@ -186,7 +189,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Says for whom everybody else waits.
+    /// Logs which connections have not come to rest.
     fn tell_of_the_restless(&mut self) {
         let clients = self.clients.iter().filter(|(_, client)| !self.is_client_at_rest(client)).map(|(key, _)| key);
         let clients: Vec<Key> = clients.collect();
@@ -237,7 +240,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Greeting(greeting) if greeting.is_shaking() => SuspendState::Awaited,
             ClientStage::Greeting(_) => SuspendState::Rests,
             ClientStage::Login(login) if login.is_awaiting_rate() => SuspendState::Rests,
-            // Its proof, its slot, or what a server says of its user.
+            // It waits for its proof, its slot, or the answer to `auth_query`.
             ClientStage::Login(login) if login.waits_for().is_none() => SuspendState::Awaited,
             ClientStage::Login(_) => SuspendState::Rests,
             ClientStage::Ready(ready) => match ready.link {
@@ -260,17 +263,17 @@ impl<I: Io> Worker<I> {
             Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
                 SuspendState::Exempt
             }
-            // Until it has taken over the parameters its client holds its request back.
+            // Until the server has the client's settings, the client's request is held.
             Stage::Lent { .. } if is_awaited => SuspendState::Awaited,
             Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => SuspendState::Awaited,
-            // It cannot go along; its client can, once it has done with it.
+            // A server with TLS cannot be handed over; its client can, once the transaction is over.
             Stage::Lent { .. }
                 if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
             {
                 SuspendState::Awaited
             }
             Stage::Lent { .. } => SuspendState::Rests,
-            // What is being dialed or cleaned belongs to nobody.
+            // Servers that are being dialed or cleaned up have no client.
             _ => SuspendState::Exempt,
         }
     }
@@ -279,7 +282,7 @@ impl<I: Io> Worker<I> {
         self.admin.suspended.as_ref().is_some_and(|suspended| suspended.is_handover)
     }
 
-    /// `suspend_timeout` has passed: whoever is not at rest is closed.
+    /// `suspend_timeout` has passed: closes what is not at rest.
     fn close_the_restless(&mut self) {
         for key in self.clients.keys() {
             let Some(client) = self.clients.get(key) else { continue };
@@ -305,7 +308,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Whoever comes to rest sooner is no news.
+/// Connections that have not come to rest are logged after this time.
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
-/// So many are named.
+/// So many of them are named.
 const NAMED_MAX: usize = 3;

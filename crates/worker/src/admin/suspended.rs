@@ -1,4 +1,4 @@
-//! A worker that has been suspended: what is put off, and what is kept.
+//! A suspended worker: what it puts off, and what it keeps.
 //!
 //! Always true: nothing that is kept is lost or overtaken.
 //! Not here: how it comes to rest (`suspend`).
@@ -11,20 +11,20 @@ use reactor::Completion;
 
 use crate::letters::{Shutdown, ToWorker};
 
-/// A worker that has been suspended.
+/// A suspended worker.
 #[derive(Debug)]
 pub(crate) struct Suspended<S> {
-    /// Another process is to have all conversations.
+    /// The connections are to be handed over to another process.
     pub(super) is_handover: bool,
-    /// When those who have not come to rest are closed (`suspend_timeout`), until all have.
+    /// When connections that are not at rest are closed (`suspend_timeout`); None once all are at rest.
     pub(super) until: Option<Time>,
-    /// The same, whether or not all have.
+    /// The same, but kept when all are at rest.
     pub(super) limit: Option<Time>,
-    /// When it is said who has not come to rest, unless everybody has.
+    /// When the connections that are not at rest are logged; None once that is done or all are at rest.
     pub(super) tell_at: Option<Time>,
-    /// What the pools want done to clients, and since when: done when it is woken.
+    /// Commands of the pools, with their times, carried out when the worker is resumed.
     pub(super) put_off: Vec<(Command, Time)>,
-    /// Once something has been packed.
+    /// Set once something has been packed.
     pub(super) frozen: Option<Frozen<S>>,
 }
 
@@ -37,7 +37,7 @@ impl<S> Suspended<S> {
         self.until.into_iter().chain(self.tell_at).min().filter(|_| self.frozen.is_none())
     }
 
-    /// Keeps a letter if it is not to be read now. Operators are heard and answered: they may call the restart off.
+    /// Returns a letter that is to be read now, and keeps it otherwise. Operators are answered: they may cancel the restart.
     pub(crate) fn keep_letter(&mut self, letter: ToWorker<S>) -> Option<ToWorker<S>> {
         let Some(frozen) = &mut self.frozen else { return Some(letter) };
         match letter {
@@ -57,16 +57,16 @@ impl<S> Suspended<S> {
     }
 }
 
-/// What is not touched any more, because another process may have it already, and what has come meanwhile.
+/// What must not be touched any more, since another process may have it already, and what has come meanwhile.
 #[derive(Debug)]
 pub(crate) struct Frozen<S> {
-    /// What has been packed.
+    /// The packed clients and servers.
     pub(super) clients: HashSet<Key>,
     pub(super) servers: HashSet<ServerKey>,
     pub(super) kept: Kept<S>,
 }
 
-/// What has happened meanwhile and nobody has looked at.
+/// Completions and letters that nothing has looked at yet.
 #[derive(Debug)]
 pub(crate) struct Kept<S> {
     pub(crate) completions: Vec<Completion<S>>,

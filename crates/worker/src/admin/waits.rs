@@ -1,7 +1,7 @@
-//! Who waits for a server, and who has one: for `SHOW WAITS` and the page.
+//! Clients that wait for a server or have one: for `SHOW WAITS` and the status page.
 //!
 //! Always true: no value of a statement is shown.
-//! Not here: what follows from it in words (`control::console`).
+//! Not here: the diagnosis in words (`control::console`).
 
 use base::{Key, Time};
 use measure::Phase;
@@ -17,7 +17,7 @@ use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Who waits, and who has a server; the first `WAIT_ROWS_MAX` of each.
+    /// The clients that wait, and those that have a server; the first `WAIT_ROWS_MAX` of each.
     pub(crate) fn wait_rows(&self) -> Vec<WaitRow> {
         let rows = |wants: fn(&Link) -> bool| {
             let of = move |(key, client): (Key, &Client)| match &client.stage {
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// What a client does that waits for a server or has one, and since when.
+    /// What a client with a server, or one that waits for a server, does, and since when.
     pub(crate) fn doing(&self, client: &Client, ready: &Ready) -> Option<(Doing, Time)> {
         let server = match ready.link {
             Link::None => return None,
@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// A client that waits for the first server of its pool, which it is greeted with.
+    /// A client that waits for the first server of its pool in order to be let in.
     fn login_row(&self, client: &Client) -> Option<WaitRow> {
         let Stage::Login(login) = &client.stage else { return None };
         let (pool, since) = login.waits_since().filter(|_| !client.is_own)?;
@@ -115,7 +115,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// What ends a wait or a loan by itself, and when.
+    /// The timeout that ends a wait or a loan, and when it does.
     fn ends(&self, client: Key, server: Option<ServerKey>) -> Option<(std::time::Duration, Box<str>)> {
         let (at, why): (_, Box<str>) = match server {
             Some(server) => self.next_of_server(server).map(|(at, fault)| (at, (*fault.text()).into()))?,
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What a pool has come to.
+    /// The measurements of a pool.
     pub(crate) fn measures(&self, key: pool::PoolKey, place: &PoolPlace, detail: Detail) -> Option<Box<PoolMeasures>> {
         if detail == Detail::None {
             return None;
@@ -156,6 +156,6 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Rows of each kind; who wants all asks for clients.
+/// Rows of each kind; `SHOW CLIENTS` has all.
 const WAIT_ROWS_MAX: usize = 1000;
 const PINS_SHOWN: usize = 3;

@@ -1,7 +1,7 @@
-//! Keys of clients, and cancel requests at servers.
+//! Cancel keys of clients, and cancel requests that are sent to servers.
 //!
-//! Always true: there is one request at most for one query of a server.
-//! Not here: requests of clients, and what becomes of one on its way (`requests`).
+//! Always true: for each query of a server there is one request at most.
+//! Not here: cancel requests of clients, and how a request proceeds (`requests`).
 
 use base::{Key, WorkerId};
 use pool::{PoolKey, ServerKey};
@@ -14,7 +14,7 @@ use crate::timers::Timer;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// Makes the key of a client that speaks protocol 3.`minor`. It counts from now on.
+    /// Draws the cancel key of a client that uses protocol 3.`minor`. The key is valid from now on.
     pub(crate) fn give_cancel_key(&mut self, client: Key, minor: u16) -> CancelKey {
         let peer = self.active.settings.own_peer();
         let key = CancelKey::draw(self.id, peer, minor, |bytes| self.io.randomness(bytes));
@@ -27,8 +27,8 @@ impl<I: Io> Worker<I> {
         WorkerId((usize::from(name.worker().0) % self.posts.workers.len()) as u8)
     }
 
-    /// Dials a second connection to the server's host; whether it has been begun. What comes of it may be nothing, as
-    /// PostgreSQL says too.
+    /// Dials a second connection to the server's host; returns whether that has begun. As PostgreSQL's documentation
+    /// says too, the request may have no effect.
     pub(crate) fn cancel_server(&mut self, key: ServerKey, requester: Option<Requester>) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         let (Some(address), false) = (server.address.clone(), server.cancel_key.is_empty()) else { return false };

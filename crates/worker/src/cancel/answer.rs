@@ -1,7 +1,7 @@
 //! The answer to a request that was cancelled before a server had begun with it.
 //!
-//! Always true: it reads as PostgreSQL's own.
-//! Not here: when it is given.
+//! Always true: it reads like PostgreSQL's own.
+//! Not here: when it is sent.
 
 use wire::backend::TxStatus;
 use wire::write;

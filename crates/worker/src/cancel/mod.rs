@@ -1,7 +1,7 @@
 //! Cancel requests, for servers of this process and for other processes.
 //!
-//! Always true: a request reaches the query that it is meant for, or nobody.
-//! Not here: cancel requests of our own for servers that are made clean (`upstream::cleanup`).
+//! Always true: a request hits the query that it is meant for, or none.
+//! Not here: cancel requests of our own for servers that are cleaned up (`upstream::cleanup`).
 
 use std::collections::HashMap;
 
@@ -17,15 +17,15 @@ pub(crate) mod requesters;
 pub(crate) mod requests;
 pub(crate) mod tables;
 
-/// Cancel requests, and who has which key.
+/// Cancel requests, and the clients' cancel keys.
 #[derive(Debug)]
 pub(crate) struct Cancels {
     rows: Slab<Cancel>,
     /// Requests for other processes.
     forwards: Forwards,
-    /// Whose query each key cancels.
+    /// The client of each key.
     keys: HashMap<KeyName, Key>,
-    /// Where the clients are whose keys name this worker because it had them in another process.
+    /// The workers of clients whose keys name this worker because another process had them there.
     moved_keys: HashMap<KeyName, WorkerId>,
 }
 
@@ -42,27 +42,27 @@ impl Cancels {
         self.keys.insert(name, client);
     }
 
-    /// Nobody has this key any more.
+    /// The client of this key has gone.
     pub(crate) fn forget_key(&mut self, name: KeyName) {
         self.keys.remove(&name);
     }
 
-    /// The clients of these keys have come to other workers.
+    /// The clients of these keys are now at other workers.
     pub(crate) fn keys_move(&mut self, keys: impl IntoIterator<Item = (KeyName, WorkerId)>) {
         self.moved_keys.extend(keys);
     }
 
-    /// A client of such a key has gone.
+    /// The client of such a key has gone.
     pub(crate) fn forget_moved_key(&mut self, name: KeyName) {
         self.moved_keys.remove(&name);
     }
 
-    /// Which request for a server stands at this place.
+    /// The key of the request for a server at this place of the table.
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         self.rows.key_at(index)
     }
 
-    /// Which request for another process stands at this place.
+    /// The key of the request for another process at this place of the table.
     pub(crate) fn forward_at(&self, index: u32) -> Option<Key> {
         self.forwards.key_at(index)
     }

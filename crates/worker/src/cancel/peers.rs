@@ -1,9 +1,9 @@
-//! Cancel requests for the clients of another process of the group (`[peers]`): they are passed on.
+//! Forwards cancel requests for clients of another process of the group (`[peers]`).
 //!
-//! Always true: all requests for one peer go through one worker, so that its `pool_size` is exact; a request ends when the peer
-//! closes the connection, when it cannot be reached, when the peer is removed, or when its time is over, and whoever made it
-//! is told then.
-//! Not here: whose request it is (`requests`, `protocol::cancel`).
+//! Always true: all requests for one peer go through one worker, so that its `pool_size` is exact; a request ends when
+//! the peer closes the connection, cannot be reached or is removed, or when its time is over, and the requester is told
+//! then.
+//! Not here: which process a key belongs to (`requests`, `protocol::cancel`).
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ use crate::upstream::names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// A request for a client of this peer goes to the worker that keeps the connections to it.
+    /// Sends a request for a client of this peer to the worker that keeps the connections to the peer.
     pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
         let workers = self.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
@@ -34,14 +34,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Passes a request on, as soon as there is a connection for it.
+    /// Forwards a request, as soon as there is a connection for it.
     pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
         if self.is_cancel_stale(waits) {
             return self.end_cancel_request(requester, CancelRequest::Expired);
         }
         self.log.add(Level::Debug, format_args!("forwarding cancellation request to peer {peer}"));
         if !self.active.settings.peers.contains_key(&peer) {
-            // It has gone by a reload, on the way from another worker.
+            // A reload has removed the peer while the request came from another worker.
             return self.end_cancel_request(requester, CancelRequest::Failed);
         }
         let id = self.posts.ids.take();
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         self.start_forwards(peer);
     }
 
-    /// Dials for the requests that wait, as many as the peer may have connections.
+    /// Dials for waiting requests, up to the number of connections that the peer may have.
     fn start_forwards(&mut self, peer: u16) {
         let active = self.active.clone();
         let Some(place) = active.settings.peers.get(&peer) else { return };
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Makes sure that the wheel knows the request's deadline.
+    /// Sets the timer for the request's deadline.
     fn time_forward(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         if let Some(timer) = forward.timer.take() {
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
         forward.timer = due.map(|(at, _)| self.timers.insert(at, Timer::Forward(key)));
     }
 
-    /// The name of a peer has been looked up.
+    /// The host name of a peer has been looked up.
     pub(crate) fn forward_resolved(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         if let (peer, Stage::Resolving { .. }) = (forward.peer, forward.stage) {
@@ -117,8 +117,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The connection to a peer stands: now the request can be made. It carries nobody's password and nothing that the peer did
-    /// not give out itself, and goes in clear text, as PgBouncer's do.
+    /// The connection to a peer is established: sends the request. The request carries no password and nothing that the
+    /// peer did not give out itself, and goes in clear text, as PgBouncer's do.
     pub(crate) fn forward_connected(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
         let Stage::Connecting { conn, .. } = forward.stage else { return };
@@ -129,7 +129,7 @@ impl<I: Io> Worker<I> {
         self.io.receive(conn, Receive::Stream);
     }
 
-    /// The connection to a peer did not come about; the reactor has closed it.
+    /// The connection to a peer failed; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.stage = Stage::Unreached;
@@ -138,7 +138,7 @@ impl<I: Io> Worker<I> {
         self.start_forwards(peer);
     }
 
-    /// A request has waited for as long as it may.
+    /// The deadline of a request has passed.
     pub(crate) fn forward_too_late(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The peer has closed the connection: it is done with the request.
+    /// The peer has closed the connection: it has handled the request.
     pub(crate) fn forward_ended(&mut self, key: Key) {
         if let Some(peer) = self.cancel.forwards.rows.get(key).map(|row| row.peer) {
             self.end_forward(key);
@@ -163,7 +163,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A request cannot be passed on.
+    /// A request cannot be forwarded.
     fn fail_forward(&mut self, key: Key, why: &str) {
         let Some(Forward { peer, id, .. }) = self.cancel.forwards.rows.get(key) else { return };
         let place = self.active.settings.peers.get(peer);
@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
         self.end_forward(key);
     }
 
-    /// A request is over, whatever came of it.
+    /// A request is over, whatever its result.
     fn end_forward(&mut self, key: Key) {
         let rows = &mut self.cancel.forwards.rows;
         let Some(forward) = take_out(rows, key, |row| row.stage == Stage::Unreached) else { return };
@@ -188,7 +188,7 @@ impl<I: Io> Worker<I> {
         self.end_cancel_request(requester, if is_sent { CancelRequest::Forwarded } else { CancelRequest::Failed });
     }
 
-    /// Other settings are in force: requests for peers that are gone end, and others may have more time, or more connections.
+    /// The settings have changed: requests for removed peers end, and others may have more time or more connections.
     pub(crate) fn renew_peers(&mut self) {
         let active = self.active.clone();
         let gone: Vec<Key> = self
@@ -209,7 +209,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The peers that there has been a request for.
+    /// The peers for which there has been a request.
     pub(crate) fn peer_rows(&self) -> Vec<PeerRow> {
         let row = |&peer: &u16| {
             let count = |fits: fn(Stage) -> bool| {

@@ -1,6 +1,6 @@
-//! Who made a cancel request is told that it is over.
+//! Tells requesters that their cancel request is over.
 //!
-//! Always true: whoever made it is told by the end of its connection, once.
+//! Always true: a requester is told once, by the end of its connection.
 //! Not here: when it is over (`requests`, `peers`).
 
 use measure::CancelRequest;
@@ -10,7 +10,7 @@ use crate::letters::{Requester, ToWorker, Waits};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The request is over, and has come to this: its connection is closed.
+    /// The request is over with this result: closes the requester's connection.
     pub(crate) fn end_cancel_request(&mut self, (worker, client): Requester, how: CancelRequest) {
         self.connections.cancel_request_ends(how);
         if worker == self.id {
@@ -20,8 +20,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a request has been given up: it was in a letter for longer than whoever made it waits, who may have asked for something
-    /// else meanwhile.
+    /// Whether a request has expired: it was in a letter for longer than its requester waits, who may have sent another
+    /// query meanwhile.
     pub(crate) fn is_cancel_stale(&self, waits: Waits) -> bool {
         waits.until.is_some_and(|until| until <= self.now)
     }

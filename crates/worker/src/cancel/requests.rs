@@ -1,9 +1,9 @@
 //! Cancel requests: a second connection that asks a server to stop what the first one runs.
 //!
-//! Always true: a request is sent only while the very query runs that it was meant for; until it has come to its end, which
-//! the server tells by closing the connection, the aimed-at server begins nothing new for anybody. (PostgreSQL's postmaster
-//! signals the backend before it closes, `ProcessCancelRequest` in `postmaster.c`; a signal that finds the backend between
-//! two queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
+//! Always true: a request is sent only while the very query runs that it was meant for; until it is over, which the
+//! server shows by closing the connection, the server begins no query for any client. (PostgreSQL's postmaster signals
+//! the backend before it closes, `ProcessCancelRequest` in `postmaster.c`; a signal that finds the backend between two
+//! queries is ignored, `ProcessInterrupts` in `tcop/postgres.c`.)
 //! Not here: the keys (`protocol::cancel`), how a request is begun (`aim`).
 
 use base::Key;
@@ -26,7 +26,7 @@ use crate::upstream::secure::Answer;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// Somebody names a key: its process, or its worker here, looks for the query.
+    /// Sends a cancel request to the process, or the worker here, that its key names.
     pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         };
         match key.clone().aim(self.active.settings.own_peer()) {
             Aim::Here(key) => self.route_here(key, requester, waits),
-            // It may be the key of a client that came before this process had its number.
+            // It may be the key of a client that connected before this process had its peer number.
             Aim::Peer { peer, .. } if !self.active.settings.peers.contains_key(&peer) => {
                 let text = format_args!("could not find peer {peer} to forward cancel request to");
                 self.log.add(Level::Debug, text);
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn route_here(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
-        // A key from another process, which had more workers, names none of ours.
+        // A key from another process that had more workers may name none of ours.
         let worker = self.named_by(key.name());
         if is_here(worker == self.id) {
             self.cancel(key, requester, waits);
@@ -115,7 +115,7 @@ impl<I: Io> Worker<I> {
         self.end_cancel_request(requester, how);
     }
 
-    /// Whether this is the whole key of a client.
+    /// Whether this is the complete key of the client.
     fn is_key_of(&self, client: Key, key: &CancelKey) -> bool {
         match self.clients.get(client).map(|client| &client.stage) {
             Some(ClientStage::Ready(ready)) => ready.cancel_key == *key,
@@ -124,7 +124,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The second connection stands. To a server that is secured the request goes in secret too: it carries the server's secret.
+    /// The second connection is established. If the server's own connection is encrypted, this one is too: the request
+    /// carries the server's secret key.
     pub(crate) fn cancel_connected(&mut self, key: Key) {
         let Some(cancel) = self.cancel.rows.get(key) else { return };
         if cancel.secret.is_some() {
@@ -134,14 +135,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The server says something on the second connection: the answer to the question whether it speaks TLS. To the request
-    /// itself it says nothing.
+    /// The server sends something on the second connection: the answer to our SSLRequest. A server sends no answer to
+    /// the cancel request itself.
     pub(crate) fn cancel_answered(&mut self, key: Key, bytes: &[u8]) {
         let Some(cancel) = self.cancel.rows.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
         let Some((demand, host)) = cancel.secret.take() else { return };
         let conn = cancel.conn;
         let answer = match self.tls_answer(bytes) {
-            // The server itself has spoken TLS: somebody in between wants to read the request.
+            // The server's own connection has TLS: a man in the middle wants to read the request.
             Answer::No => Answer::Refused,
             answer => answer,
         };
@@ -155,7 +156,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The second connection is ready: now or never.
+    /// The second connection is ready: sends the request, if its query still runs.
     pub(crate) fn send_cancel(&mut self, key: Key) {
         let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
         let server = self.servers.get_mut(cancel.server);
@@ -175,7 +176,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The second connection has ended. If the server has closed it, the signal has been sent.
+    /// The second connection has ended. If the server has closed it, the backend has been signalled.
     pub(crate) fn cancel_ended(&mut self, key: Key, end: &End) {
         let fault = match end {
             End::Broken(error) if may_arrive_after(error) => error.to_string(),
@@ -186,7 +187,7 @@ impl<I: Io> Worker<I> {
         self.cancel_lost(key, "cancel request was cut off", CancelRequest::Failed);
     }
 
-    /// The second connection did not come about.
+    /// The second connection could not be established.
     pub(crate) fn cancel_failed(&mut self, key: Key) {
         self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
         if let Some(cancel) = self.cancel.rows.get_mut(key) {
@@ -196,7 +197,7 @@ impl<I: Io> Worker<I> {
         self.cancel_over(key, CancelRequest::Failed);
     }
 
-    /// Nobody waits for the request any longer.
+    /// `cancel_wait_timeout` has passed.
     pub(crate) fn cancel_too_late(&mut self, key: Key) {
         let Some(cancel) = self.cancel.rows.get_mut(key) else { return };
         cancel.timer = None;
@@ -206,7 +207,7 @@ impl<I: Io> Worker<I> {
         self.cancel_lost(key, "cancel_wait_timeout", CancelRequest::Expired);
     }
 
-    /// Nobody can say any more when the request will arrive. The server that it may still hit is closed, whatever it does.
+    /// It cannot be told any more when the request will arrive. The server that it may still hit is closed, whatever it does.
     fn cancel_lost(&mut self, key: Key, why: &str, unless_sent: CancelRequest) {
         let Some(&Cancel { server, is_sent, timer, .. }) = self.cancel.rows.get(key) else { return };
         if may_still_arrive(is_sent, timer.is_none())
@@ -221,7 +222,7 @@ impl<I: Io> Worker<I> {
         self.cancel_over(key, unless_sent);
     }
 
-    /// The second connection is done with. Its requests were sent, or what became of them is this.
+    /// The second connection is finished. Its requests have been sent, or end as `unless_sent`.
     fn cancel_over(&mut self, key: Key, unless_sent: CancelRequest) {
         let Some(cancel) = self.cancel.rows.remove(key) else { return };
         self.count_cancel(cancel.pool, -1);
@@ -244,7 +245,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client in the queue takes its first request back: it is answered as a cancelled one.
+    /// A waiting client cancels its first held request, which is answered as cancelled.
     fn cancel_waiting(&mut self, key: Key) {
         if self.spans.is_on {
             self.tell_unserved(key, SpanError::State(*b"57014"));
@@ -258,7 +259,7 @@ impl<I: Io> Worker<I> {
         *answered = self.now;
         let (conn, pool, rest) = (*conn, ready.pool, ready.held.take());
         let mut out = Vec::new();
-        // A Sync alone, such as the rest of a COPY that has failed, is nothing to cancel: it has its answer.
+        // A lone Sync, such as the rest of a COPY that has failed, cannot be cancelled: it gets its ReadyForQuery.
         (0..syncs).for_each(|_| write::ready_for_query(&mut out, TxStatus::Idle));
         let detail = match is_delayed {
             true => "The request was delayed by a rate limit.",
@@ -268,7 +269,7 @@ impl<I: Io> Worker<I> {
         self.io.send(conn, out.into());
         self.limits.forget_delayed(key);
         self.tell_pools(Event::Left { pool, client: key });
-        // What it has said beyond that is looked at as if it had just come.
+        // What the client has sent after that request is looked at as if it had just arrived.
         self.hold_again(key, rest);
         self.resume_client(key);
     }

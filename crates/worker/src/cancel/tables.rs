@@ -1,7 +1,7 @@
-//! Cancel requests that are on their way.
+//! Tables of the cancel requests on their way.
 //!
-//! Always true: a table has room for so many; one more is dropped, as a network might drop it.
-//! Not here: what becomes of them (`requests`, `peers`).
+//! Always true: a table has a fixed capacity; one more request is dropped, as a network might drop it.
+//! Not here: how requests proceed (`requests`, `peers`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(crate) struct Cancel {
     /// The query that it is meant for.
     pub(super) query_number: u64,
     pub(super) is_sent: bool,
-    /// What TLS begins with, and the host to be named, if the server that it is for is secured: then the request is too.
+    /// TLS settings and host name for the connection, if the server's own connection is encrypted.
     pub(super) secret: Option<(Arc<Demand>, Arc<str>)>,
     pub(super) timer: Option<TimerId>,
     pub(super) since: Time,
-    /// Who is told, by the end of their connection, that it is over.
+    /// The clients that are told, by the end of their connections, that the request is over.
     pub(super) requesters: Vec<Requester>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Cancel {
 #[derive(Debug)]
 pub(crate) struct Forwards {
     pub(super) rows: Slab<Forward>,
-    /// The peers that there has been a request for.
+    /// The peers for which there has been a request.
     pub(super) known: BTreeSet<u16>,
 }
 
@@ -51,12 +51,12 @@ impl Forwards {
         self.rows.key_at(index)
     }
 
-    /// Connections that a peer has, those being made included.
+    /// Connections to a peer, including those being established.
     pub(super) fn connections(&self, peer: u16) -> usize {
         self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
     }
 
-    /// Who has waited longest for a connection to this peer.
+    /// The request that has waited longest for a connection to this peer.
     pub(super) fn first_waiting(&self, peer: u16) -> Option<Key> {
         let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
         waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
@@ -67,20 +67,20 @@ impl Forwards {
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
     pub(super) peer: u16,
-    /// What the peer is told.
+    /// The key that the peer is sent.
     pub(super) key: CancelKey,
-    /// Its number in the logs; who has the lowest has waited longest.
+    /// Its number in logs; the request with the lowest has waited longest.
     pub(super) id: u64,
-    /// When it was made, and how long it counts.
+    /// When it was made, and until when it counts.
     pub(super) waits: Waits,
-    /// Its deadline in the wheel.
+    /// The timer of its deadline.
     pub(super) timer: Option<TimerId>,
     pub(super) stage: Stage,
     pub(super) requester: Requester,
 }
 
 impl Forward {
-    /// When its time is over, and what is said then.
+    /// When its time is over, and the reason that is logged then.
     pub(super) fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
         let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
         let dial = match self.stage {
@@ -95,15 +95,15 @@ impl Forward {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// For one of the peer's connections.
+    /// It waits for one of the peer's connections.
     Waiting,
-    /// For the address of the peer.
+    /// It waits for the address of the peer.
     Resolving { since: Time },
-    /// For the connection.
+    /// It waits for the connection.
     Connecting { conn: Conn, since: Time },
-    /// For the peer to say, by its end, that it is done.
+    /// It waits for the peer to close the connection.
     Sent(Conn),
-    /// There was no connection, and it ends now.
+    /// There was no connection, and the request ends now.
     Unreached,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Cancels {
     forwards: Forwards,
     /// The client of each key.
     keys: HashMap<KeyName, Key>,
-    /// The workers of clients whose keys name this worker because another process had them there.
+    /// The present workers of clients whose keys name this worker because they were on it in the previous process.
     moved_keys: HashMap<KeyName, WorkerId>,
 }
 

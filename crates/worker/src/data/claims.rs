@@ -151,7 +151,7 @@ mod tests {
         assert!(heard(&[parse("", "drop database a"), run("")].concat(), None).is_some());
     }
 
-    /// What takes time must be the statement itself: else anybody could have idle servers of any database closed.
+    /// What takes time must be the statement itself: otherwise any client could have idle servers of any database closed.
     #[test]
     fn a_statement_beside_others_is_not_heard() {
         let drop = || query("DROP DATABASE a");

@@ -1,6 +1,6 @@
 //! What workers tell each other when functions are created.
 //!
-//! Always true: the database that knows already is named, and is not told again.
+//! Always true: the message names the worker and the database that know already, and is ignored there.
 //! Not here: how that is noticed (`catalog`).
 
 use base::WorkerId;

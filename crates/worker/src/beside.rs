@@ -1,10 +1,11 @@
-//! Rows that stand beside another table's rows, under the same keys.
+//! A table whose rows have the keys of another table.
 //!
-//! Always true: a row is found only by the key it was put in under; the place of a key that has gone holds nothing.
+//! Always true: a row is found only by the key under which it was inserted; a lookup by the key of a removed row finds
+//! nothing.
 
 use base::Key;
 
-/// Rows under keys that somebody else gives out.
+/// Rows under keys that another table allocates.
 #[derive(Debug)]
 pub(crate) struct Beside<T> {
     places: Vec<Option<(u32, T)>>,
@@ -17,7 +18,7 @@ impl<T> Default for Beside<T> {
 }
 
 impl<T> Beside<T> {
-    /// Puts a row in. Whatever stood there under another key is gone already, since its key is.
+    /// Inserts a row. A row under an older key at this index was removed when its key was freed.
     pub(crate) fn insert(&mut self, key: Key, row: T) {
         let index = key.index as usize;
         if index >= self.places.len() {
@@ -45,7 +46,7 @@ impl<T> Beside<T> {
         }
     }
 
-    /// The key of whoever is at this place now.
+    /// The current key at this index.
     pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
         let (generation, _) = self.places.get(index as usize)?.as_ref()?;
         Some(Key { index, generation: *generation })
@@ -62,7 +63,7 @@ impl<T> Beside<T> {
         self.iter().count()
     }
 
-    /// Places without a row.
+    /// Indexes without a row.
     pub(crate) fn free(&self) -> usize {
         self.places.len() - self.len()
     }

@@ -1,12 +1,12 @@
 //! The data plane: one thread that owns its sockets, clients, servers and pools, and lives in turns.
 //!
-//! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to bottom. The files are layers: none comes
-//! back to itself by imports and calls. What a file wants of one above it, it returns, or queues as a value (`tasks.rs`), which `settle.rs` does before the
-//! next event.
+//! Start with `turn.rs`, then `data/hear.rs` and `data/forward.rs`, then `data/converse.rs`, and read from top to
+//! bottom. The files are layers, without cycles of imports and calls. What a file needs from a file above it, it
+//! returns to its caller or queues as a value (`tasks.rs`); `settle.rs` carries out the queue before the next event.
 //!
-//! Always true: nothing in a worker is shared; what it decides it asks of the machines (`protocol`, `pool`); what it sees
-//! of the world comes through [`reactor::Io`].
-//! Not here: signals, files, names, the console's commands (`control`).
+//! Always true: nothing in a worker is shared between threads; the machines (`protocol`, `pool`) make the decisions;
+//! the worker reaches sockets, timers and the clock only through [`reactor::Io`].
+//! Not here: signals, files, name resolution, the console's commands (`control`).
 
 mod admin;
 mod admission;

@@ -1,7 +1,9 @@
-//! What the pools want done, and what rooms want of each other, is done: after the event that caused it.
+//! Carries out the commands of the pools and the tasks that modules have queued for each other, after the event that
+//! caused them.
 //!
-//! Always true: everything that is queued is done before the next event is looked at; a key may be of somebody who has gone meanwhile, and then nothing is done.
-//! Not here: what is queued (`worker`), what each room does about it.
+//! Always true: the queue is empty before the next event is handled; a command or task whose key names a client or
+//! server that has gone does nothing.
+//! Not here: queueing (`worker`), what each module does for a command or task.
 
 use pool::Command;
 use reactor::{Io, Level, Subject};
@@ -10,7 +12,7 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Does what is queued, until nothing is. After most events nothing is.
+    /// Carries out the queue until it is empty. After most events it is empty at once.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if !self.tasks.is_empty() {
@@ -65,8 +67,9 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a command of the pools is one for now; one that is not is done on waking. What concerns our own questions is:
-    /// who waits for their answers is waited for.
+    /// Returns the command if it is to be carried out now. While the worker is suspended, commands that concern clients
+    /// are kept until it resumes, except those for connections from our own control thread: the suspension itself waits
+    /// for the answers to its questions.
     pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
         if !self.admin.is_resting() {
             return Some(command);
@@ -82,7 +85,7 @@ impl<I: Io> Worker<I> {
             return self.admin.put_off(command, self.now);
         }
         if let Command::Attach { server, .. } = command {
-            // It has come to rest with the others.
+            // This server stopped receiving when the worker was suspended.
             self.hear_server(server);
         }
         Some(command)

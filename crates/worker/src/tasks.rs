@@ -1,40 +1,41 @@
-//! What one room wants of another that is not below it: a value, which is queued together with what the pools want done.
+//! What one module needs from another that is not below it: a value, queued together with the commands of the pools.
 //!
-//! Always true: nobody relies on what a task does before it is done, which is after the event that caused it and before the next; whom it names may have
-//! gone by then, and then nothing is done.
-//! Not here: doing it (`settle`).
+//! Always true: a task is carried out after the event that caused it and before the next event, and no code relies on
+//! its effect earlier; a task does nothing if the client or server that it names has gone by then.
+//! Not here: carrying tasks out (`settle`).
 
 use pool::{ClientKey, Command, ServerKey};
 use protocol::fault::Fault;
 
 use crate::notify::listening::Waiter;
 
-/// Something that is to be done.
+/// Work that is queued.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// A pool wants it done.
+    /// A command of the pools.
     Pools(Command),
-    /// What a client has held back is looked at, since it may go on.
+    /// Forwards what a client's requests have waited for, if they may be forwarded now.
     GoOn(ClientKey),
-    /// What a client has said may have been the end of its loan.
+    /// The client may have sent the last message of its loan.
     EndLoan { server: ServerKey, client: ClientKey },
-    /// What is withheld from the client of this server it is given.
+    /// Sends this server's withheld messages to its client.
     Release(ServerKey),
-    /// Nobody of these waits any longer for the session for all, which `is_level` with them or is not waited for.
+    /// These waiters no longer wait for the listener of their database: it has caught up (`is_level`), or nobody waits
+    /// for it any more.
     ReleaseAll { waits: Vec<Waiter>, is_level: bool },
-    /// A client waits no longer for the session for all, in the wait of this number: it listens now.
+    /// The wait of this number is over: the listener listens to the client's channels, so the client listens.
     Joined { client: ClientKey, number: u64 },
-    /// A client is closed, that has been given what was withheld from it.
+    /// Closes a client after the messages withheld from it were sent.
     Close { client: ClientKey, how: ClientClose },
 }
 
 /// How a client is closed.
 #[derive(Debug)]
 pub(crate) enum ClientClose {
-    /// It is told why, and so is the log.
+    /// With an error for the client and a line in the log.
     Failed(Box<Fault>),
-    /// It is told why; the log is told in another way.
+    /// With an error for the client; the log line is written elsewhere.
     Unlogged(Box<Fault>),
-    /// Without a word, for this reason.
+    /// Without an error for the client, for this reason.
     Parted(Box<str>),
 }

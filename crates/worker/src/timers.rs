@@ -1,36 +1,36 @@
-//! What a deadline in the wheel is about.
+//! What a deadline in the timer wheel is for.
 //!
-//! Always true: the wheel knows names only; whose they are is looked up when it fires.
-//! Not here: when something is due (`deadlines`), what is done then (`due`).
+//! Always true: the wheel holds only keys; the row is looked up when the timer fires.
+//! Not here: when a deadline is due (`deadlines`), what happens then (`due`).
 
 use base::{Key, Time};
 use pool::ServerKey;
 
-/// What a deadline is about.
+/// What a deadline is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// A client's login, idleness or wait.
+    /// A client's login, idle time or wait.
     Client(Key),
-    /// A server's dial, loan or cleaning.
+    /// A server's dial, loan or cleanup.
     Server(ServerKey),
-    /// A dial that found no descriptor.
+    /// A dial that found no free descriptor is tried again.
     Redial(ServerKey),
-    /// A cancel request's patience.
+    /// The timeout of a cancel request.
     Cancel(Key),
-    /// The patience of a cancel request for another process.
+    /// The timeout of a cancel request that was forwarded to another process.
     Forward(Key),
-    /// A client's statement that needs a database to itself has not been answered promptly.
+    /// A client's statement that needs a database without other sessions (such as DROP DATABASE) was not answered promptly.
     Claim(Key),
-    /// Somebody whom a rate limit delays, or the end of one that held somebody back.
+    /// A client that a rate limit delays may go on, or a rate limit delays nobody any more.
     Rates(Time),
-    /// A look at the pools that nobody uses, and at the databases that were made from `*`.
+    /// Looks for unused pools and for databases made from `*`.
     Sweep,
-    /// What the control thread is to be told of.
+    /// Reports events to the control thread.
     Reports,
-    /// What tracers are to be told of.
+    /// Sends traced events to the control thread.
     Traced,
-    /// What the control thread is to be told of traces.
+    /// Sends spans to the control thread.
     Spans,
-    /// A look at who waits in the pools.
+    /// Checks for clients that wait in the pools.
     Watch,
 }

@@ -1,9 +1,10 @@
-//! What a worker does all day: wait, apply, settle, flush.
+//! The main loop of a worker: wait, apply, settle, flush.
 //!
-//! Always true: the time is read once a turn and is the same for everybody; what a machine wants done is queued and done
-//! after the event that caused it, never inside; log lines are handed over before the answers that they explain leave.
-//! Not here: what an event means to a client (`data::hear`, `admission`), to a server (`data::converse`, `upstream`) or to a pool (crate `pool`);
-//! what is done about what the pools want (`settle`).
+//! Always true: the clock is read once a turn, and everything in that turn uses this time; what a machine wants done is
+//! queued and carried out after the event that caused it, never while it is handled; log lines are handed over before
+//! the answers that they explain are flushed.
+//! Not here: what an event means to a client (`data::hear`, `admission`), to a server (`data::converse`, `upstream`) or
+//! to a pool (crate `pool`); how the commands of the pools are carried out (`settle`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crate::tracers::Tracers;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// A worker with nobody to serve yet. `seed` makes its dial jitter its own.
+    /// Creates a worker without clients. `seed` makes the jitter of its dials differ from other workers'.
     pub fn new(
         id: WorkerId,
         io: I,
@@ -91,14 +92,14 @@ impl<I: Io> Worker<I> {
         worker
     }
 
-    /// Lives until it is told to go down.
+    /// Runs turns until the worker is told to shut down.
     pub fn run(mut self) {
         let mut done = Vec::new();
         while !self.is_over() {
             self.turn(&mut done);
         }
         if self.admin.is_handed_over() {
-            // For the last words of those who were left behind.
+            // Time to send the last messages to the clients that were not handed over.
             for _ in 0..LAST_TURNS {
                 let soon = self.io.now() + LAST_TURN;
                 self.io.turn(Some(soon), &mut done);
@@ -107,20 +108,20 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Sleeps from the first turn on, until [`ToWorker::WakeUp`]: what another process has had is still to come.
+    /// Starts suspended until [`ToWorker::WakeUp`], because the clients of the previous process are still to be imported.
     #[must_use]
     pub fn asleep(mut self) -> Self {
         self.suspend(false);
         self
     }
 
-    /// Whether it has been told to go down at once: it has no turn any more.
+    /// Whether the worker was told to shut down at once; then it has no further turns.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.admin.is_over()
     }
 
-    /// When there must be a turn even if nothing happens.
+    /// The time of the next turn if no completion arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if !self.post.is_empty() {
@@ -141,7 +142,7 @@ impl<I: Io> Worker<I> {
         deadlines.into_iter().flatten().min()
     }
 
-    /// One turn.
+    /// Runs one turn.
     pub fn turn(&mut self, done: &mut Vec<Completion<I::Socket>>) {
         let until = self.next_deadline();
         self.io.turn(until, done);
@@ -161,7 +162,8 @@ impl<I: Io> Worker<I> {
                 self.stopwatch.lap(self.io.ticks(), work);
             }
         }
-        // Last, so that whoever is told to go on does not ask again for what has come already.
+        // Letters are read after the completions: a client that sent something in the turn of both SUSPEND and RESUME
+        // would be asked for bytes twice.
         if has_post {
             self.read_letters();
             self.stopwatch.lap(self.io.ticks(), Work::Letters);
@@ -191,7 +193,7 @@ impl<I: Io> Worker<I> {
                 Some(Owner::Client(client)) => self.client_received(client, bytes),
                 Some(Owner::Server(server)) => self.server_received(server, bytes),
                 Some(Owner::Cancel(cancel)) => self.cancel_answered(cancel, bytes.bytes()),
-                // Whoever is told of a cancel request has nothing to say but the end.
+                // Another process answers a forwarded cancel request only by closing the connection.
                 Some(Owner::Forward(_)) | None => {}
             },
             Completion::Secured { owner, security } => match self.owner(owner) {
@@ -231,12 +233,12 @@ impl<I: Io> Worker<I> {
             Completion::AcceptFailed(error) => {
                 self.log.add(Level::Error, format_args!("accept() failed: {error}, resting for 5 seconds"));
             }
-            // Its letters are read at the end of the turn.
+            // The letters are read at the end of the turn.
             Completion::Woken => {}
         }
     }
 
-    /// Whatever is due by now.
+    /// Fires the timers and deadlines that are due.
     fn expire(&mut self) {
         let mut due = Vec::new();
         self.timers.expire(self.now, |timer| due.push(timer));
@@ -253,7 +255,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Reads what is in force from now on before anything else that has come: an operator who has been told that it is finds it so.
+    /// Applies new configurations before the completions of this turn: once an operator was told that a RELOAD is done,
+    /// everything follows it.
     fn read_what_is_in_force(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
@@ -267,11 +270,11 @@ impl<I: Io> Worker<I> {
     }
 
     fn read_letters(&mut self) {
-        // Whatever is ordered finds no server that waits for its client.
+        // Orders must not meet servers that are held for their last clients.
         self.end_all_affinity_holds();
         let mut count = 0;
         while let Some(letter) = self.post.pop_front().or_else(|| self.inbox.try_recv().ok()) {
-            // A worker that goes to rest keeps all that have come.
+            // A worker that is being suspended reads all letters, to keep them.
             if count == LETTERS_MAX && !self.admin.is_resting() {
                 self.post.push_front(letter);
                 return;
@@ -284,7 +287,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Everybody goes on, if the worker was suspended; what was kept meanwhile is looked at.
+    /// Resumes a suspended worker and handles the completions and letters that were kept meanwhile.
     fn go_on(&mut self) {
         let Some(Kept { completions, letters }) = self.wake_up() else { return };
         for completion in completions {
@@ -298,7 +301,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Reads one letter.
+    /// Handles one letter.
     pub(crate) fn hear_letter(&mut self, letter: ToWorker<I::Socket>) {
         match letter {
             ToWorker::Own(socket) => self.receive_own(socket, false),
@@ -347,7 +350,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Bytes have come from a client.
+    /// Bytes have arrived from a client.
     pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.asked = self.now;
@@ -366,7 +369,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has taken everything that it was given.
+    /// Everything that was queued for a client has been sent.
     pub(crate) fn client_drained(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let ready = match &client.stage {
@@ -391,7 +394,7 @@ impl<I: Io> Worker<I> {
             Link::Loan(server) => self.resume_server(server),
             Link::None => {
                 self.resume_client(key);
-                // What it had asked meanwhile.
+                // Requests that the client sent meanwhile.
                 self.forward_held(key);
             }
             Link::Waiting(_) | Link::Delayed(_) => {}
@@ -399,10 +402,10 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How long, and how often, last words are waited for.
+/// How long a handed-over worker waits for its last messages to be sent: the length of one wait, and the number of waits.
 const LAST_TURN: std::time::Duration = std::time::Duration::from_millis(10);
 const LAST_TURNS: usize = 3;
-/// More clients than any kernel gives descriptors for; what limits them in earnest is max_client_conn.
+/// More clients than any kernel has descriptors for; `max_client_conn` is the limit that matters.
 const CONNECTIONS_MAX: u32 = 1 << 20;
-/// So many letters are read in one turn: whoever sends most of them, others have their turns in between.
+/// At most this many letters are read in one turn, so that their senders cannot keep the worker from its connections.
 const LETTERS_MAX: usize = 256;

@@ -1,8 +1,9 @@
-//! A worker: its tables, and what every room of it needs.
+//! A worker: its tables, and what all its modules need.
 //!
-//! Always true: nothing here knows what an event means; what a machine wants done, and what one room wants of another that is not below it, is queued as a
-//! value and done after the event that caused it (`settle`). The name of a connection leads to the row that it was made for, or to none.
-//! Not here: what is done, and by whom (`turn`, `settle`, the rooms).
+//! Always true: nothing here knows what an event means; commands of the machines, and what one module needs from
+//! another that is not below it, are queued as values and carried out after the event that caused them (`settle`). The
+//! owner bits of a connection lead to the row that they were made for, or to none.
+//! Not here: what is done, and by which module (`turn`, `settle`, the modules).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub struct Worker<I: Io> {
     pub(crate) id: WorkerId,
     pub(crate) io: I,
     pub(crate) inbox: Receiver<ToWorker<I::Socket>>,
-    /// Letters that were taken out to find what is in force among them; between two turns, the next of those that are left.
+    /// Letters that were taken from `inbox` in the search for new configurations; between two turns, letters left over
+    /// for the next one.
     pub(crate) post: VecDeque<ToWorker<I::Socket>>,
     pub(crate) posts: Posts<I::Socket>,
     pub(crate) active: Arc<ActiveConfig>,
@@ -53,42 +55,43 @@ pub struct Worker<I: Io> {
     pub(crate) servers: Beside<Server>,
     pub(crate) pools: Pools,
     pub(crate) registry: Registry,
-    /// What servers have told of users' secrets.
+    /// Secrets of users that servers have returned for `auth_query`.
     pub(crate) remembered: RememberedSecrets,
     pub(crate) limits: Limits,
     pub(crate) notify: Notify,
     pub(crate) cancel: Cancels,
     pub(crate) admin: Admin<I::Socket>,
     pub(crate) timers: Wheel<Timer>,
-    /// What is to be done and has not been done yet.
+    /// Commands and tasks that are still to be carried out.
     pub(crate) tasks: VecDeque<Task>,
     pub(crate) commands_spare: Vec<Command>,
-    /// Servers that stay a moment with their clients.
+    /// Servers that are held briefly for their last clients.
     pub(crate) affinity_holds: AffinityHolds,
     pub(crate) log: Lines,
-    /// What the control thread is to be told of.
+    /// Events to be reported to the control thread.
     pub(crate) reports: Reports,
-    /// Whom consoles trace, and what they are to be told of.
+    /// Which clients the consoles trace, and the traced events to be sent.
     pub(crate) tracers: Tracers,
     /// Sets of parameters in use, so that equal ones are shared.
     pub(crate) known_vars: Known,
-    /// What clients have prepared.
+    /// The prepared statements of all clients, each text once.
     pub(crate) statement_registry: StatementRegistry,
-    /// What their texts do to their sessions.
+    /// What the texts of statements do to their sessions.
     pub(crate) texts: Texts,
     pub(crate) protocol_surprises: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub(crate) connections: Connections,
-    /// How often what was known of a session has been compared with what its server tells, and how often they differed.
+    /// How often the known session state was compared with what the server reports (`session_verify`), and how often
+    /// they differed.
     pub(crate) verified: Verified,
     pub(crate) stopwatch: Stopwatch,
-    /// What transactions have come to, by application.
+    /// Counters of transactions by `application_name`.
     pub(crate) applications: Applications,
-    /// Which requests are looked at to tell statements apart.
+    /// Chooses the requests that are sampled for `SHOW STATEMENTS`.
     pub(crate) sampler: Sampler,
-    /// Which traces have spans, and what is to be told of them.
+    /// Which traces have spans, and the spans to be exported.
     pub(crate) spans: Spans,
-    /// When it began.
+    /// When the worker started.
     pub(crate) begun: Time,
 }
 
@@ -98,7 +101,7 @@ impl<I: Io> std::fmt::Debug for Worker<I> {
     }
 }
 
-/// Whom a completion concerns: said to the reactor with each connection.
+/// The connection that a completion concerns; the reactor is given these bits with each connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Client(Key),
@@ -120,8 +123,8 @@ impl Owner {
 }
 
 impl<I: Io> Worker<I> {
-    /// The living row that the reactor's word names. A row that was closed in this turn may still be named by what had
-    /// happened before.
+    /// The live row that the reactor's bits name. Completions may still name a row that was closed earlier in this
+    /// turn, because they happened before.
     pub(crate) fn owner(&self, bits: u64) -> Option<Owner> {
         let index = bits as u32;
         let owner = match bits >> 62 {
@@ -133,7 +136,7 @@ impl<I: Io> Worker<I> {
         is_from_tenant((owner.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
     }
 
-    /// Tells the pools what happened; what they want done is queued.
+    /// Reports an event to the pools and queues their commands.
     pub(crate) fn tell_pools(&mut self, event: Event) {
         let mut wanted = std::mem::take(&mut self.commands_spare);
         self.pools.handle(self.now, event, &mut wanted);
@@ -141,17 +144,17 @@ impl<I: Io> Worker<I> {
         self.commands_spare = wanted;
     }
 
-    /// Queues what the pools answered to something other than an event.
+    /// Queues commands that the pools returned for something other than an event.
     pub(crate) fn queue(&mut self, commands: Vec<Command>) {
         self.tasks.extend(commands.into_iter().map(Task::Pools));
     }
 
-    /// Queues what one room wants of another that is not below it.
+    /// Queues what one module needs from another that is not below it.
     pub(crate) fn enqueue(&mut self, task: Task) {
         self.tasks.push_back(task);
     }
 
-    /// The users for whom the pools want something done.
+    /// The users for whom commands to the ledger are queued.
     pub(crate) fn users_in_commands(&self) -> impl Iterator<Item = u32> {
         self.tasks.iter().filter_map(|task| match task {
             Task::Pools(Command::Ask { user, .. } | Command::Withdraw { user } | Command::GiveBack { user }) => {
@@ -164,15 +167,16 @@ impl<I: Io> Worker<I> {
 
 /// The bits of an owner that hold its key.
 const KEY_BITS: u64 = (1 << 62) - 1;
-/// Tells requests for other processes from those for servers. No place in either table has so high a number, and the fourth kind
-/// of owner is that of the reactor.
+/// Distinguishes cancel requests for other processes from those for servers. No index of either table reaches this bit,
+/// and the fourth kind of owner belongs to the reactor.
 const FORWARD: u64 = 1 << 31;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// With two bits for four kinds of its own a worker took the names that TLS gives to what it has secured.
+    /// When all four kinds were used by the worker, its owners collided with the names that the TLS layer gives to
+    /// secured connections.
     #[test]
     fn every_owner_has_a_name_and_leaves_a_kind_to_the_reactor() {
         let key = Key { index: 7, generation: u32::MAX };

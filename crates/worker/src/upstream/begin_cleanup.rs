@@ -1,7 +1,7 @@
-//! Cleaning begins: resets, checks, and servers that their clients left behind.
+//! Begins the cleanup of servers: reset query, check query, and servers whose clients left in the middle.
 //!
-//! Always true: a server that is not proven clean within its time is closed, never lent.
-//! Not here: what becomes of a server, and what has to be said to it to make it clean (`protocol::loan`); what its answers mean (`cleanup`).
+//! Always true: a server that is not proven clean within its time is closed and never lent again.
+//! Not here: whether a server can be cleaned, and the messages for that (`protocol::loan`); the server's answers (`cleanup`).
 
 use config::CheckQuery;
 use measure::Closed;
@@ -42,8 +42,8 @@ impl<I: Io> Worker<I> {
         self.arm_server(key);
     }
 
-    /// The query of a server has run into `query_timeout`. One that is well answers a cancel request at once, and is kept; one that hangs
-    /// must not keep its place in the pool for as long again.
+    /// A server's query has run into `query_timeout`. A healthy server answers the cancel request at once and is kept;
+    /// a hanging one must not occupy its slot for another `server_mend_timeout`.
     pub(crate) fn hurry_cleaning(&mut self, key: ServerKey) {
         if let Some(Stage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
             cleaning.is_hurried = true;
@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has its server no more: it is given back, made clean or closed.
+    /// Takes a server back from its client: it is returned to the pool, cleaned or closed.
     pub(crate) fn take_back(&mut self, key: ServerKey, ended: Ended) {
         match ended {
             Ended::Clean => {
@@ -84,8 +84,8 @@ impl<I: Io> Worker<I> {
         self.arm_server(key);
     }
 
-    /// A cancel request has come to its end: when the query of a client that left still runs, it gets another one. `was_sent` says that
-    /// PostgreSQL has sent the signal.
+    /// A cancel request at this server has finished. If the query of the client that left still runs, another one is
+    /// planned. `was_sent` says that the postmaster has sent the signal.
     pub(crate) fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
@@ -104,14 +104,15 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The time for another cancel request has come.
+    /// Sends another cancel request, now that its time has come.
     pub(crate) fn cancel_again(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
         if let Life::Doomed(why) = server.session.life {
             let before = cleaning.heard.replace(server.heard);
-            // A signal that is not answered has come to a server that waits for the rest of a message, or will be heeded all the same.
+            // A server that stays silent after the signal waits for the rest of a message, or handles the signal
+            // without our help.
             if before == Some(server.heard) || !server.session.is_at_work() {
                 self.lose_server(key, Closed::Dirty, why.words());
                 return;
@@ -124,7 +125,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The query that ends every loan of a pool, if any.
+/// The reset query that runs at the end of each loan of a pool, if any.
 pub(crate) fn reset_of<'a>(pools: &Pools, active: &'a ActiveConfig, pool: PoolKey) -> Option<&'a str> {
     let is_reset = pools.limits(pool).is_some_and(|limits| limits.reset);
     active.settings.server_reset_query.as_deref().filter(|_| is_reset)

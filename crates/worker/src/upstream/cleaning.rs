@@ -1,29 +1,29 @@
-//! Since when a server is made clean, and how long that may take.
+//! When the cleanup of a server began, and its deadline.
 //!
-//! Always true: a server that is being made clean has a time by which it is clean, or is closed.
-//! Not here: how far it is (`protocol::loan`), what is done (`begin_cleanup`, `cleanup`).
+//! Always true: each cleanup has a deadline, after which the server is closed.
+//! Not here: the progress of a cleanup (`protocol::loan`), its messages (`begin_cleanup`, `cleanup`).
 
 use std::time::Duration;
 
 use base::Time;
 use protocol::loan::Phase;
 
-/// Since when a server is made clean, and how long that may take.
+/// When the cleanup of a server began, and its deadline.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     pub(crate) since: Time,
-    /// When the next cancel request is due: one that arrives before its query begins is ignored by PostgreSQL.
+    /// When the next cancel request is due: PostgreSQL ignores one that arrives before the query begins.
     pub(crate) cancel_again: Option<Time>,
     pub(super) cancel_pause: Duration,
-    /// When it had last said something as the present cancel request was made; `None` if that request has not reached it.
+    /// Time of the server's last message when the current cancel request was sent; `None` if that request was not delivered.
     pub(super) heard: Option<Time>,
-    /// Its query ran into `query_timeout`: the server has been waited for long enough.
+    /// The client's query ran into `query_timeout`, so the server has been waited for long enough.
     pub(super) is_hurried: bool,
-    /// What it runs, if no client has left it.
+    /// The pool's own query that runs; `None` if the server is cleaned because its client left in the middle.
     pub(super) query: Option<Query>,
 }
 
-/// A query of the pool's own, between two loans.
+/// A query that the pool itself runs between two loans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Query {
     /// The reset query.
@@ -38,17 +38,17 @@ impl Cleaning {
         Self { since, cancel_again, cancel_pause: CANCEL_AGAIN, heard, is_hurried: false, query }
     }
 
-    /// When the server is closed if it is not clean by then.
+    /// When the server is closed unless it is clean by then.
     pub(crate) fn ends(&self, mend_timeout: Duration) -> Time {
         self.since + if self.is_hurried { mend_timeout.min(CANCEL_TAKES_MAX) } else { mend_timeout }
     }
 
-    /// Which limit that is.
+    /// Names the limit that ends the cleanup.
     pub(crate) fn too_late(&self) -> &'static str {
         if self.is_hurried { "it does not answer a cancel request after query_timeout" } else { "server_mend_timeout" }
     }
 
-    /// Why it is closed if the query that it runs fails, if that is one of the pool's own.
+    /// Why the server is closed if the pool's own query fails; `None` while no such query runs.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         Some(match self.query? {
             Query::Reset => "reset query failed",
@@ -57,7 +57,7 @@ impl Cleaning {
     }
 }
 
-/// For the console, by where its loan stands: more than PgBouncer's words tell.
+/// Describes the cleanup on the console, in more detail than PgBouncer's states.
 pub(crate) fn detail(cleaning: &Cleaning, phase: Phase) -> &'static str {
     match (cleaning.query, phase) {
         (Some(Query::Reset), _) => "server_reset_query runs",
@@ -69,7 +69,7 @@ pub(crate) fn detail(cleaning: &Cleaning, phase: Phase) -> &'static str {
     }
 }
 
-/// In PgBouncer's words for the console, by where its loan stands.
+/// The state of the server on the console, in PgBouncer's words.
 pub(crate) fn word(phase: Phase) -> &'static str {
     match phase {
         Phase::Mending | Phase::AwaitingCancels | Phase::Doomed => "being_canceled",
@@ -77,9 +77,9 @@ pub(crate) fn word(phase: Phase) -> &'static str {
     }
 }
 
-/// How long a query that nobody waits for may outlive the first cancel request before it gets another; doubled each time.
+/// How long an abandoned query may outlive its first cancel request before it gets another; doubled each time.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a query that ran into `query_timeout` may outlive its cancel request before its server is closed: a connection to the
-/// postmaster and a new process, on a machine that has much to do.
+/// How long a query that ran into `query_timeout` may outlive its cancel request before its server is closed: enough
+/// for a connection to the postmaster and the start of a process on a busy machine.
 const CANCEL_TAKES_MAX: Duration = Duration::from_millis(100);

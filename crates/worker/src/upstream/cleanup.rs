@@ -1,7 +1,7 @@
-//! A server that is made clean has answered, or the cancel requests at it have come to their end.
+//! Continues the cleanup of a server when the server answers or its cancel requests have finished.
 //!
-//! Always true: it is lent again only when it is proven clean.
-//! Not here: how cleaning begins (`begin_cleanup`).
+//! Always true: a server is lent again only when it is proven clean.
+//! Not here: how a cleanup begins (`begin_cleanup`).
 
 use measure::Closed;
 use pool::{Event, ServerKey};
@@ -15,20 +15,21 @@ use crate::upstream::cleaning::Cleaning;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The server that is made clean has said that it is ready.
+    /// Continues the cleanup after the server's `ReadyForQuery`.
     pub(crate) fn cleaning_goes_on(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key).filter(|server| !server.session.would_be_cancelled()) else {
             return;
         };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
-        // It does not hang; what its client had sent behind may have to be cancelled, too.
+        // The server answers, so it does not hang. Further queries that the client had pipelined may have to be
+        // cancelled as well.
         cleaning.is_hurried = false;
         let (ended, knowledge) = match server.session.life {
             Life::ProbingAlone(_) => {
                 let place = self.registry.pool(server.pool);
                 let told = server.session.probed_alone(place.map(|place| terms(place, &self.active, self.now)));
                 if matches!(server.session.life, Life::Mending(_)) {
-                    // What it is told from now on has a time of its own.
+                    // The cleanup queries that follow the probe get a deadline of their own.
                     *cleaning = Cleaning::new(self.now, server.heard, None);
                 }
                 told
@@ -52,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The last cancel request at this server has come to its end.
+    /// The last cancel request at this server has finished.
     pub(crate) fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {

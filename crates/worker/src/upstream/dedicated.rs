@@ -1,8 +1,9 @@
-//! Servers that are one client's alone, as replication needs them: the wish, and the dial.
+//! Dedicated servers, as replication needs them: the client's request for one, and the dial.
 //!
-//! Always true: such a server is dialed in its client's name, greets it and goes when it goes; the client never gets
-//! another one, and nobody else ever gets this one.
-//! Not here: how the two come together (`admission::welcome`) and part (`data::leave`), whether and when it may be dialed (`pool::dedicated`), what is said on it (`protocol::exchange`).
+//! Always true: a dedicated server is dialed with its client's startup parameters, sends the client its greeting and is
+//! closed when the client leaves; the client never gets another server, and no other client gets this one.
+//! Not here: how the two are bound (`admission::welcome`) and separated (`data::leave`), whether and when the server
+//! may be dialed (`pool::dedicated`), their messages (`protocol::exchange`).
 
 use base::Key;
 use measure::Closed;
@@ -17,7 +18,7 @@ use crate::upstream::dedicated_client::{CLIENT_GONE, Dedicated};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client that may come in wants a server for itself alone.
+    /// Asks the pool for a dedicated server for a client that has authenticated.
     pub(crate) fn want_dedicated(&mut self, key: Key, pool: PoolKey) {
         let settings = &self.active.settings;
         let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
@@ -31,7 +32,8 @@ impl<I: Io> Worker<I> {
         self.arm_watch();
     }
 
-    /// A server is to be dialed for this client. Whether it is still there: otherwise there will be no server.
+    /// Prepares the dial of a dedicated server for this client. Returns whether the client is still there; if not, the
+    /// server is dropped.
     pub(crate) fn dedicate(&mut self, client_key: ClientKey, key: ServerKey) -> bool {
         let tracked = &self.active.tracked;
         let (dedicated, server) = (self.clients.get_mut(client_key), self.servers.get_mut(key));
@@ -54,7 +56,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Whom a server is logged in as; one that is a client's alone with all that the client said.
+    /// Completes the identity for a server's login: a dedicated server gets all startup parameters of its client.
     pub(crate) fn identity_of_dedicated(&mut self, key: ServerKey, mut identity: Identity) -> Identity {
         if let Some(dedicated) = self.servers.get_mut(key).and_then(|server| server.dedicated.as_mut()) {
             let own = std::mem::take(&mut dedicated.parameters);
@@ -64,8 +66,9 @@ impl<I: Io> Worker<I> {
         identity
     }
 
-    /// Whether a server that has closed its connection had come to the end of its stream: a walsender that is told to stop says
-    /// `CommandComplete` and leaves. Its client is told nothing more: it would take that for an error in what it has.
+    /// Whether a dedicated server that closed its connection had finished its stream: a walsender that is told to stop
+    /// sends `CommandComplete` and exits. Its client then gets no further error, which it would take for one in the
+    /// data it received.
     pub(crate) fn has_said_its_last(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| server.dedicated.is_some()) else { return false };
         let is_last =

@@ -1,7 +1,8 @@
-//! Dialing: from a free slot to a connection that stands.
+//! Dials a server: from a free slot to a connection that is established.
 //!
 //! Always true: a dial ends in exactly one of `Ready` and `DialFailed`.
-//! Not here: when to dial and when to try again (`pool::dial`), the addresses of names (`host_names`), what is said then (`secure`, `login`).
+//! Not here: when to dial and when to try again (`pool::dial`), the addresses of host names (`host_names`), what
+//! follows on the connection (`secure`, `login`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::upstream::names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// Opens a server for a pool, or for one client of it alone.
+    /// Opens a server for a pool, or a dedicated one for the client `owner`.
     pub(crate) fn dial(&mut self, pool: PoolKey, key: ServerKey, owner: Option<ClientKey>, why: OpenReason) {
         let id = self.posts.ids.take();
         let Some(place) = self.registry.pool(pool) else { return };
@@ -56,7 +57,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Which of several hosts is tried: one after the other, or the same until it fails.
+    /// Chooses one of several hosts: in turn, or the same one until it fails.
     fn next_host(&mut self, database: u32, entry: &Database) -> Host {
         let place = &mut self.registry.databases[database as usize];
         if place.host == usize::MAX {
@@ -78,7 +79,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The name of a server's host has been looked up.
+    /// Continues a dial whose host name has been looked up.
     pub(crate) fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
         if let (Stage::Resolving, Some(entry)) =
@@ -97,7 +98,7 @@ impl<I: Io> Worker<I> {
                 server.stage = Stage::Connecting;
             }
             Err(error) if is_scarce(&error) => {
-                // Not the server's fault: it is tried again as soon as somebody has gone, until the dial's time is over.
+                // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
                 let line = self.server_prefix(key);
                 self.log.about(&line, Level::Warning, format_args!("connect delayed: {}", words(&error)));
                 if let Some(server) = self.servers.get_mut(key) {
@@ -113,21 +114,21 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A dial that found no descriptor is tried again.
+    /// Repeats a dial that found no free descriptor.
     pub(crate) fn redial(&mut self, key: ServerKey) {
         if let Some(Server { stage: Stage::Resolving, address: Some(address), .. }) = self.servers.get(key) {
             self.connect_server(key, address.clone());
         }
     }
 
-    /// The connection did not come about; the reactor has closed it.
+    /// The connection attempt failed; the reactor has closed the socket.
     pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
         let line = self.server_prefix(key);
         self.log.about(&line, Level::Warning, format_args!("connect failed: {}", words(error)));
         self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(error)), None));
     }
 
-    /// The connection stands: now TLS, or the login.
+    /// The connection is established: continues with TLS or the login.
     pub(crate) fn server_connected(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         if self.active.settings.log_connections {
@@ -150,18 +151,18 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// What the system says, without the number that Rust adds.
+/// The text of a system error, without the number that Rust appends.
 pub(crate) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
-/// Whether an error says that descriptors have run out.
+/// Whether the error says that descriptors have run out.
 fn is_scarce(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| code == EMFILE || code == ENFILE)
 }
-/// The system's numbers for "too many open files" of the process and of the machine (Linux, `errno-base.h`).
+/// `EMFILE` and `ENFILE`, "too many open files" of the process and of the machine (Linux, `errno-base.h`).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-/// How long a dial waits for a descriptor before it looks again.
+/// How long a dial waits for a descriptor before it tries again.
 const SCARCE_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

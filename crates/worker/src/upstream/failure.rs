@@ -1,7 +1,8 @@
-//! A dial has failed, whatever the stage.
+//! Handles a failed dial, at whatever stage it failed.
 //!
-//! Always true: the pool is told once, with whose login it was; what may have been wrong of what was remembered is forgotten or asked anew.
-//! Not here: why it has failed (`dial`, `login`).
+//! Always true: the pool is told once, with the host and user of the failed login; remembered secrets that may have
+//! been wrong are forgotten or queried again.
+//! Not here: why the dial failed (`dial`, `login`).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::registry::{Doubt, PoolPlace};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A dial has failed, whatever the stage.
+    /// Reports a failed dial to the pool, at whatever stage it failed.
     pub(crate) fn dial_failed(&mut self, key: ServerKey, mut failure: Failure) {
         self.count_failed_handshake(key);
         let Some(server) = self.servers.get(key) else { return };
@@ -30,14 +31,14 @@ impl<I: Io> Worker<I> {
         failure.whose = Some(self.whose_login(key));
         let kind = failure.kind;
         if let Some(place) = self.registry.pool_mut(pool) {
-            // Keys and salted passwords may be what was wrong.
+            // The SCRAM keys or the salted password may have been wrong.
             place.salted = None;
             let is_unproved = failure.kind == FailureKind::Refused && failure.sqlstate.is_none();
             if is_unproved || failure.sqlstate == Some(WRONG_PASSWORD) {
-                // So may be what a server told of its user long ago: whoever comes next has it asked again.
+                // The secret that `auth_query` returned may be out of date: the next client of this user queries it again.
                 self.remembered.forget(&place.database_name, &place.user_name);
                 if self.doubt_secret_of_pool(pool) {
-                    // Who waits in the pool is served as soon as the secret of now is known.
+                    // Waiting clients are served as soon as the current secret is known.
                     failure.kind = FailureKind::Passing;
                 }
             }
@@ -47,7 +48,8 @@ impl<I: Io> Worker<I> {
         self.tell_pools(Event::DialFailed { server: key, failure });
     }
 
-    /// Whose login at which host it is: what a server says of it, such as `password authentication failed`, reads like the client's own otherwise.
+    /// Names host and user of the login: the server's errors, such as `password authentication failed`, would otherwise
+    /// read like errors of the client's own login.
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
         let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
@@ -57,9 +59,9 @@ impl<I: Io> Worker<I> {
         format!("host {host}, port {port}, user \"{user}\"").into()
     }
 
-    /// The secret of a pool's user, and whether a server has told it (`auth_query`).
+    /// The secret of a pool's user, and whether it came from `auth_query`.
     pub(crate) fn secret_of_pool(&self, place: &PoolPlace, entry: &Database) -> (Arc<Secret>, bool) {
-        // As in PgBouncer, the password of a line is that of its user.
+        // As in PgBouncer, the password of a database line belongs to the user of that line.
         let own = entry.password.as_ref().filter(|_| entry.user.as_deref() == Some(&*place.user_name));
         if let Some(password) = own.and_then(|password| Password::new(password.expose())) {
             return (Arc::new(Secret::Plain(password)), false);
@@ -72,16 +74,16 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether the servers of a pool are logged in by what a server has told of its user.
+    /// Whether the servers of a pool are logged in with a secret from `auth_query`.
     pub(crate) fn is_told_secret(&self, pool: PoolKey) -> bool {
         let Some(place) = self.registry.pool(pool) else { return false };
         let entry = self.registry.databases[place.database as usize].entry.as_ref();
         entry.is_some_and(|entry| self.secret_of_pool(place, entry).1)
     }
 
-    /// A server does not take the password of a pool's user. If it is what a server told of that user once, it is asked for
-    /// again: whoever waits in the pool has shown long ago who they are, and will not come once more. Says whether there may be
-    /// another one.
+    /// A server refused the password of a pool's user. If that secret came from `auth_query`, it is queried again,
+    /// because the clients that wait in the pool authenticated earlier and will not log in once more. Returns whether
+    /// the query may find another secret.
     pub(crate) fn doubt_secret_of_pool(&mut self, key: PoolKey) -> bool {
         let Some(place) = self.registry.pool(key).filter(|_| self.is_told_secret(key)) else { return false };
         let doubt = place.doubt;
@@ -90,7 +92,7 @@ impl<I: Io> Worker<I> {
         }
         let (database, user) = (place.database_name.clone(), place.user_name.clone());
         let Ok(Some(question)) = self.secret_question(Inquirer::Pool(key), &database, &user) else { return false };
-        // Who asks is in the pool that would have to be asked.
+        // The auth query would have to run in this very pool.
         if question.asker == user {
             return false;
         }
@@ -102,5 +104,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// A server does not take the password (`ERRCODE_INVALID_PASSWORD`).
+/// The server refused the password (`ERRCODE_INVALID_PASSWORD`).
 const WRONG_PASSWORD: [u8; 5] = *b"28P01";

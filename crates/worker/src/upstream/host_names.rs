@@ -1,7 +1,8 @@
-//! The names of hosts are looked up, and their addresses remembered.
+//! Looks up host names and remembers their addresses.
 //!
-//! Always true: a name is asked for by one question at a time, whoever wants its addresses; they are given out in turn.
-//! Not here: looking a name up, which the control thread does (`control::names`); the answer (`resolved`), dialing (`dial`, `cancel::peers`).
+//! Always true: at most one lookup of a name is under way; the addresses of a name are given out in turn.
+//! Not here: the lookup itself, which the control thread does (`control::names`); its answer (`resolved`); dialing
+//! (`dial`, `cancel::peers`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::upstream::names::{Asker, Known, NamePlace};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// An address of this name, the next one each time.
+    /// Returns the next address of this name, or asks the control thread to look it up.
     pub(crate) fn address_of(&mut self, name: &Arc<str>, asker: Asker) -> Known {
         let place = self.registry.names.entry(name.clone()).or_default();
         if place.until > self.now
@@ -32,12 +33,12 @@ impl<I: Io> Worker<I> {
         Known::Later
     }
 
-    /// Why a name has no address.
+    /// The error of the last lookup of this name, if it failed.
     pub(crate) fn why_unknown(&self, name: &str) -> Option<Arc<str>> {
         self.registry.names.get(name)?.found.as_ref()?.as_ref().err().cloned()
     }
 
-    /// The names that are remembered, and until when.
+    /// Rows of the remembered names and how long they are still valid.
     pub(crate) fn host_rows(&self) -> Vec<HostRow> {
         let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {
             name: name.clone(),

@@ -1,8 +1,10 @@
-//! What a server's session has before its first client: what `connect_query` or a trigger at login has set and prepared in it.
+//! Finds out the initial state of a server's session: what `connect_query` or a login event trigger has set and
+//! prepared in it.
 //!
-//! Always true: where sessions follow clients, that is asked before the first client comes, and is what each client of the pool begins with, so that nobody
-//! takes it for what another client has set.
-//! Not here: who logs in how (`login`), what a question and its answer mean (`protocol::state`).
+//! Always true: where sessions follow clients, the server is probed before its first client comes, and the answer
+//! becomes the initial session state of the pool's clients, so that no setting of it is taken for one that a client
+//! made.
+//! Not here: the login (`login`), what a probe and its answer mean (`protocol::state`).
 
 use std::rc::Rc;
 
@@ -16,7 +18,7 @@ use crate::data::server::Stage;
 use crate::registry::DatabasePlace;
 use crate::worker::Worker;
 
-/// What a client is to have in the beginning: what sessions of its pool begin with, and what it has said to begin with itself.
+/// Initial session state of a client: the defaults of the pool's servers, overridden by the client's startup parameters.
 pub(crate) fn begun_with(begun: &Option<Rc<Overrides>>, given: &Option<Rc<Overrides>>) -> Option<Rc<Overrides>> {
     let (Some(begun), Some(given)) = (begun, given) else { return given.clone().or_else(|| begun.clone()) };
     let mut all = Overrides::clone(begun);
@@ -25,8 +27,8 @@ pub(crate) fn begun_with(begun: &Option<Rc<Overrides>>, given: &Option<Rc<Overri
 }
 
 impl<I: Io> Worker<I> {
-    /// What a session begins with and what the functions of its database may do is asked before the first client comes, if that matters
-    /// there; then it does not wait.
+    /// Probes the initial session state and the functions of the database before the first client comes, if the pool
+    /// needs that; otherwise the server is ready at once.
     pub(crate) fn ask_at_first(&mut self, key: ServerKey) {
         let Some(probe) = self.question_at_first(key) else {
             self.dialed(key);
@@ -50,7 +52,7 @@ impl<I: Io> Worker<I> {
             server.session.placeholders |= function_catalog.custom.mention(user, names, self.now);
         }
         let knowledge = function_catalog.knowledge();
-        // Triggers at login are taken to be what they were when the first server of the pool has told.
+        // Login event triggers are assumed to stay as the pool's first server has shown them.
         let begins = query.is_some() || is_first || has_begun;
         if knowledge.is_some() && !begins {
             return None;
@@ -68,11 +70,11 @@ impl<I: Io> Worker<I> {
         Some(probe)
     }
 
-    /// `connect_query` has been answered, or what the session begins with.
+    /// `connect_query` or the probe of the initial state has been answered.
     pub(crate) fn introduced(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         if let Some(probe) = server.session.life.take_probe() {
-            // Where it cannot tell, the first client is told so.
+            // If this probe has failed, the server becomes ready all the same, and its first client gets the error.
             let seen = probe.end();
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
@@ -91,14 +93,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server is ready for its first client.
+    /// The server is ready for its first client.
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
         server.heard = self.now;
         self.registry.databases[server.database as usize].is_missing = false;
         let (pool, is_shared) = (server.pool, server.dedicated.is_none());
-        // A server that is one client's alone gives it to that.
+        // A dedicated server keeps its welcome for its own client.
         let welcome = server.welcome.take_if(|_| is_shared);
         if let Some(place) = self.registry.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
             place.welcome = welcome;

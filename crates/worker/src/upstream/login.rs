@@ -1,7 +1,8 @@
-//! We log in to a server.
+//! Logs in to a server.
 //!
-//! Always true: a login ends in exactly one of `Ready` and `DialFailed`; what a server says behind it is looked at as any server's.
-//! Not here: the proof (`protocol::server::login`), how it is reached (`dial`).
+//! Always true: a login ends in exactly one of `Ready` and `DialFailed`; messages behind the login are read like those
+//! of any server.
+//! Not here: the proof of identity (`protocol::server::login`), how the server is reached (`dial`).
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use crate::registry::{Doubt, Welcome};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Logs in to a server that stands.
+    /// Begins the login on an established connection.
     pub(crate) fn begin_server_login(&mut self, key: ServerKey) {
         let mut nonce = [0; auth::scram::NONCE_BYTES];
         self.io.randomness(&mut nonce);
@@ -39,9 +40,9 @@ impl<I: Io> Worker<I> {
         self.io.receive(server.conn, Receive::Stream);
     }
 
-    /// Whom the servers of a pool are logged in as, and by which secret: the database's own, else that of the user on the
-    /// server. One that `is_shared` gets the name of the client that has logged in last: most clients of a pool are one program, and to that name a reset
-    /// leads, so that it has not to be told again.
+    /// The user and secret for the pool's servers: the secret is the database line's own, else that of the user. A
+    /// shared server (`is_shared`) gets the `application_name` of the client that logged in last: most clients of a
+    /// pool are one program, and a reset goes back to this name, so that it need not be set again.
     fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
         let place = self.registry.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
         let entry = self.registry.databases[place.database as usize].entry.as_ref();
@@ -56,7 +57,7 @@ impl<I: Io> Worker<I> {
             .into_iter()
             .filter_map(|(name, value)| Some((name.into(), (**value.as_ref()?).into())))
             .collect();
-        // Not where the server will tell what clients begin with that give none.
+        // Not for the first server, whose `ParameterStatus` becomes the default for clients that send no name.
         let name =
             place.latest.as_ref().filter(|_| is_shared && place.welcome.is_some() && entry.application_name.is_none());
         let name = name.and_then(|vars| vars.get(self.active.tracked.application_name()));
@@ -75,7 +76,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// A server says something during its login. From where on it is not a part of that any more.
+    /// Handles a server's messages during its login. Returns where the bytes stop belonging to the login, if they do.
     pub(crate) fn login_answered(&mut self, key: ServerKey, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -219,5 +220,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// A server has no database of this name (`ERRCODE_UNDEFINED_DATABASE`).
+/// The server has no database of this name (`ERRCODE_UNDEFINED_DATABASE`).
 const NO_SUCH_DATABASE: [u8; 5] = *b"3D000";

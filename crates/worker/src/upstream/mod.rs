@@ -1,7 +1,7 @@
-//! A server comes up, and is made clean for its next client.
+//! Opens servers, and cleans them for their next clients.
 //!
-//! Always true: nobody is lent a server that has not logged in, or is not proven clean.
-//! Not here: which slot is for whom (crate `pool`).
+//! Always true: no client is lent a server that has not logged in or is not proven clean.
+//! Not here: which client gets which slot (crate `pool`).
 
 pub(crate) mod begin_cleanup;
 pub(crate) mod cleaning;

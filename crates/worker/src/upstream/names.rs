@@ -1,7 +1,7 @@
-//! What is known of the names of hosts, and who waits to know it.
+//! The known addresses of host names, and the dials and cancel requests that wait for them.
 //!
-//! Always true: addresses are given out in turn.
-//! Not here: asking (`host_names`), the answer (`resolved`).
+//! Always true: the addresses of a name are given out in turn.
+//! Not here: asking for a lookup (`host_names`), its answer (`resolved`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use std::sync::Arc;
 use base::{Key, Time};
 use pool::ServerKey;
 
-/// What is known of a host's name.
+/// A host name: its addresses, or the error of its last lookup.
 #[derive(Debug, Default)]
 pub(crate) struct NamePlace {
     pub(super) found: Option<Result<Vec<IpAddr>, Arc<str>>>,
-    /// Until when that is believed.
+    /// When the addresses or the error expire.
     pub(super) until: Time,
     pub(super) is_asked: bool,
-    /// Which address was given out last.
+    /// Counts the addresses given out, for the round robin.
     pub(super) turn: usize,
-    /// Who waits for the answer.
+    /// The dials and cancel requests that wait for the answer.
     pub(super) waiting: Vec<Asker>,
 }
 
-/// Who wants an address.
+/// What an address is needed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asker {
-    /// A server that is to be dialed.
+    /// The dial of a server.
     Server(ServerKey),
     /// A cancel request for another process.
     Forward(Key),
 }
 
-/// What is known of a name at once.
+/// What is known of a name at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Known {
     /// One of its addresses.
     Address(IpAddr),
-    /// That it has none.
+    /// The name has no address.
     Nothing,
-    /// Nothing yet: the asker is told when it is.
+    /// A lookup is under way; the asker is called back.
     Later,
 }

@@ -1,7 +1,8 @@
-//! A host's name has been looked up.
+//! Handles the answer of a lookup of a host name.
 //!
-//! Always true: whoever waited is told; servers at an address that the name no longer has are replaced as soon as nobody uses them.
-//! Not here: asking (`host_names`).
+//! Always true: each waiting asker is called back; servers at an address that the name no longer has are replaced as
+//! soon as they are not in use.
+//! Not here: asking for a lookup (`host_names`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::upstream::names::Asker;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The control thread has looked a name up.
+    /// The control thread has looked up a name.
     pub(crate) fn resolved(&mut self, name: &Arc<str>, found: Found) {
         let settings = &self.active.settings;
         let believed = match &found {
@@ -45,7 +46,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Servers at an address that their host's name no longer has are replaced as soon as nobody uses them.
+    /// Has servers replaced whose address their host name no longer has, as soon as they are not in use.
     fn leave_old_addresses(&mut self, name: &Arc<str>, addresses: &[IpAddr]) {
         let is_left = |server: &Server| match &server.address {
             Some(Address::Tcp(at)) => server.host == *name && !addresses.contains(&at.ip()),
@@ -65,5 +66,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// However short the operator's trust: two servers dialed together ask once.
+/// Minimum validity whatever the settings and the TTL say, so that two servers dialed together cause one lookup.
 const BELIEVED_AT_LEAST: Duration = Duration::from_millis(100);

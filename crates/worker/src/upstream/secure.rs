@@ -1,7 +1,7 @@
-//! TLS towards servers: whether it is asked for, and what a server answers.
+//! TLS with servers: whether to request it, and what a server answers.
 //!
-//! Always true: a server is asked once, before anything else is said, and only by TCP; what must not be said in clear text is
-//! not said to one that refuses.
+//! Always true: `SSLRequest` is sent once, before any other message, and only over TCP; a server that refuses TLS gets
+//! nothing that must not be sent in clear text.
 //! Not here: the handshake (`reactor::tls`); TLS with clients (`admission::accept`).
 
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::data::server::{Securing, Server, Stage};
 use crate::planted::is_refusal;
 use crate::worker::{Owner, Worker};
 
-/// What a server answers to the question whether it speaks TLS.
+/// A server's answer to `SSLRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// It does.
+    /// The server speaks TLS.
     Yes,
-    /// It does not, and is not forced to.
+    /// It does not, and clear text is allowed.
     No,
-    /// It does not, and must.
+    /// It does not, and TLS is required.
     Refused,
-    /// More than the answer has come: somebody in between has put it there.
+    /// More bytes than the answer have come: someone on the network has injected them.
     Stuffed,
-    /// No server of PostgreSQL answers so.
+    /// No PostgreSQL server answers so.
     Bad,
 }
 
 impl Answer {
-    /// Why there is nothing more to say to a server that answers so.
+    /// Why the connection cannot be used after this answer; `None` if it can.
     pub(crate) fn fault(self) -> Option<&'static str> {
         match self {
             Self::Yes | Self::No => None,
@@ -44,13 +44,13 @@ impl Answer {
 }
 
 impl<I: Io> Worker<I> {
-    /// Whether this server is to be asked for TLS.
+    /// Whether to send `SSLRequest` to this server.
     pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
         self.active.tls.demand.is_some() && matches!(address, Some(Address::Tcp(_)))
     }
 
-    /// Whether this server must speak TLS and cannot be asked, since what that needs could not be read.
+    /// Whether this server must use TLS and cannot, because the certificates or keys for it could not be read.
     pub(crate) fn lacks_tls(&self, key: ServerKey) -> bool {
         let address = self.servers.get(key).and_then(|server| server.address.as_ref());
         self.active.settings.server_tls_sslmode.forbids_clear_text()
@@ -58,7 +58,7 @@ impl<I: Io> Worker<I> {
             && matches!(address, Some(Address::Tcp(_)))
     }
 
-    /// Asks a server whether it speaks TLS.
+    /// Sends `SSLRequest` to a server.
     pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = Stage::Securing(Securing::Asked);
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
         self.send_tls_request(conn);
     }
 
-    /// Sends the question; the answer is one byte.
+    /// Sends `SSLRequest`; the answer is one byte.
     pub(crate) fn send_tls_request(&mut self, conn: Conn) {
         let mut out = Vec::new();
         write::ssl_request(&mut out);
@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
         self.io.receive(conn, Receive::Once);
     }
 
-    /// What the answer to the question means.
+    /// Interprets the answer to `SSLRequest`.
     pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
         match bytes {
             [b'S'] => Answer::Yes,
@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server that was asked has said something.
+    /// A server has answered `SSLRequest`.
     pub(crate) fn tls_answered(&mut self, key: ServerKey, bytes: &[u8]) {
         let Some(Server { conn, host, stage: Stage::Securing(Securing::Asked), .. }) = self.servers.get(key) else {
             return;
@@ -100,7 +100,7 @@ impl<I: Io> Worker<I> {
             self.begin_server_login(key);
             return;
         }
-        // A reload may have switched TLS off meanwhile.
+        // A reload may have switched off TLS meanwhile.
         let demand = self.active.tls.demand.clone();
         let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
         let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Begins TLS with whoever has said yes.
+    /// Begins the TLS handshake with a server that has agreed.
     pub(crate) fn secure_server(
         &mut self,
         conn: Conn,
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
         self.io.secure(conn, owner.to_bits(), &side, &[]).map_err(|error| error.to_string())
     }
 
-    /// TLS stands between us and a server: log in.
+    /// The TLS handshake with a server is complete: begins the login.
     pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
         if self.active.settings.log_connections {
             let line = self.server_prefix(key);

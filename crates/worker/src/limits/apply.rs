@@ -1,6 +1,7 @@
-//! All machines are told the limits that are in force.
+//! Passes the limits that are in force to all machines.
 //!
-//! Always true: afterwards each pool, user and database has the limits of the settings, and whatever they let happen has happened.
+//! Always true: afterwards each pool, user and database has the limits of the settings, and the pools' commands that
+//! follow from them are carried out.
 //! Not here: where settings come from (`admin::reload`).
 
 use pool::{Mode, PoolKey};
@@ -12,7 +13,7 @@ use crate::data::server::Server;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells all machines the limits that are in force.
+    /// Passes the limits that are in force to all machines.
     pub(crate) fn apply_limits(&mut self) {
         self.limit_unauthenticated();
         self.limit_process();
@@ -58,7 +59,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// From now on the state of sessions follows the clients of a pool, or does no longer: what its servers have is not known.
+    /// `session_state` of a pool has changed, so the state of its servers' sessions is unknown: replaces the servers.
     pub(crate) fn begin_anew(&mut self, pool: PoolKey) {
         self.tell_pools(pool::Event::Retire { pool });
         // In session pooling a client keeps its server anyway.
@@ -80,7 +81,8 @@ impl<I: Io> Worker<I> {
                 ready.session.begin_unread();
             }
         }
-        // Nobody would know any more when to leave them their servers: better an error than a lock that is gone without a word.
+        // The pins of these sessions would no longer be known: an error is better than an advisory lock that vanishes
+        // silently.
         for holder in holders {
             self.fail_client(holder, &Fault::ConfigurationChanged { by: Ender::Reload });
         }

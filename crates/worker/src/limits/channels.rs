@@ -1,7 +1,7 @@
-//! Channels: how many may be listened to for all, and where.
+//! Limits of channels: how many the listener of a database may listen to, for a client and in all.
 //!
-//! Always true: who listens to nothing new is not made to keep a server by a limit that has been lowered.
-//! Not here: who listens to what (`notify::channels`).
+//! Always true: lowering a limit does not make a client keep its server while it listens to no new channel.
+//! Not here: which client listens to what (`notify::channels`).
 
 use pool::PoolKey;
 use reactor::Io;
@@ -10,7 +10,7 @@ use crate::data::client::Ready;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether so many channels more may be listened to for a client and its database.
+    /// Whether a client and its database may listen to these channels as well.
     pub(crate) fn has_room_for<'a>(
         &self,
         ready: &Ready,
@@ -26,11 +26,12 @@ impl<I: Io> Worker<I> {
             news.len() + ready.session.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.channel_count());
         let unknown = news.iter().filter(|name| !known.contains_key(**name)).count();
         let is_within = |count: usize, limit: u32| limit == 0 || count <= limit as usize;
-        // Who listens to nothing new is not made to keep a server by a limit that has been lowered.
+        // A limit that has been lowered does not make a client keep its server while it listens to no new channel.
         news.is_empty() || is_within(all, of_client) && (unknown == 0 || is_within(known.len() + unknown, of_database))
     }
 
-    /// Whether a pool may have a server that does nothing but listen, beside one that works: the limit of its own size does not count.
+    /// Whether a pool may have a listener in addition to a server for requests. `pool_size` does not count, since the
+    /// listener is outside of it.
     pub(crate) fn may_listen_beside(&self, pool: PoolKey) -> bool {
         let Some(place) = self.registry.pool(pool) else { return false };
         let settings = &self.active.settings;

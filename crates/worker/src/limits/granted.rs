@@ -1,7 +1,7 @@
-//! The ledger has answered: whoever waited for a place has it, or is told that there is none.
+//! Handles the ledger's answers: clients and pools get the slots they asked for, or are refused.
 //!
-//! Always true: what is granted to somebody who has gone is given back.
-//! Not here: who asks (`shared_slots`).
+//! Always true: a slot granted to a client that has gone is given back.
+//! Not here: asking for slots (`shared_slots`).
 
 use base::Key;
 use pool::{Answer, Event, LedgerKey, Outcome};
@@ -12,7 +12,7 @@ use crate::limits::shared_slots::read_claim;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The ledger has answered.
+    /// Handles an answer of the ledger.
     pub(crate) fn worker_quota_hears(&mut self, answer: Answer) {
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
         self.limits.lending.worker_quota.handle(answer, &mut outcomes, &mut letters);

@@ -1,7 +1,7 @@
 //! A worker's part in the limits of the process.
 //!
-//! Always true: worker 0 keeps the ledger, the others write to it.
-//! Not here: what is counted when (`shared_slots`).
+//! Always true: worker 0 keeps the ledger, the others send it letters.
+//! Not here: what is counted, and when (`shared_slots`).
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use pool::{Ledger, WorkerQuota};
 #[derive(Debug)]
 pub(crate) struct Lending {
     pub(super) worker_quota: WorkerQuota,
-    /// On worker 0.
+    /// Only on worker 0.
     pub(super) ledger: Option<Ledger>,
-    /// Users whose limits are their own, because they stand in `[users]`.
+    /// Users with limits of their own, from `[users]`.
     pub(super) own: Vec<Arc<str>>,
 }
 

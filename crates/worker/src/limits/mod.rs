@@ -1,7 +1,7 @@
-//! What there may be, and how much of it: users, databases, rates, places that workers share.
+//! Limits: users, databases, rates, pins, channels, and slots that the workers share.
 //!
-//! Always true: what is counted is given back by whoever took it; what nobody uses is forgotten.
-//! Not here: servers of one pool and their queue (crate `pool`).
+//! Always true: whoever takes a slot gives it back; unused users, pools and databases are forgotten.
+//! Not here: the servers of one pool and its wait queue (crate `pool`).
 
 use base::{Key, WorkerId};
 
@@ -27,7 +27,7 @@ pub(crate) mod woken;
 pub(crate) struct Limits {
     lending: Lending,
     rating: Rating,
-    /// How many connections have not had, or kept, a place among those that have not logged in.
+    /// Number of connections that were closed because of `max_unauthenticated_connections`.
     turned_away: u64,
 }
 
@@ -36,27 +36,27 @@ impl Limits {
         Self { lending: Lending::new(id, workers), rating: Rating::default(), turned_away: 0 }
     }
 
-    /// A client is held back by a rate limit no longer: it has gone, or has taken its request back.
+    /// A client is no longer delayed by a rate limit: it has disconnected or withdrawn its request.
     pub(crate) fn forget_delayed(&mut self, client: Key) {
         self.rating.forget(client);
     }
 
-    /// A client comes that may have been rejected elsewhere, and have something to be skipped.
+    /// A client arrives from another worker; it may have been rejected there and still have a request to skip.
     pub(crate) fn comes_rejected(&mut self) {
         self.rating.has_rejected = true;
     }
 
-    /// Whether a client has ever been rejected, so that one may have something to be skipped.
+    /// Whether any client was ever rejected, so that a client may have a request to skip.
     pub(crate) fn have_rejected(&self) -> bool {
         self.rating.has_rejected
     }
 
-    /// Whether a rate limit is for transactions.
+    /// Whether any rate limit counts transactions.
     pub(crate) fn count_transactions(&self) -> bool {
         self.rating.counts_transactions
     }
 
-    /// How many connections have not had, or kept, a place among those that have not logged in.
+    /// Number of connections that were closed because of `max_unauthenticated_connections`.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away
     }

@@ -1,7 +1,7 @@
-//! Connections that have not logged in take their places, and lose them.
+//! Places of connections that have not logged in (`max_unauthenticated_connections`): taken, lost and given back.
 //!
-//! Always true: whoever loses its place is told so, unless it has shown meanwhile who it is.
-//! Not here: whose place it is (`unauthenticated`).
+//! Always true: a connection that loses its place gets an error, unless it has authenticated meanwhile.
+//! Not here: which connection loses its place (`unauthenticated`).
 
 use std::num::NonZeroU64;
 
@@ -15,7 +15,7 @@ use crate::limits::unauthenticated::{Loser, UNLISTED};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A connection has been accepted and counts until it has logged in. Whether it may stay.
+    /// Counts an accepted connection until it has logged in. Returns whether it may stay.
     pub(crate) fn count_unauthenticated(&mut self, key: Key) -> bool {
         let Some(client) = self.clients.get_mut(key) else { return false };
         let mut book = self.posts.unauthenticated.book();
@@ -40,12 +40,12 @@ impl<I: Io> Worker<I> {
         number.is_some()
     }
 
-    /// A connection has lost its place among those that have not logged in. If it has logged in meanwhile, it does not need it.
+    /// A connection has lost its place among those that have not logged in. If it has authenticated meanwhile, it stays.
     pub(crate) fn displaced(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let has_shown = client.seat.unauthenticated.is_none();
         match &client.stage {
-            // Nothing is said to whoever sends a cancel request. The request goes its way.
+            // A cancel request gets no reply. The request itself is carried out all the same.
             Stage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
             Stage::Login(_) if has_shown => {}
             Stage::Greeting(_) | Stage::Login(_) => self.fail_client_unlogged(key, &Fault::UnauthenticatedFull),
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has shown who it is, or has gone: it does not count any longer.
+    /// A client has authenticated or disconnected: it no longer counts.
     pub(crate) fn uncount_unauthenticated(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         if let Some(number) = client.seat.unauthenticated.take() {
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client that has not logged in has come here from another worker. Whether its place is still its own.
+    /// A client that has not logged in has come here from another worker. Returns whether it still has its place.
     pub(crate) fn move_unauthenticated(&mut self, key: Key, number: Option<NonZeroU64>) -> bool {
         let Some(Client { peer, seat, .. }) = self.clients.get_mut(key) else { return false };
         seat.unauthenticated = number;
@@ -76,12 +76,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// New settings say how many there may be.
+    /// Applies the limit of the new settings.
     pub(crate) fn limit_unauthenticated(&mut self) {
         let limit = self.active.settings.unauthenticated_connections_max();
         let mut book = self.posts.unauthenticated.book();
         book.limit = limit as usize;
-        // What is shared out is half of the places, also of fewer than before.
+        // Only half of the places may be taken without a list, also of a limit that was lowered.
         for (key, Client { peer, seat, .. }) in self.clients.iter_mut() {
             if book.unlisted <= book.limit / 2 {
                 break;

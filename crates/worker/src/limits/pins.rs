@@ -1,7 +1,8 @@
-//! Pins: whether a client may keep its server, and who is told that it does.
+//! Pins: whether a client may keep its server, and the notices and log lines about that.
 //!
-//! Always true: who may not keep it is told why; what keeps a server is said once for each statement and kind.
-//! Not here: what a session keeps (`data::probe`), for how long (`deadlines`).
+//! Always true: a client that may not keep its server gets the reason as an error; what pins a server is logged once
+//! for each statement and kind.
+//! Not here: which pins a session has (`data::probe`), for how long (`deadlines`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
@@ -13,7 +14,7 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Why a client may not keep its server, if it may not.
+    /// Returns why a client may not keep its server, if it may not.
     pub(crate) fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
         let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
             return None;
@@ -24,7 +25,8 @@ impl<I: Io> Worker<I> {
         if let Some(kind) = refused {
             return Some(Fault::HoldRefused { kind });
         }
-        // Who listens keeps its server only until somebody else does that for all, and numbers are kept for a moment.
+        // A pin by LISTEN lasts only until the database's listener has taken over, and a pin by sequences (`currval`)
+        // only a moment.
         let listens_for_all = self.listens_for_all(server, client);
         let passes = |kind| match kind {
             Kind::Channel => listens_for_all,
@@ -33,7 +35,7 @@ impl<I: Io> Worker<I> {
         let is_passing = pins.kinds().all(passes);
         let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
-        // Clients may be thousands of times as many as the servers that they keep.
+        // Starts from the servers, because a pool may have thousands of times as many clients.
         let is_kept = |client: &&Client| match &client.stage {
             ClientStage::Ready(ready) if !client.is_own => {
                 ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
@@ -48,7 +50,7 @@ impl<I: Io> Worker<I> {
         Some(Fault::PinsFull { limit, what: first.hold.words() })
     }
 
-    /// Who keeps its server, and why, is said once for each statement and kind.
+    /// Logs that a client keeps its server, and why, once for each statement and kind.
     pub(crate) fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
         self.trace_pins(client);
         let listens_for_all = self.listens_for_all(server, client);

@@ -1,9 +1,9 @@
-//! Rate limits: who is counted when, who waits, and what is told to whom there is nothing left for.
+//! Rate limits: when clients are counted, delayed or rejected, and the errors for that.
 //!
-//! Always true: a client that is delayed is not heard until it is admitted, and leaves as one that waits for a server does; one that is
-//! rejected has its request skipped as PostgreSQL does after an error, and its session goes on. Where no rule is about what happens, nothing
-//! here is asked.
-//! Not here: counting (`pool::Rates`), the order of those who wait (`pool::Delayed`).
+//! Always true: nothing is read from a delayed client until it is admitted, and it may leave like a client that waits
+//! for a server; a rejected request is skipped as PostgreSQL does after an error, and the session goes on. Nothing here
+//! costs anything where no rule applies.
+//! Not here: counting (`pool::Rates`), the order of delayed clients (`pool::Delayed`).
 
 use auth::ScramKeys;
 use base::Key;
@@ -26,7 +26,7 @@ use crate::tracers::What;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Rules have come into force: whoever waits is woken in turn.
+    /// New rules have come into force: the delayed clients are woken one after the other.
     pub(crate) fn renew_rates(&mut self) {
         let is_any = |moment| self.active.settings.rate_limits.values().any(|rule| rule.moment() == moment);
         let (knocks, logins, transactions) = (is_any(Moment::Knocks), is_any(Moment::LogsIn), is_any(Moment::Begins));
@@ -36,8 +36,8 @@ impl<I: Io> Worker<I> {
         self.arm_rates();
     }
 
-    /// Whether a client that has said what it wants may go on to show who it is. Everybody is counted whom it costs something to find out about;
-    /// only an admin of the console may have to mend the limit.
+    /// Whether a client that has sent its startup packet may begin to authenticate. Every client is counted, because
+    /// authentication itself costs something, except an admin of the console, who may have to correct the limit.
     pub(crate) fn may_knock(&mut self, key: Key) -> bool {
         if !self.limits.rating.counts_knocks {
             return true;
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         is_admitted
     }
 
-    /// Whether a client that has shown who it is may come in. It keeps the keys that it has shown meanwhile.
+    /// Whether an authenticated client may come in, with its SCRAM keys; while it is delayed, its login keeps them.
     pub(crate) fn may_come_in(&mut self, key: Key, keys: Option<ScramKeys>) -> Option<Option<ScramKeys>> {
         if !self.limits.rating.counts_logins {
             return Some(keys);
@@ -70,20 +70,20 @@ impl<I: Io> Worker<I> {
         login.take_awaiting_rate().flatten()
     }
 
-    /// Whether a client may begin a transaction, for which it has no server.
+    /// Whether a client without a server may begin a transaction.
     pub(crate) fn may_begin(&mut self, key: Key) -> bool {
         !self.is_rated(key) || self.is_admitted(key, Moment::Begins, Comes::Anew)
     }
 
-    /// Whether the requests of a client go to its server one by one: where transactions are counted, each has to be seen to begin. In session
-    /// pooling a loan is for all of them.
+    /// Whether the requests of a client are forwarded one by one: where transactions are counted, the beginning of each
+    /// must be seen. In session pooling one loan serves all transactions.
     pub(crate) fn goes_one_by_one(&self, key: Key) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
         let is_shared = self.registry.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
         is_shared && self.is_rated(key)
     }
 
-    /// Whether a rule for transactions is about this client.
+    /// Whether a rule for transactions applies to this client.
     pub(crate) fn is_rated(&self, key: Key) -> bool {
         let Some(Client { is_own: false, stage: Stage::Ready(ready), .. }) = self.clients.get(key) else {
             return false;
@@ -122,7 +122,7 @@ impl<I: Io> Worker<I> {
         self.active.rates.rates().admit(self.now, moment, &subject, is_again, &is_queued)
     }
 
-    /// Whether a client is admitted. If not, it waits, or has been told why.
+    /// Whether a client is admitted. If not, it is delayed, or has got its error.
     pub(crate) fn is_admitted(&mut self, key: Key, moment: Moment, comes: Comes) -> bool {
         match self.admit(key, moment, comes != Comes::Anew) {
             Admission::Admitted => return true,
@@ -152,7 +152,7 @@ impl<I: Io> Worker<I> {
                     self.note_wait_for(key, "rate_limit");
                 }
             }
-            // So that it is noticed if it goes.
+            // So that a disconnect of the client is noticed.
             Stage::Login(_) => self.io.receive(client.conn, Receive::Stream),
             Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
         }
@@ -182,7 +182,7 @@ impl<I: Io> Worker<I> {
         self.trace(key, |_, _| Some(What::Refused { why: fault.text().into() }));
     }
 
-    /// A request that was rejected has come to its end: its client may ask for something else.
+    /// The end of a rejected request has arrived: sends `ReadyForQuery`.
     pub(crate) fn end_skipping(&mut self, key: Key) {
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
         (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.now);
@@ -199,7 +199,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Makes sure that there is a turn when there is something to do.
+    /// Arms the timer for the next delayed client or the next end of a limit.
     pub(crate) fn arm_rates(&mut self) {
         let has_rules = !self.active.settings.rate_limits.is_empty();
         let end = if has_rules { self.active.rates.rates().next_end() } else { None };

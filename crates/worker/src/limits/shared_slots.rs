@@ -1,8 +1,9 @@
-//! Limits: places for clients, and servers of a user, counted for the whole process.
+//! Slots of clients, and of a user's servers, that are counted for the whole process.
 //!
-//! Always true: a slot is taken before what it stands for exists and given back after it has gone; worker 0 keeps the
-//! ledger, the others write to it.
-//! Not here: what the ledger answers (`granted`), how slots are shared out (`pool::ledger`), limits of a pool and of a database, which live on one worker.
+//! Always true: a slot is taken before the client or server that it stands for exists, and given back after it has
+//! gone; worker 0 keeps the ledger, the others send it letters.
+//! Not here: the ledger's answers (`granted`), how the ledger shares out slots (`pool::ledger`), limits of a pool and
+//! of a database, which live on one worker.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::planted::{are_counted, gives_slot_back, is_full};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells the ledger and the quota of the worker the limits that are in force.
+    /// Passes the limits that are in force to the ledger and to this worker's quota.
     pub(crate) fn limit_process(&mut self) {
         let settings = &self.active.settings;
         let mut answers = Vec::new();
@@ -40,7 +41,7 @@ impl<I: Io> Worker<I> {
                 ledger.set_default(kind, slots_max, &mut answers);
             }
         }
-        // Who stands in [users] no longer has what everybody has.
+        // Users that were removed from [users] have the default limits again.
         for name in
             std::mem::take(&mut self.limits.lending.own).iter().filter(|name| !settings.users.contains_key(*name))
         {
@@ -61,8 +62,9 @@ impl<I: Io> Worker<I> {
         self.send_answers(answers);
     }
 
-    /// Users whose clients have not been counted are limited from now on: those that are there count too. Must come before the
-    /// new limits do, since who is there is not asked.
+    /// Counts the existing clients of users that were not limited before and are limited by the new settings. Must run
+    /// before the new limits are set, because clients that are already there take their slots without asking the
+    /// ledger.
     pub(crate) fn count_clients_of_users(&mut self, old: &Settings) {
         let settings = &self.active.settings;
         let may_be_new = settings.max_user_client_connections > 0
@@ -76,7 +78,7 @@ impl<I: Io> Worker<I> {
                 continue;
             }
             let Some(slot) = self.user_key(&user, &database) else { continue };
-            // Its answer may be late by two reloads: it asked under a limit, there was none, and there is one again.
+            // The ledger's answer may be two reloads late: the client asked under a limit that was removed and is now back.
             if self.limits.lending.worker_quota.is_asking(&slot, key.to_bits()) {
                 continue;
             }
@@ -97,7 +99,7 @@ impl<I: Io> Worker<I> {
                 Some((user, self.registry.pool(ready.pool)?.database_name.clone()))
             }
             Stage::Login(login) => {
-                // Who has not proved who it is, or waits for the ledger, has not passed.
+                // A client that has not authenticated, or waits for the ledger, has not passed.
                 let has_passed = login.waits_for().is_some();
                 has_passed.then(|| (Arc::from(&*login.request.user), Arc::from(&*login.request.database)))
             }
@@ -108,20 +110,20 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether dials of a user have to be asked for.
+    /// Tells the pools whether this user's servers are limited, so that its dials have to be asked for.
     pub(crate) fn limit_user(&mut self, number: u32) {
         let is_limited =
             self.active.settings.max_user_connections(&self.registry.users[number as usize].name).is_some();
         self.pools.set_user_limit(number, is_limited);
     }
 
-    /// A client needs a place among all clients; one among its user's is for who has proved to be that user.
-    /// Whether it has one at once; otherwise the ledger answers (`granted`).
+    /// Takes a slot among all clients (`max_client_conn`); the one among its user's clients is taken after
+    /// authentication. Returns whether the client has it at once; otherwise the ledger answers (`granted`).
     pub(crate) fn take_client_slot(&mut self, key: Key) -> bool {
         self.take(&LedgerKey::Clients, key.to_bits(), Patience::Now) == Taken::Took
     }
 
-    /// What a client takes of its user's places, if that is limited.
+    /// The user slot that a client has to take, if its user is limited.
     pub(crate) fn user_slot(&self, key: Key) -> Option<LedgerKey> {
         match &self.clients.get(key)?.stage {
             Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
@@ -133,12 +135,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks for that. Whether the client has it at once; otherwise the ledger answers (`granted`).
+    /// Takes that slot. Returns whether the client has it at once; otherwise the ledger answers (`granted`).
     pub(crate) fn take_user_slot(&mut self, key: Key, user: &LedgerKey) -> bool {
         self.take(user, key.to_bits(), Patience::Now) == Taken::Took
     }
 
-    /// The key by which a client's user is counted, if its clients are limited and it is known at all.
+    /// The key by which a client's user is counted, if that user's clients are limited and the user can be known at all.
     fn user_key(&self, user: &str, database: &str) -> Option<LedgerKey> {
         let settings = &self.active.settings;
         settings.max_user_client_connections(user)?;
@@ -148,16 +150,16 @@ impl<I: Io> Worker<I> {
         (may_be_told || is_listed).then(|| LedgerKey::UserClients(Arc::from(user)))
     }
 
-    /// Counts a client among those of its database and user; there is room for it.
+    /// Counts a client among those of its database and user; `room_in` was asked before.
     pub(crate) fn seat(&mut self, key: Key, database: u32) {
         self.registry.databases[database as usize].unused_since = None;
         self.count_in(key, database);
     }
 
-    /// Whether the database may have one more.
+    /// Whether the database may have one more client.
     ///
     /// # Errors
-    /// It has as many as it may.
+    /// The database has as many clients as it may have.
     pub(crate) fn room_in(&self, database: u32, entry: &Database) -> Result<(), Fault> {
         match self.active.settings.max_db_client_connections(entry) {
             Some(limit) if is_full(self.registry.databases[database as usize].clients, limit) => {
@@ -167,10 +169,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same for a client of the console, which only admins may always enter.
+    /// Counts a client of the console. Admins are always let in.
     ///
     /// # Errors
-    /// The console has as many as a database may.
+    /// The console has as many clients as a database may have.
     pub(crate) fn seat_at_console(&mut self, key: Key, right: Right) -> Result<(), Fault> {
         let limit = self.active.settings.max_db_client_connections;
         let database = self.registry.database(&CONSOLE.into(), None);
@@ -197,7 +199,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Gives back what a client took of the limits.
+    /// Gives back the slots of a client that goes.
     pub(crate) fn unseat(&mut self, key: Key, client: &Client) {
         self.posts.unauthenticated.give_back(&client.peer, client.seat.unauthenticated);
         if let Some((database, user)) = client.seat.counted {
@@ -217,7 +219,8 @@ impl<I: Io> Worker<I> {
             self.give(&LedgerKey::Clients);
         }
         if let Stage::Login(login) = &client.stage {
-            // It may still wait for the ledger's answer. One that is on its way already finds nobody and is given back then.
+            // The client may still wait for the ledger's answer. An answer already on its way finds no client, and its
+            // slot is given back then.
             let user = LedgerKey::UserClients(Arc::from(&*login.request.user));
             let mut letters = Vec::new();
             self.limits.lending.worker_quota.withdraw(&LedgerKey::Clients, key.to_bits(), &mut letters);
@@ -277,7 +280,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Another worker writes to the ledger.
+    /// Handles a letter from another worker to the ledger.
     pub(crate) fn ledger_hears(&mut self, from: WorkerId, letter: Letter) {
         let mut answers = Vec::new();
         if let Some(ledger) = &mut self.limits.lending.ledger {
@@ -288,13 +291,13 @@ impl<I: Io> Worker<I> {
 
     fn send_answers(&mut self, answers: Vec<(WorkerId, Answer)>) {
         for (worker, answer) in answers {
-            // To ourselves as well by letter: whoever asked has not finished asking.
+            // Answers to ourselves go by letter as well, because the caller that asked is still running.
             (self.posts.workers[usize::from(worker.0)])(ToWorker::WorkerQuota(answer));
         }
     }
 }
 
-/// A claim on a server: whose, and what for.
+/// The claimant's number in the ledger: the user, and what the server is for.
 fn claim_of(user: u32, need: Need) -> u64 {
     u64::from(user) << 1 | u64::from(need == Need::Minimum)
 }

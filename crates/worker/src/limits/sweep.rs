@@ -1,7 +1,8 @@
-//! What nobody has used for long is forgotten: databases made from `*`, and pools.
+//! Forgets what has been unused for long: pools, and databases made from `*`.
 //!
-//! Always true: nothing refers to what is forgotten; one look forgets a bounded number of databases, and the next one follows at once where
-//! more are to be forgotten. So many databases made from `*` are known as are in use, and [`AUTOMATIC_MAX`], and those of a second.
+//! Always true: nothing refers to a database that is forgotten; one sweep forgets a bounded number of databases, and
+//! the next one follows soon if more are left. The known databases made from `*` are at most those in use,
+//! [`AUTOMATIC_MAX`] others, and those made since the last sweep.
 //! Not here: users (`users`).
 
 use std::collections::BTreeSet;
@@ -22,8 +23,8 @@ impl<I: Io> Worker<I> {
         self.arm_sweep_in(if is_more { NEXT_AFTER } else { SWEEP_PERIOD });
     }
 
-    /// Forgets databases made from `*` that nobody has used for `autodb_idle_timeout`, those that do not exist after `server_login_retry`, and
-    /// any that nobody uses where there are too many. Whether there are more to forget.
+    /// Forgets databases made from `*`: those unused for `autodb_idle_timeout`, those that do not exist after
+    /// `server_login_retry`, and unused ones while there are too many. Returns whether more are left to forget.
     fn sweep_databases(&mut self) -> bool {
         let databases = self.registry.databases.iter();
         let mut excess = databases.filter(|place| place.is_automatic()).count().saturating_sub(AUTOMATIC_MAX);
@@ -59,7 +60,7 @@ impl<I: Io> Worker<I> {
         is_more
     }
 
-    /// Forgets pools without clients and servers after `pool_idle_timeout`, unless they are to have servers.
+    /// Forgets pools that have had no clients and servers for `pool_idle_timeout`, except those with `min_pool_size`.
     fn sweep_pools(&mut self) {
         let Some(limit) = self.active.settings.pool_idle_timeout else { return };
         let of_servers = self.servers.iter().map(|(_, server)| server.pool);
@@ -86,7 +87,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The pool of each client that has one: also of our own clients, which ask about users and are counted nowhere.
+    /// The pool of each client that has one, including the control thread's connections, which are not counted elsewhere.
     fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
         self.clients.iter().filter_map(|(_, client)| match &client.stage {
             Stage::Ready(ready) => Some(ready.pool),
@@ -95,7 +96,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// Closes the pools of a database; those who wait are told, servers go.
+    /// Closes the pools of a database: waiting clients get an error, servers are closed.
     pub(crate) fn close_pools_of(&mut self, database: u32) {
         self.registry.pools_of(database).into_iter().for_each(|key| self.close_pool(key));
     }
@@ -109,9 +110,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// So many databases are forgotten in one look,
+/// At most this many databases are forgotten in one sweep,
 const FORGOTTEN_MAX: usize = 200;
-/// and so long after it the next ones.
+/// and the next sweep follows after this time if more are left.
 const NEXT_AFTER: Duration = Duration::from_millis(10);
-/// So many databases made from `*` are kept in a worker though nobody uses them.
+/// Unused databases made from `*` are forgotten early while a worker knows more databases made from `*` than this.
 const AUTOMATIC_MAX: usize = 5000;

@@ -1,10 +1,11 @@
-//! Connections that have not logged in: so many may there be, and who floods from one address keeps nobody from another one out.
+//! Counts connections that have not logged in, so that a flood from one address does not keep out clients from others.
 //!
-//! Always true: a connection counts from when it is accepted until it has shown who it is, or has gone; a cancel request counts to its end.
-//! Whoever comes while more than half of the places are free takes one and is on no list, so that a login costs little. The other half is shared
-//! out: where all are taken, one more takes the place of the youngest from the address that has most of it, or has none itself. The control thread's
-//! connections do not count.
-//! Not here: the queue (`base::FairQueue`), clients that have shown who they are (`shared_slots`), who is turned away (`newcomers`).
+//! Always true: a connection counts from `accept()` until it has authenticated or gone; a cancel request counts until
+//! it has finished. A connection that comes while more than half of the places are free is on no list, so that a login
+//! costs little. The other half is shared out fairly: when all places are taken, a new connection replaces the youngest
+//! one from the address with the most listed connections, or is refused if that is its own address. The control
+//! thread's connections do not count.
+//! Not here: the queue (`base::FairQueue`), authenticated clients (`shared_slots`), closing the loser (`newcomers`).
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use base::{FairQueue, Key, Origin, Place, Time, WorkerId};
 use reactor::Peer;
 
-/// The connections of the process that have not logged in. It is behind one lock, which is taken twice for a login and never after it.
+/// The connections of the process that have not logged in, behind one lock, which is taken twice for a login and never
+/// after it.
 #[derive(Clone, Debug)]
 pub struct Unauthenticated(Arc<Mutex<Book>>);
 
@@ -26,11 +28,11 @@ impl Default for Unauthenticated {
 
 impl Unauthenticated {
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        // A panic ends the process: nobody leaves it half changed.
+        // A panic ends the process, so no thread leaves the book half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place that is not needed any more is given back, if it was one.
+    /// Gives back the place of a connection, if it had one.
     pub(crate) fn give_back(&self, peer: &Peer, number: Option<NonZeroU64>) {
         if let Some(number) = number {
             self.book().leave(peer, number);
@@ -40,13 +42,13 @@ impl Unauthenticated {
 
 #[derive(Debug)]
 pub(super) struct Book {
-    /// So many may there be.
+    /// How many such connections there may be.
     pub(super) limit: usize,
-    /// How many are there that are not in `queue`.
+    /// How many of them are not in `queue`.
     pub(super) unlisted: usize,
-    /// Which connection of which worker, by where it comes from.
+    /// The worker and key of each listed connection, by its address.
     pub(super) queue: FairQueue<Origin, (WorkerId, Key)>,
-    /// How many were turned away since the last line about them, and when that was.
+    /// Number of connections turned away since the last log line about them, and the time of that line.
     untold: u64,
     told_at: Option<Time>,
 }
@@ -59,7 +61,7 @@ impl Default for Book {
 }
 
 impl Book {
-    /// Somebody has connected; the number of its place, and who has to go for it.
+    /// A connection has been accepted. Returns the number of its place and the connection that has to go for it.
     pub(super) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
         if self.unlisted + self.queue.len() < self.limit / 2 {
             self.unlisted += 1;
@@ -73,14 +75,14 @@ impl Book {
         }
     }
 
-    /// Whoever is on no list comes on one.
+    /// Puts a connection without a list into the queue.
     pub(super) fn list(&mut self, origin: Origin, who: (WorkerId, Key)) -> Option<NonZeroU64> {
         self.unlisted -= 1;
         self.queue.set_capacity(usize::MAX);
         self.queue.push(origin, who).ok().map(|(place, _)| place.number)
     }
 
-    /// A place is given back.
+    /// Gives a place back.
     pub(super) fn leave(&mut self, peer: &Peer, number: NonZeroU64) {
         if number == UNLISTED {
             self.unlisted -= 1;
@@ -89,7 +91,7 @@ impl Book {
         }
     }
 
-    /// One was turned away. What the log is told of that, which is once in a second.
+    /// Counts a connection that is turned away. Returns what to log, at most once a second.
     pub(super) fn turn_away(&mut self, now: Time) -> Option<Notice> {
         self.untold += 1;
         if self.told_at.is_some_and(|at| now.since(at) < TOLD_EVERY) {
@@ -101,7 +103,7 @@ impl Book {
     }
 }
 
-/// Some were turned away.
+/// The log line about connections that were turned away.
 #[derive(Debug)]
 pub(super) struct Notice {
     turned_away: u64,
@@ -123,18 +125,18 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who loses its place.
+/// Which connection loses its place.
 pub(crate) enum Loser {
     Nobody,
-    /// One that was there.
+    /// One that was there before.
     Other(WorkerId, Key),
-    /// Whoever has come.
+    /// The new connection.
     Newcomer,
 }
 
-/// The place of whoever is on no list.
+/// The place of a connection that is on no list.
 pub(crate) const UNLISTED: NonZeroU64 = NonZeroU64::MAX;
-/// How often the log is told that some were turned away.
+/// How often at most turned-away connections are logged.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!((places.len(), book.unlisted, book.queue.len()), (10, 5, 5));
         assert!(places[..5].iter().all(|place| *place == UNLISTED));
         book.leave(&from(2), places[0]);
-        // Not while the others are there.
+        // The other half of the places is still taken.
         assert_eq!(enter(&mut book, 2, 10), Ok(None));
         assert_eq!((book.unlisted, book.queue.len()), (4, 6));
         assert_eq!(enter(&mut book, 1, 11), Ok(Some(10)));

@@ -1,8 +1,9 @@
-//! Users whom nobody needs any more are forgotten.
+//! Forgets users that are no longer needed.
 //!
-//! Always true: a number is given out again only when nothing refers to it, which is found by looking; so many users are known as are in
-//! use, once more as many, and [`SPARE_USERS`]. Looking costs as much as what has come since the last time.
-//! Not here: what is known of a user (`places`).
+//! Always true: a user's number is reused only when a search finds nothing that refers to it; at most twice as many
+//! users are known as are in use, and [`SPARE_USERS`]. The cost of a search is proportional to the users added since
+//! the last one.
+//! Not here: the table of users (`registry`).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ use crate::data::client::Stage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The number of a user, before anything else refers to it. A new one takes the place of those that are not in use, when there are many.
+    /// The number of a user, before anything else refers to it. A new user makes the unused ones be forgotten first,
+    /// when there are many.
     pub(crate) fn user(&mut self, name: &str) -> u32 {
         if self.registry.known_user(name).is_none() && self.registry.users_known() >= self.registry.users_known_max {
             self.forget_unused_users();
@@ -33,7 +35,7 @@ impl<I: Io> Worker<I> {
         for (_, client) in self.clients.iter() {
             used.extend(client.seat.counted.map(|(_, user)| user));
             match &client.stage {
-                // Our own clients are counted nowhere.
+                // Our own connections are not counted in `seat`.
                 Stage::Ready(ready) => used.extend([ready.session.user]),
                 Stage::Login(login) => used.extend(login.hashed_user()),
                 Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
@@ -43,5 +45,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// So many users are known before anybody looks for those that are not in use.
+/// This many users are known before unused ones are searched for.
 const SPARE_USERS: usize = 1000;

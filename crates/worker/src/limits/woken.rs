@@ -1,7 +1,8 @@
-//! Clients that a rate limit has held back go on.
+//! Resumes clients that a rate limit has delayed.
 //!
-//! Always true: each is counted when it goes on, and waits again or is rejected where there is nothing left for it.
-//! Not here: who is held back (`rates`).
+//! Always true: each client is counted when it goes on; if the limit has no room then, the client is delayed again or
+//! rejected.
+//! Not here: which clients are delayed (`rates`).
 
 use base::{Key, Time};
 use pool::{Admission, Moment, Relief, Ticket};
@@ -13,12 +14,13 @@ use crate::limits::rate_limits::Comes;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client that was to have a server comes from another process, which has counted it: here it is counted anew, and waits if it has to.
+    /// A client imported from another process wanted a server and was counted there: it is counted here again, and
+    /// delayed if necessary.
     pub(crate) fn begin_here(&mut self, key: Key, since: Time) {
         let is_rated = self.limits.rating.counts_transactions && self.is_rated(key);
         match is_rated.then(|| self.admit(key, Moment::Begins, false)) {
             None | Some(Admission::Admitted) => self.want_again(key, since),
-            // Nothing is said before everybody goes on: it is told when it is woken.
+            // No message may be sent before all clients resume: a client that is to be rejected is told when it is woken.
             Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
                 self.delay(key, &shortage, Comes::Anew);
                 if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
@@ -28,10 +30,10 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Somebody may have waited for long enough, or a limit may hold nobody back any more.
+    /// The delay of a client may be over, or a limit may no longer limit anybody.
     pub(crate) fn rates_due(&mut self, at: Time) {
         if self.limits.rating.armed != Some(at) {
-            // Another deadline has taken its place.
+            // A later timer has replaced this one.
             return;
         }
         self.limits.rating.armed = None;
@@ -55,7 +57,7 @@ impl<I: Io> Worker<I> {
         self.arm_rates();
     }
 
-    /// A client that was delayed is next.
+    /// It is the turn of a delayed client.
     fn wake(&mut self, key: Key, ticket: Ticket) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let comes = Comes::Again(ticket);
@@ -87,7 +89,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client that was paused while it waited, and was rejected then, is heard again.
+    /// Resumes reading from a client that was paused while it was delayed and has been rejected.
     fn resume_if_free(&mut self, key: Key) {
         let is_behind = self.is_behind(key);
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };

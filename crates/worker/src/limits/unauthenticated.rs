@@ -3,7 +3,7 @@
 //! Always true: a connection counts from `accept()` until it has authenticated or gone; a cancel request counts until
 //! it has finished. A connection that comes while more than half of the places are free is on no list, so that a login
 //! costs little. The other half is shared out fairly: when all places are taken, a new connection replaces the youngest
-//! one from the address with the most listed connections, or is refused if that is its own address. The control
+//! of the address with the most listed ones, or is refused if no address has more than its own would have. The control
 //! thread's connections do not count.
 //! Not here: the queue (`base::FairQueue`), authenticated clients (`shared_slots`), closing the loser (`newcomers`).
 

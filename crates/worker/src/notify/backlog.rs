@@ -1,9 +1,9 @@
-//! What is left to be done for all clients who listen in a database, a part in each turn.
+//! Work that concerns all clients that listen in a database, spread over many turns.
 //!
-//! Always true: a turn does no more of it than [`COST_MAX`], or one client's part where that alone costs more; while any is left the next turn
-//! comes at once, with whatever has happened meanwhile. What has not been done yet changes nothing for a client that is looked at before
-//! ([`Ready::subscriptions`](crate::data::client::Ready::ear)).
-//! Not here: doing it (`work_off`), why it is to be done (`channels`, `news`).
+//! Always true: a turn does at most [`COST_MAX`] of it, or one client's part where that alone costs more; while any is
+//! left, the next turn follows at once and handles other events as well. Work not done yet changes nothing for a client
+//! that is handled earlier ([`ClientSession::subscriptions`](protocol::loan::ClientSession::subscriptions)).
+//! Not here: doing it (`work_off`), what causes it (`channels`, `news`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -13,38 +13,41 @@ use pool::ServerKey;
 
 use crate::notify::listening::Channel;
 
-/// What is left to be done. There is one task at most for the loss of a session for all, and one for each answer about a channel.
+/// The work left. There is at most one task for the loss of a listener, and one for each answer about a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(super) tasks: VecDeque<Task>,
-    /// Notifications that have not been passed on to all, one for each session for all at most. They come before the tasks: what is to be done
-    /// about a session has been known later than what it had told.
+    /// Notifications that not all clients have got yet, at most one for each listener. They come before the tasks,
+    /// because an event that made a task was noticed after the listener had sent the notification.
     pub(super) telling: VecDeque<Telling>,
-    /// What has been done in this turn has cost so much.
+    /// Cost of what this turn has done.
     cost: u32,
 }
 
-/// Something that concerns many clients of a database, by its number.
+/// Work that concerns many clients of a database, which is given by its number.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Each client that relied on the session for all is told that it has been lost: those at so many places, from this one on.
+    /// Tells each client that relied on the listener of its loss: those in the next `left` rows of the table of
+    /// clients, from `next` on.
     CutOff { database: u32, next: u32, left: u32 },
-    /// Each client of a channel is told that the session for all listens to it ([`Channel::telling`](crate::notify::listening::Channel::telling)).
+    /// Tells each client of a channel that the listener listens to it
+    /// ([`Channel::telling`](crate::notify::listening::Channel::telling)).
     Heard { database: u32, channel: Box<str> },
-    /// Each client of these channels is told that it cannot, where that answers the question that was asked about the channel last.
+    /// Tells each client of these channels that the listener cannot listen to them, if this answers the latest request
+    /// for the channel.
     Refused { database: u32, channels: std::vec::IntoIter<(Box<str>, u64)> },
-    /// Each of these is told that it cannot listen to a channel.
+    /// Tells each of these clients that the listener cannot listen to a channel.
     Unheard { database: u32, channel: Box<str>, clients: BTreeSet<Key> },
-    /// The same of all these channels, of which nothing is known any more.
+    /// The same for all these channels, which have been removed.
     NoneHeard { database: u32, channels: BTreeMap<Box<str>, Channel> },
-    /// What the session for all has told on this server is passed on.
+    /// Handles the messages of the listener that were kept from this server.
     GoOn { server: ServerKey },
 }
 
-/// A notification that some clients of its channel are still to be told, from one on.
+/// A notification that the clients of its channel from `from` on are still to get.
 #[derive(Debug)]
 pub(crate) struct Telling {
-    /// On which server the session for all was told it.
+    /// The server of the listener that sent it.
     pub(crate) server: ServerKey,
     pub(crate) database: u32,
     pub(crate) body: Box<[u8]>,
@@ -56,7 +59,7 @@ impl Backlog {
         self.cost = 0;
     }
 
-    /// Whatever is left is gone on with at once.
+    /// The next turn follows at once if work is left.
     pub(crate) fn next_deadline(&self, now: Time) -> Option<Time> {
         self.has_left().then_some(now)
     }
@@ -65,17 +68,17 @@ impl Backlog {
         !self.tasks.is_empty() || !self.telling.is_empty()
     }
 
-    /// The rest of a notification is told in the turns that come.
+    /// The rest of a notification is passed on in later turns.
     pub(crate) fn tell_later(&mut self, telling: Telling) {
         self.telling.push_back(telling);
     }
 
-    /// On which servers something has been told that has not been passed on to all.
+    /// The servers with a notification that not all clients have got.
     pub(crate) fn who_tells(&self) -> impl Iterator<Item = ServerKey> {
         self.telling.iter().map(|telling| telling.server)
     }
 
-    /// How many clients this turn still tells something.
+    /// How many more clients may get a notification in this turn.
     pub(crate) fn clients_left(&self) -> usize {
         COST_MAX.saturating_sub(self.cost) as usize / CLIENT_COST
     }
@@ -84,8 +87,8 @@ impl Backlog {
         self.tasks.push_back(task);
     }
 
-    /// The session for all of a database has been lost, where clients have so many places. Who has not been told yet of an earlier loss is told of
-    /// both at once.
+    /// The listener of a database has been lost; the table of clients has `places` rows. A client that was not told of
+    /// an earlier loss yet is told of both at once.
     pub(crate) fn cut_off(&mut self, database: u32, places: u32) {
         let is_its = |task: &&mut Task| matches!(task, Task::CutOff { database: of, .. } if *of == database);
         match self.tasks.iter_mut().find(is_its) {
@@ -94,22 +97,22 @@ impl Backlog {
         }
     }
 
-    /// What is done next, if this turn does any more.
+    /// The next task, if this turn does any more.
     pub(super) fn next_task(&mut self) -> Option<Task> {
         if self.is_spent() { None } else { self.tasks.pop_front() }
     }
 
-    /// What is told next, if this turn tells any more.
+    /// The next notification, if this turn passes any on.
     pub(super) fn next_telling(&mut self) -> Option<Telling> {
         if self.clients_left() > 0 { self.telling.pop_front() } else { None }
     }
 
-    /// Whether this turn does no more of it. What has been told of before is told to all first.
+    /// Whether this turn does no more tasks. Pending notifications are passed on to all clients first.
     pub(crate) fn is_spent(&self) -> bool {
         self.cost >= COST_MAX || !self.telling.is_empty()
     }
 
-    /// So many clients are told something.
+    /// This many clients get a notification.
     pub(crate) fn tells(&mut self, clients: usize) {
         self.costs(clients * CLIENT_COST);
     }
@@ -119,11 +122,11 @@ impl Backlog {
     }
 }
 
-/// What a turn does of it: 2 ms or less on a machine of today.
+/// Work of one turn: 2 ms or less on a current machine.
 const COST_MAX: u32 = 200_000;
-/// What a client costs, in the time that it takes to see that a place for one is free, which is some ten nanoseconds,
+/// The cost of a client, in units of the time to find a row of the table free, some ten nanoseconds,
 pub(crate) const CLIENT_COST: usize = 50;
-/// and each of its channels, where they are given up or taken over.
+/// and of each of its channels, where they are given up or moved.
 pub(crate) const CHANNEL_COST: usize = 50;
 
 #[cfg(test)]
@@ -136,7 +139,7 @@ mod tests {
         backlog.cut_off(1, 10);
         backlog.cut_off(2, 10);
         let Some(Task::CutOff { database: 1, next: 0, left: 10 }) = backlog.next_task() else { panic!("{backlog:?}") };
-        // It is gone on with behind those who have been told.
+        // The task continues behind the clients that were told already.
         backlog.tasks.push_front(Task::CutOff { database: 1, next: 7, left: 3 });
         backlog.cut_off(1, 12);
         assert_eq!(backlog.tasks.len(), 2);

@@ -1,8 +1,9 @@
-//! Clients that take what one server tells all of them more slowly than it comes: it waits for them, for a moment.
+//! Clients that read notifications more slowly than they come: the listener waits for them for a limited time.
 //!
-//! Always true: a server that waits is not received from, so that PostgreSQL keeps what comes; nothing that comes while somebody is waited for
-//! is too much for it.
-//! Not here: what is told to whom, and what is too much (`news`); for how long whoever is waited for (`protocol::state::Patience`).
+//! Always true: a listener that waits is not read from, so that PostgreSQL keeps its notifications; no notification is
+//! dropped for a client while the listener waits for it.
+//! Not here: passing notifications on, and when there are too many (`news`); how long the listener waits for a client
+//! (`protocol::state::Patience`).
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::lookups::QUEUE_BYTES_MARK;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client has been told something by the session for all, which waits if that is behind.
+    /// A client got a notification; the listener waits if the client is behind.
     pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
         let Some(conn) = self.clients.get(key).map(|client| client.conn) else { return };
         if !self.is_listener_behind(key) {
@@ -31,7 +32,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has taken what it had been given at some time. What has come since may still be too much.
+    /// A client has read what was queued for it at some time. It may still be behind with what came later.
     pub(crate) fn listener_drained(&mut self, database: u32, key: ClientKey) {
         if !self.registry.databases[database as usize].listening.patience.is_behind(&key) {
             return;
@@ -42,16 +43,16 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has taken everything, or goes.
+    /// A client has caught up, or goes.
     pub(crate) fn listener_keeps_up(&mut self, database: u32, key: ClientKey) {
         if self.registry.databases[database as usize].listening.patience.keeps_up(&key) {
             self.go_on_telling(database);
         }
     }
 
-    /// Gives up waiting for those who have not kept up in time.
+    /// Stops waiting for clients that have not caught up in time.
     pub(crate) fn end_patience(&mut self) {
-        // This is asked many times in a turn, and hardly ever is anybody waited for.
+        // Called in every turn, and hardly ever is a client waited for.
         if self.notify.alarms.next_deadline().is_some_and(|at| at <= self.now) {
             self.end_due_patience();
         }
@@ -59,7 +60,7 @@ impl<I: Io> Worker<I> {
 
     #[cold]
     fn end_due_patience(&mut self) {
-        // There is an alarm for each of them, and one look at a database ends it for all.
+        // Each client has an alarm, and one tick of a database handles all clients of it that are due.
         let mut due = BTreeSet::new();
         while let Some(&(_, database)) = self.notify.alarms.rows.front().filter(|(at, _)| *at <= self.now) {
             self.notify.alarms.rows.pop_front();
@@ -80,7 +81,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether more waits for a client than one that reads has before it.
+    /// Whether the output queue of a client is longer than that of a client that reads.
     fn is_listener_behind(&self, key: ClientKey) -> bool {
         let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
         self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)

@@ -1,7 +1,8 @@
-//! Channels: who listens to which, and whether the session for all does.
+//! Channels: which clients listen to which, and whether the listener does.
 //!
-//! Always true: one session per database listens to every channel that any of its clients listens to; it is asked about each once.
-//! Not here: how many there may be (`limits::channels`), what is told (`news`).
+//! Always true: the listener of a database listens to every channel that any of its clients listens to; it is asked for
+//! each channel once.
+//! Not here: how many channels there may be (`limits::channels`), passing notifications on (`news`).
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -18,7 +19,7 @@ use crate::planted::{has_left, is_listened_to};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether what this client listens to on its server is listened to for all (`session_policy`).
+    /// Whether the listener may take over the channels that this client's server listens to (`session_policy`).
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.dedicated.is_none()) else { return false };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return false };
@@ -31,7 +32,8 @@ impl<I: Io> Worker<I> {
         self.may_listen_through_all(server.pool, client, channels)
     }
 
-    /// Whether these channels of a client may be listened to for all: it must read the encoding that they are told in, and there must be room.
+    /// Whether a client may listen to these channels through the listener: it must use the listener's encoding, and the
+    /// limits must allow it.
     pub(crate) fn may_listen_through_all<'a>(
         &self,
         pool: PoolKey,
@@ -50,7 +52,7 @@ impl<I: Io> Worker<I> {
             && self.has_room_for(ready, place.database, channels)
     }
 
-    /// A client listens to a channel.
+    /// Adds a client to a channel; asks the control thread to listen if the channel is new.
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let place = &mut self.registry.databases[database as usize];
@@ -70,7 +72,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client no longer listens to these channels.
+    /// Removes a client from these channels.
     fn unsubscribe(&mut self, client: ClientKey, database: u32, channels: &[Box<str>]) {
         for channel in channels {
             let place = &mut self.registry.databases[database as usize];
@@ -80,8 +82,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A channel that nobody listens to any more is given up once it is heard: an order that came to the session for all later would
-    /// take from it what it has been given with a server since.
+    /// Gives up a channel without clients once the listener listens to it: an UNLISTEN that reached the listener later
+    /// could undo a LISTEN that has come to it with a server meanwhile.
     pub(crate) fn give_up_channel(&mut self, database: u32, channel: &str) {
         let place = &mut self.registry.databases[database as usize];
         let losses = place.listening.losses;
@@ -93,14 +95,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has said that it leaves channels, and its server has told that this is so as far as that goes.
+    /// A client has sent UNLISTEN, and the probe has shown as far as it can which channels are left.
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(session_effects) = &mut ready.session.session_effects else { return };
         let left = session_effects.unlistens.take();
         let Some(subscriptions) = &mut ready.session.subscriptions else { return };
         subscriptions.knows_losses(self.registry.databases[database as usize].listening.losses);
-        // What its server listens to it has left and listened to again, as those do who begin with `UNLISTEN *`.
+        // Its server has left these channels and listens to them again, as clients do that begin with `UNLISTEN *`.
         let again: BTreeSet<&str> = session_effects.channels().collect();
         let is_left = |name: &str| has_left(left.has(name) && !again.contains(name));
         let gone = subscriptions.leaves(is_left);
@@ -110,7 +112,7 @@ impl<I: Io> Worker<I> {
         self.unsubscribe(client, database, &gone);
     }
 
-    /// A client goes, or is not followed any more.
+    /// A client goes, or its session state is no longer followed: it listens to nothing.
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
@@ -121,8 +123,8 @@ impl<I: Io> Worker<I> {
         self.registry.databases[database as usize].listening.marks.forget(client);
     }
 
-    /// The session for all listens to a channel now. `number` is that of the question: one that was asked before everybody
-    /// had left the channel says nothing of who has come since.
+    /// The listener listens to a channel now. `number` is that of the request: the answer to a request made before all
+    /// clients left the channel says nothing about clients that came later.
     pub(crate) fn heard(&mut self, database: &str, channel: Box<str>, number: u64) {
         let Some(place) = self.registry.known_database(database) else { return };
         let Listening { channels, losses, .. } = &mut self.registry.databases[place as usize].listening;
@@ -133,7 +135,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The session for all cannot listen to these channels. There may be thousands, whose clients are told each in its turn.
+    /// The listener cannot listen to these channels. There may be thousands, so their clients are told in turns.
     pub(crate) fn unheard(&mut self, database: &str, channels: Vec<(Box<str>, u64)>, error: &str) {
         let Some(place) = self.registry.known_database(database) else { return };
         self.warn_of_unheard(database, error, channels.len());
@@ -147,7 +149,8 @@ impl<I: Io> Worker<I> {
         self.log.add(Level::Warning, line);
     }
 
-    /// Nobody may listen for all clients of a database any more: there may be thousands of channels, whose clients are told each in its turn.
+    /// There may be no listener in a database any more. There may be thousands of channels, so their clients are told
+    /// in turns.
     pub(crate) fn end_listening_for_all(&mut self, database: u32, why: &str) {
         let place = &mut self.registry.databases[database as usize];
         let channels = std::mem::take(&mut place.listening.channels);
@@ -160,15 +163,15 @@ impl<I: Io> Worker<I> {
         (self.posts.control)(ToControl::UnlistenAll { database: name });
     }
 
-    /// The session for all has ended, and listens to nothing until it is there again.
+    /// The listener is lost and listens to nothing until it is back.
     pub(crate) fn listener_lost(&mut self, database: &str) {
         if let Some(number) = self.registry.known_database(database) {
             self.cut_off_all(number);
         }
     }
 
-    /// The session for all has lost a server before it said anything there: it goes on with another one. Nobody listens any more to the channels
-    /// of the client whose server that was (`give_to_listener`).
+    /// The listener has lost its server before it sent anything there, and goes on with another one. The channels of
+    /// the client from which it had taken that server (`give_to_listener`) are no longer listened to.
     pub(crate) fn lose_given_channels(&mut self, listener: ClientKey, database: u32) {
         if let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get_mut(listener)
             && ready.session.session_effects.as_mut().is_some_and(|session_effects| !session_effects.leave().is_empty())
@@ -177,7 +180,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Nobody listens for all clients of a database: those that relied on it are told that notifications may have been lost, each in its turn.
+    /// The listener of a database is lost: its clients are told in turns that notifications may have been lost.
     fn cut_off_all(&mut self, database: u32) {
         let listening = &mut self.registry.databases[database as usize].listening;
         listening.marks.clear();
@@ -185,7 +188,7 @@ impl<I: Io> Worker<I> {
         self.notify.backlog.cut_off(database, self.clients.places());
     }
 
-    /// The session for all is there.
+    /// The listener of a database has logged in.
     pub(crate) fn listener_comes(&mut self, listener: ClientKey, database: u32) {
         self.registry.databases[database as usize].listening.session = Some(listener);
     }

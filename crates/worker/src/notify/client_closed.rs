@@ -1,7 +1,7 @@
-//! A client goes, and may have listened for all, or be owed what is withheld from it.
+//! A client goes that may be the listener, or still has withheld messages to get.
 //!
-//! Always true: nobody waits for a session that has gone.
-//! Not here: how it is closed (`data::close`).
+//! Always true: nothing waits for a listener that has gone.
+//! Not here: how a client is closed (`data::close`).
 
 use base::Key;
 use pool::ClientKey;
@@ -13,7 +13,7 @@ use crate::tasks::{ClientClose, Task};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client goes: if it is the session for all, nobody waits for it.
+    /// A client goes: if it is the listener, nothing waits for it any longer.
     pub(crate) fn listener_goes(&mut self, client: ClientKey) {
         let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
             return;
@@ -26,7 +26,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client goes: what its server has said before is given to it first. Whether there is such a thing, and the client is closed after that.
+    /// A client goes: its server's withheld messages are sent to it first. Returns whether there are any, and the
+    /// client is closed after them.
     pub(crate) fn is_closed_later(&mut self, key: Key, how: impl FnOnce() -> ClientClose) -> bool {
         let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), is_leaving, .. }), .. }) =
             self.clients.get_mut(key)

@@ -1,11 +1,12 @@
-//! A client that listens to what is listened to for all already needs no server for that.
+//! LISTEN without a server: a client that listens only to channels to which the listener listens already.
 //!
-//! Always true: from the moment at which such a client is told that it listens, each notification reaches it that is committed afterwards, and
-//! none that was committed before it has said LISTEN. Whatever stands in the way, it gets a server instead, as if nobody had tried.
-//! Not here: how channels come to the session for all (`listen`), who else waits for that (`own_news`), how the wait ends (`joined`).
+//! Always true: such a client gets every notification that is committed after it was told LISTEN, and none that was
+//! committed before it sent LISTEN. If anything prevents this, the client gets a server as usual.
+//! Not here: how channels come to the listener (`listen`), other waits for the listener (`own_news`), how the wait ends
+//! (`joined`).
 //!
-//! The session for all tells what was committed before it was asked before it answers ([`protocol::state::Rounds`]): what it tells before its
-//! answer is none of the client's, what it tells afterwards is.
+//! The listener reports what was committed before it was asked ahead of its answer ([`protocol::state::Rounds`]): the
+//! client gets none of the notifications before that answer, and all those after it.
 
 use pool::ClientKey;
 use reactor::Io;
@@ -19,13 +20,13 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether the first message that a client without a server has said, of this length, only listens to what the session for all listens to
-    /// already. Then the client waits for that.
+    /// Whether the first message of a client without a server, of this length, only listens to channels to which the
+    /// listener listens already. Then the client waits for the listener's answer.
     pub(crate) fn joins(&mut self, key: ClientKey, length: u32) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
         let Some(place) = self.registry.pool(ready.pool) else { return false };
         let database = place.database as usize;
-        // Where nobody listens this is all.
+        // Databases without a listener end here.
         if self.registry.databases[database].listening.session.is_none() || !place.follows {
             return false;
         }

@@ -1,7 +1,7 @@
-//! A client no longer waits for the session for all: it listens now, or gets a server instead.
+//! Ends a client's wait for the listener: the client listens now, or gets a server instead.
 //!
-//! Always true: what it has said behind is looked at as if it had just come.
-//! Not here: who waits (`join`).
+//! Always true: messages that the client has sent meanwhile are handled as if they had just arrived.
+//! Not here: how the wait begins (`join`).
 
 use pool::ClientKey;
 use reactor::Io;
@@ -12,7 +12,8 @@ use crate::data::client::{Client, Link, Ready, Stage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client no longer waits for the session for all, if this is its wait: it listens now if that `is_level`, and gets a server otherwise.
+    /// Ends the client's wait `number`: the client listens now if the listener has caught up (`is_level`), and gets a
+    /// server otherwise.
     pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, is_level: bool) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let joining = ready.joins.take_if(|joining| number.is_none_or(|number| joining.number == number));
@@ -46,7 +47,7 @@ impl<I: Io> Worker<I> {
         self.go_on_without_server(key);
     }
 
-    /// What a client without a server has said behind what has been answered is looked at.
+    /// Handles what a client without a server has sent behind the request that was answered.
     fn go_on_without_server(&mut self, key: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready @ Ready { link: Link::None, .. }), .. }) =
             self.clients.get_mut(key)

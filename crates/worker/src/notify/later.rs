@@ -1,7 +1,7 @@
-//! What a session for all has told waits for another turn.
+//! Messages of a listener that wait for a later turn.
 //!
-//! Always true: it is as if that had not been received yet: nothing overtakes it.
-//! Not here: how much a turn does (`backlog`).
+//! Always true: they are treated as if they had not been received yet: nothing overtakes them.
+//! Not here: how much work a turn does (`backlog`).
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use crate::notify::backlog::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether a server has to wait with what has come: it tells many, and something is to be done before.
+    /// Whether a server's new bytes have to wait: it is a listener's server, and earlier work is left.
     pub(crate) fn lines_up(&self, key: ServerKey) -> bool {
         self.notify.backlog.has_left() && self.tells_all(key)
     }
 
-    /// Whether the next message of a server is looked at in another turn, if this one has done so much.
+    /// Whether a server's next message may be handled in a later turn, once this turn has done its share.
     pub(crate) fn is_for_later(&self, key: ServerKey) -> bool {
         self.tells_all(key) && self.servers.get(key).is_some_and(|server| server.session.scanner.is_between())
     }
 
-    /// More has come from a server, behind what is kept. It is as if that had not been received yet: nothing overtakes it.
+    /// Keeps a server's new bytes behind those already kept.
     pub(crate) fn keep_for_later(&mut self, key: ServerKey, chunk: Chunk) {
         let chunk = self.unpinned(chunk);
         if let Some(later) = self.later_of(key) {
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The rest of what has come from a server is kept, before what is kept already.
+    /// Keeps the rest of a server's bytes, before those already kept.
     pub(crate) fn keep_rest_for_later(&mut self, key: ServerKey, rest: Chunk) {
         let rest = self.unpinned(rest);
         if let Some(later) = self.later_of(key) {

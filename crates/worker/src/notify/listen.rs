@@ -1,7 +1,7 @@
-//! What a client listens to on its own server comes to the session that listens for all.
+//! Moves the channels that a client's own server listens to, to the listener.
 //!
-//! Always true: a client's own server leaves its channels only after the session for all listens to them.
-//! Not here: who listens to what (`channels`), the session that listens for all (`control::listeners`).
+//! Always true: a client's own server executes `UNLISTEN *` only after the listener listens to its channels.
+//! Not here: which client listens to what (`channels`), the listener's session (`control::listeners`).
 
 use pool::{ClientKey, ServerKey};
 use protocol::state::{Kind, MARKS, Probe};
@@ -11,7 +11,8 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The server of a client listens for it: somebody else is to do that for all. Whether the server is being told to leave now.
+    /// Moves the channels of a client's server to the listener. Returns whether the server is being prepared for
+    /// `UNLISTEN` now.
     pub(crate) fn move_channels(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get(server_key) else { return false };
         let number = server.database;
@@ -20,7 +21,7 @@ impl<I: Io> Worker<I> {
             return false;
         };
         let Some(session_effects) = ready.session.session_effects.as_mut().filter(|_| is_shared) else { return false };
-        // That it listens to marks is our doing.
+        // The channel of the marks is our own.
         let channels: Vec<Box<str>> = session_effects.channels().filter(|name| *name != MARKS).map(Box::from).collect();
         if channels.is_empty() {
             let is_left_over = session_effects.channels().next().is_some();
@@ -46,7 +47,7 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// A client's own server sends the mark at which the session for all takes over.
+    /// Has the client's own server send the mark at which the listener takes over.
     fn mark(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let mut number = [0; 8];
         self.io.randomness(&mut number);
@@ -54,7 +55,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         if server.session.cancels_sent > 0 || !server.session.exchange.is_proven() {
-            // A cancel request that is still on its way would hit it, and what answers what has to be known.
+            // A cancel request under way would hit the mark, or it is not certain which answer belongs to which request.
             self.arm_server(server_key);
             return;
         }
@@ -65,7 +66,7 @@ impl<I: Io> Worker<I> {
         self.arm_server(server_key);
     }
 
-    /// A server has sent the mark, and told what stands before it: it may leave its channels now.
+    /// The server has sent the mark, and all notifications before it: the server may leave its channels now.
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, probe: Probe) {
         let Some(server) = self.servers.get(server_key) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
@@ -93,7 +94,8 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, client_key, self.now);
     }
 
-    /// A client comes from another process, which has listened for it. Until somebody does here it hears nothing.
+    /// A client was imported from another process that listened for it. It gets no notifications until the listener of
+    /// this process listens.
     pub(crate) fn comes_listening(&mut self, client: ClientKey, channels: Vec<Box<str>>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let database = self.registry.pool(ready.pool).map(|place| place.database);

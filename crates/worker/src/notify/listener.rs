@@ -1,7 +1,7 @@
-//! The server of the session that listens for all: which it gets, and when it is given up.
+//! The server of the listener: which one it gets, and when that is given up.
 //!
-//! Always true: it never waits for a server that a client keeps only because it listens.
-//! Not here: who listens to what (`channels`), what the session is told (`control::listeners`).
+//! Always true: the listener never waits for a server that is kept by a client only because that client listens.
+//! Not here: which client listens to what (`channels`), the listener's queries (`control::listeners`).
 
 use base::Key;
 use pool::{ClientKey, Event, ServerKey};
@@ -14,14 +14,15 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The session for all wants a server: it gets one that listens already, so that nothing has to be taken over, and no pool is
-    /// ever so full of those who wait for it that it does not come. Whether there is one.
+    /// Finds a server for the listener among those that listen for a client already, so that no channel has to be
+    /// moved, and a pool that is full of clients waiting for the listener cannot block it. Returns whether there is
+    /// one.
     pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get(listener)
         else {
             return false;
         };
-        // Who listens may be a thousand times as many as there are servers in a pool.
+        // Starts from the servers, because a pool may have a thousand times as many listening clients.
         let pool = ready.pool;
         let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let lent = lent.filter_map(|(key, server)| Some((key, server.client()?)));
@@ -29,7 +30,7 @@ impl<I: Io> Worker<I> {
         listening.into_iter().any(|(server, client)| self.give_to_listener(server, client))
     }
 
-    /// A server that does nothing but listen for one client becomes that of the session for all, if that waits for one.
+    /// Gives the listener, if it waits for a server, one that does nothing but listen for this client.
     pub(crate) fn give_to_listener(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         if !self.listens_for_all(server_key, client_key) || !self.may_forward(server_key) {
             return false;
@@ -80,8 +81,9 @@ impl<I: Io> Worker<I> {
         true
     }
 
-    /// Limits have changed: where the only server that there may be listens for all, nothing else would be done any more. Who listens keeps
-    /// its own server; who has none any more is disconnected, since it would hear nothing. The session for all may be away, and about to come.
+    /// Limits have changed: where only one server is allowed, a listener would leave none for requests. Clients with a
+    /// server of their own keep listening on it; those without one are disconnected, because they would get no
+    /// notifications. The listener itself may be away and about to log in.
     pub(crate) fn end_lonely_listening(&mut self) {
         for number in 0..self.registry.databases.len() as u32 {
             let place = &self.registry.databases[number as usize];
@@ -99,7 +101,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The session for all has a server that is to be given up: it ends, and comes again with another.
+    /// The listener's server is to be given up: the listener is closed, and logs in again to get another one.
     pub(crate) fn renew_listener(&mut self, database: u32) {
         let is_of = |client: &Client| match &client.stage {
             ClientStage::Ready(ready) if client.is_listener => {
@@ -113,7 +115,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Somebody needs the database at this address alone: a session that listens for nobody ends.
+    /// A statement needs the database at this address without other sessions: closes a listener on whose channels no
+    /// client listens.
     pub(crate) fn end_idle_listener(&mut self, database: u32, address: &Address) {
         let listening = &self.registry.databases[database as usize].listening;
         let session = listening.session.and_then(|session| self.clients.get(session));

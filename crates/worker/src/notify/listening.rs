@@ -1,7 +1,10 @@
-//! Who listens to what, who waits for the session that listens for all, and for whom that waits.
+//! Tables of LISTEN: which client listens to what, which clients wait for their database's listener, and for which
+//! clients the listener waits.
 //!
-//! Always true: what is known of a channel is known for the session for all of now: one that is lost takes it along ([`Listening::losses`]).
-//! Not here: what one client has heard (`protocol::state::Subscriptions`), what is done (`channels`, `news`, `own_news`).
+//! Always true: what is known of a channel holds for the present listener only: when a listener is lost it no longer
+//! counts ([`Listening::losses`]).
+//! Not here: the notifications of one client (`protocol::state::Subscriptions`), what is done with these tables
+//! (`channels`, `news`, `own_news`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -16,81 +19,83 @@ use reactor::Chunk;
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     pub(crate) channels: BTreeMap<Box<str>, Channel>,
-    /// The client that listens for all, if it is there.
+    /// The client that is the listener, if it has logged in.
     pub(crate) session: Option<Key>,
-    /// How often it has been lost with what it listened to. What a client listens to is looked at in this light whenever it is looked at
-    /// ([`ClientSession::subscriptions`]), and each client's in its turn ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
+    /// How often the listener has been lost with its channels. Each access to a client's subscriptions takes this
+    /// number into account first ([`ClientSession::subscriptions`]), and each client is told of a loss in its turn
+    /// ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
     pub(crate) losses: u64,
-    /// How many questions have been asked.
+    /// Number of the last `Listen` request to the control thread.
     pub(super) asked: u64,
-    /// Whose the marks are that the session for all has not come to yet.
+    /// The owners of the marks that the listener has not received yet.
     pub(super) marks: Marks<Key>,
-    /// Who waits for the session for all.
+    /// The servers and clients that wait for an answer of the listener.
     pub(crate) rounds: Rounds<Waiter>,
-    /// How many waits of that kind there have been.
+    /// Number of the last such wait.
     pub(crate) waits: u64,
-    /// For which clients the session for all waits.
+    /// The clients for which the listener waits.
     pub(crate) patience: Patience<Key>,
 }
 
 impl Listening {
-    /// Whether the session for all listens to a channel.
+    /// Whether the listener listens to a channel.
     pub(crate) fn is_heard(&self, channel: &str) -> bool {
         self.channels.get(channel).is_some_and(|entry| entry.is_heard(self.losses))
     }
 }
 
-/// Who listens to one.
+/// The clients that listen to one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     pub(crate) clients: BTreeSet<Key>,
-    /// The number of the question whether somebody listens to it for all; 0 where it has not been asked.
+    /// Number of the request that the listener listen to it; 0 before there was one.
     pub(crate) number: u64,
-    /// How often the session for all had been lost ([`Listening::losses`]) when it came to listen to it last.
+    /// [`Listening::losses`] when the listener last began to listen to it.
     pub(super) heard: Option<u64>,
-    /// Whose turn it is to be told that it does, if all have not been told ([`Task::Heard`](crate::notify::backlog::Task::Heard)).
+    /// Where to continue telling its clients that the listener listens to it; `None` when all are told
+    /// ([`Task::Heard`](crate::notify::backlog::Task::Heard)).
     pub(crate) telling: Option<Bound<Key>>,
 }
 
 impl Channel {
-    /// Whether the session for all listens to it, which has been lost so often.
+    /// Whether the listener, which was lost `losses` times, listens to it.
     pub(crate) fn is_heard(&self, losses: u64) -> bool {
         self.heard == Some(losses)
     }
 }
 
-/// Who waits for the session for all, and the number of the wait.
+/// What waits for the listener, and the number of the wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiter {
     /// A server whose `ReadyForQuery` is withheld.
     Server(ServerKey, u64),
-    /// A client that is about to listen through that session.
+    /// A client that is about to listen through the listener.
     Client(ClientKey, u64),
 }
 
-/// A `ReadyForQuery` outside of transactions, and what its server has said behind that.
+/// A `ReadyForQuery` outside of transactions that is withheld from the client, and the server's messages behind it.
 #[derive(Debug)]
 pub(crate) struct Withheld {
-    /// The number of this wait: whoever is released by an answer that was for another one has waited in vain.
+    /// The number of this wait: an answer for another wait does not end it.
     pub(super) number: u64,
     pub(crate) until: Time,
     pub(super) behind: VecDeque<Chunk>,
-    /// The server is not received from: what it says is its client's only after that.
+    /// The server is paused: its further messages may reach the client only after the withheld ones.
     pub(crate) is_paused: bool,
 }
 
-/// A client that waits for the session for all.
+/// A client that waits for the listener so that it can listen through it.
 #[derive(Debug)]
 pub(crate) struct Joining {
-    /// Of this wait.
+    /// The number of this wait.
     pub(super) number: u64,
     pub(crate) until: Time,
     pub(super) channels: Vec<Box<str>>,
-    /// How many tags answer it, and which.
+    /// How many `CommandComplete` answer the client's text, and their tag.
     pub(super) tags: (usize, &'static str),
 }
 
-/// When somebody may have been waited for long enough, in the order of time, and in which database.
+/// When the waiting for slow clients may end, in the order of time, and in which database.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     pub(super) rows: VecDeque<(Time, u32)>,
@@ -102,5 +107,5 @@ impl Alarms {
     }
 }
 
-/// The session for all answers at once, unless something is wrong with it.
+/// The listener answers at once, unless something is wrong with it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

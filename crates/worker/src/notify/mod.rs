@@ -1,7 +1,8 @@
-//! LISTEN and NOTIFY: one session of a database listens for all its clients.
+//! LISTEN and NOTIFY. The listener of a database is one session that listens to the channels of all its clients.
 //!
-//! Always true: who may have missed something is told so; what concerns very many is done a part in each turn.
-//! Not here: what one client has heard (`protocol::state::Subscriptions`).
+//! Always true: a client that may have missed notifications is told so; work that concerns very many clients is spread
+//! over many turns.
+//! Not here: the notifications of one client (`protocol::state::Subscriptions`).
 
 use base::Time;
 
@@ -23,12 +24,13 @@ pub(crate) mod own_news;
 pub(crate) mod release;
 pub(crate) mod work_off;
 
-/// What is left to be done about notifications, and when; who listens to what stands with each database ([`listening::Listening`]).
+/// Work left to be done about notifications, and its deadlines. Which client listens to what is kept with each database
+/// ([`listening::Listening`]).
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
-    /// What concerns so many clients that it is done in many turns.
+    /// Work for so many clients that it is spread over many turns.
     backlog: Backlog,
-    /// When servers that listen for all have waited long enough for somebody.
+    /// When listeners stop waiting for slow clients.
     alarms: Alarms,
 }
 
@@ -37,17 +39,17 @@ impl Notify {
         self.backlog.begin_turn();
     }
 
-    /// Whether this turn does no more of what is done in many turns.
+    /// Whether this turn has done its share of that work.
     pub(crate) fn is_spent(&self) -> bool {
         self.backlog.is_spent()
     }
 
-    /// That there is a turn at once, if anything is left.
+    /// An immediate turn, if such work is left.
     pub(crate) fn next_turn(&self, now: Time) -> Option<Time> {
         self.backlog.next_deadline(now)
     }
 
-    /// When somebody has been waited for long enough.
+    /// When a listener stops waiting for a slow client.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.alarms.next_deadline()
     }

@@ -1,7 +1,8 @@
-//! Notifications are told to whom they concern.
+//! Passes notifications on to the clients that listen.
 //!
-//! Always true: a client is told outside of transactions and between two messages, as PostgreSQL does; one whose notifications may have been lost is told so, or disconnected (`notify_lost`).
-//! Not here: who listens to what (`channels`).
+//! Always true: a client gets notifications outside of transactions and between two messages, as from PostgreSQL; a
+//! client whose notifications may have been lost is told so or disconnected (`notify_lost`).
+//! Not here: which client listens to what (`channels`).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::notify::backlog::Telling;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Notifications for a client may have been lost. It is told when it can be sure to hear what comes: not yet, if nobody listens.
+    /// Notifications for a client may have been lost. It is told once it gets the later ones again, so not while there
+    /// is no listener (`is_cut_off`).
     pub(crate) fn tell_of_loss(&mut self, client: ClientKey, is_cut_off: bool) {
         match self.active.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
@@ -43,7 +45,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server tells of a notification, whole.
+    /// A server has sent a complete `NotificationResponse`.
     pub(crate) fn notified(&mut self, server_key: ServerKey, body: &[u8]) {
         let Some(server) = self.servers.get(server_key) else { return };
         let (Some(client_key), number) = (server.client(), server.database) else { return };
@@ -62,7 +64,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Passes a notification on to all whom it concerns.
+    /// Passes a notification of the listener on to all clients of its channel.
     fn spread(&mut self, server: ServerKey, database: u32, body: &[u8]) {
         let listening = &mut self.registry.databases[database as usize].listening;
         if channel_of(body) == Some(MARKS) {
@@ -75,14 +77,15 @@ impl<I: Io> Worker<I> {
             }
             return;
         }
-        // What comes behind it waits, if it is not told to all in this turn (`lines_up`).
+        // Messages behind this one wait if not all clients are served in this turn (`lines_up`).
         let most = if self.tells_all(server) { self.notify.backlog.clients_left().max(1) } else { usize::MAX };
         if let Some(from) = self.tell_all(database, body, Bound::Unbounded, most) {
             self.notify.backlog.tell_later(Telling { server, database, body: body.into(), from });
         }
     }
 
-    /// Tells a notification to so many clients of its channel, from one on. From where on the others are to be told, if there are any.
+    /// Passes a notification to `most` clients of its channel, beginning with `from`. Returns where to continue, if
+    /// clients are left.
     pub(crate) fn tell_all(&mut self, database: u32, body: &[u8], from: Bound<Key>, most: usize) -> Option<Bound<Key>> {
         let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;
@@ -100,7 +103,7 @@ impl<I: Io> Worker<I> {
         next
     }
 
-    /// Tells a notification to so many of those who have not been told it.
+    /// Passes a notification to `most` of the clients that have not got it yet.
     pub(crate) fn go_on_telling_all(&mut self, telling: Telling, most: usize) {
         let Telling { server, database, body, from } = telling;
         if let Some(from) = self.tell_all(database, &body, from, most) {
@@ -108,7 +111,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Tells a client what it is owed, if it stands outside a transaction and between two messages, as PostgreSQL does.
+    /// Sends a client its pending notifications if it stands outside a transaction and between two messages, as
+    /// PostgreSQL does.
     pub(crate) fn tell_news(&mut self, client_key: ClientKey) {
         let queue_max = self.notify_queue_max();
         let active = Arc::clone(&self.active);
@@ -136,14 +140,15 @@ impl<I: Io> Worker<I> {
             self.fail_client(client_key, &Fault::NotificationsLost);
             return;
         }
-        // What it may have left already it is not told of before that is known.
+        // Notifications of channels that the client may have left wait until that is known.
         let unlistens = session_effects
             .as_ref()
             .map(|session_effects| &session_effects.unlistens)
             .filter(|unlistens| unlistens.is_any());
         let may_have_left = unlistens.map(|unlistens| |channel: &str| unlistens.may_have(channel));
         let unsent = self.io.unsent(conn);
-        // A single one may be longer than that, and what was under way already when it began to be waited for.
+        // A single notification may be longer than the limit, and so may what was under way when the listener began to
+        // wait for the client.
         let is_room_for_one = subscriptions.kept_count() == 1 && unsent == 0;
         let is_waited_for = listening.patience.is_waited_for(&client_key);
         let is_allowed = is_room_for_one || is_waited_for;
@@ -159,7 +164,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if unsent > queue_max {
-            // It reads an answer that is longer than that.
+            // The client still reads an answer that is longer than that.
             self.io.tell_when_drained(conn);
             return;
         }
@@ -188,7 +193,7 @@ fn notification(body: &[u8]) -> Box<[u8]> {
     out.into()
 }
 
-/// A notification of our own, of no server's process.
+/// A notification of our own; its process ID is 0.
 fn write_notification(out: &mut Vec<u8>, channel: &str) {
     write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
         out.extend_from_slice(&[0; 4]);

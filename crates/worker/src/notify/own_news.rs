@@ -1,11 +1,13 @@
-//! What a client has notified itself it is told before it is told that its transaction has ended, as by PostgreSQL, whoever listens for it.
+//! A client that listens gets its own notifications before the `ReadyForQuery` that ends their transaction, as from
+//! PostgreSQL.
 //!
-//! Always true: a `ReadyForQuery` is withheld only from a client that listens through the session for all and whose transaction may have
-//! notified, and no longer than [`PATIENCE`]; what a server says behind that stays behind it.
-//! Not here: how it is given to its client (`release`), which texts may notify (crate `route`), who waits for which answer (`protocol::state::Rounds`).
+//! Always true: a `ReadyForQuery` is withheld only from a client that listens through the listener and whose
+//! transaction may have notified, and no longer than [`PATIENCE`]; the server's messages behind it stay behind it.
+//! Not here: how it is sent to the client (`release`), which texts may notify (crate `route`), which wait belongs to
+//! which answer (`protocol::state::Rounds`).
 //!
-//! A server that has said `ReadyForQuery` has woken all that listen before (`SignalBackends` in PostgreSQL's `commands/async.c`). So the session
-//! for all, when it is asked something after that, tells what was committed before it answers.
+//! Before a server sends `ReadyForQuery` it has signalled all listening backends (`SignalBackends` in PostgreSQL's
+//! `commands/async.c`). So a listener that is queried after that sends what was committed ahead of its answer.
 
 use pool::{ClientKey, ServerKey};
 use protocol::loan::ClientSession;
@@ -21,12 +23,13 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether a `ReadyForQuery` of a server outside of transactions waits for the session that listens for all.
+    /// Whether a server's `ReadyForQuery` outside of transactions has to wait for the listener.
     pub(crate) fn withholds(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
-        // Where nobody listens this is all.
+        // Databases without a listener end here.
         let listening = &self.registry.databases[server.database as usize].listening;
-        // What would be given back at once is not withheld: each answer behind it would be so within that.
+        // A late listener is not waited for, so the message would be released at once; the answers behind it would
+        // recurse within that release.
         if listening.session.is_none() || listening.rounds.are_late() {
             return false;
         }
@@ -46,8 +49,8 @@ impl<I: Io> Worker<I> {
         )
     }
 
-    /// Withholds a server's `ReadyForQuery`, which ends at a place of what has come, and what stands behind it. What stands before it has been
-    /// given to its client.
+    /// Withholds a server's `ReadyForQuery`, which ends at `end` in this chunk, and what follows it. What precedes it
+    /// was already sent to the client.
     pub(crate) fn withhold(&mut self, key: ServerKey, chunk: &Chunk, end: usize) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let database = server.database;
@@ -57,7 +60,7 @@ impl<I: Io> Worker<I> {
         let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
         let behind = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
         server.withheld = Some(Box::new(Withheld { number, until, behind, is_paused: false }));
-        // What has come before that is told now, what comes from here on as it comes.
+        // Notifications that have arrived are sent now, later ones as they arrive.
         if let Some(client) = self.servers.get(key).and_then(Server::client) {
             self.tell_news(client);
         }
@@ -69,7 +72,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server has said more while something is withheld.
+    /// A server has sent more while its `ReadyForQuery` is withheld.
     pub(crate) fn withhold_more(&mut self, key: ServerKey, chunk: Chunk) {
         let chunk = self.unpinned(chunk);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -80,7 +83,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks the session for all for a sign that it has told everything, if anybody waits for that and it is not busy.
+    /// Sends the listener a Sync if anything waits for its answer and its server is free.
     pub(crate) fn ask_listener(&mut self, database: u32) {
         if !self.registry.databases[database as usize].listening.rounds.wants_question() {
             return;
@@ -102,7 +105,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The session for all has answered: it has told everything that was committed when it was asked.
+    /// The listener has answered: all notifications committed before the question have arrived.
     pub(crate) fn listener_is_level(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.registry.databases[database as usize].listening.rounds.answered();
@@ -110,7 +113,7 @@ impl<I: Io> Worker<I> {
         self.catch_up(server_key, listener, self.now);
     }
 
-    /// The session for all, if a client is that, has been answered: it may be asked what it could not be asked before.
+    /// A client has been answered: if it is the listener, a question that had to wait may be sent now.
     pub(crate) fn ask_again(&mut self, client: ClientKey) {
         let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
             return;
@@ -120,7 +123,8 @@ impl<I: Io> Worker<I> {
         self.ask_listener(database);
     }
 
-    /// A client's server is ready: which channels that has left, and whether it has said anything since that may notify.
+    /// A client's server has sent `ReadyForQuery`: updates which channels were left, and whether the client may have
+    /// notified since.
     pub(crate) fn end_own_news(&mut self, key: ServerKey, client: ClientKey) {
         let Some(exchange) = self.servers.get(key).map(|server| &server.session.exchange) else { return };
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };

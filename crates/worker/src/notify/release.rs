@@ -1,6 +1,6 @@
-//! What is withheld from a client it is given.
+//! Sends clients the messages that were withheld from them.
 //!
-//! Always true: it is looked at as if it came now, in the order in which it came.
+//! Always true: they are handled as if they arrived now, in the order in which they arrived.
 //! Not here: what is withheld, and why (`own_news`).
 
 use pool::{ClientKey, ServerKey};
@@ -14,7 +14,7 @@ use crate::notify::listening::{Waiter, Withheld};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Gives a client what is withheld from it.
+    /// Sends a client what is withheld from it.
     pub(crate) fn release(&mut self, key: ServerKey) {
         self.end_later(key);
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
         }
         while let Some(chunk) = behind.pop_front() {
             match self.servers.get_mut(key) {
-                // It ends another transaction that may have notified.
+                // The chunk before this one ended another transaction that may have notified.
                 Some(Server { withheld: Some(withheld), .. }) => withheld.behind.push_back(chunk),
                 Some(_) => self.converse(key, chunk, 0),
                 None => return,
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
         self.hear_again(key);
     }
 
-    /// Nobody of these waits any longer, because the session for all `is_level` with them or because it is not waited for.
+    /// Ends these waits, because the listener has caught up (`is_level`) or nothing waits for it any more.
     pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, is_level: bool) {
         for waiter in waits {
             match waiter {
@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Everybody comes to rest: nothing is withheld.
+    /// The worker is being suspended: nothing is withheld any longer.
     pub(crate) fn release_everybody(&mut self) {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
         let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.notify.backlog.who_tells()).collect();
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         keys.into_iter().for_each(|key| self.end_joining(key, None, false));
     }
 
-    /// All that is kept of a server is passed on: it has ended, its client goes, or everybody comes to rest.
+    /// Passes on all messages that are kept of a server: it has ended, its client goes, or the worker is being suspended.
     pub(crate) fn end_later(&mut self, key: ServerKey) {
         while let Some(at) = self.notify.backlog.telling.iter().position(|telling| telling.server == key) {
             let Some(telling) = self.notify.backlog.telling.remove(at) else { break };
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
         self.receive_next(key);
     }
 
-    /// Somebody has waited long enough for the session for all: nobody does any longer, until that answers.
+    /// A server's client has waited long enough for the listener: nothing waits for it any longer, until it answers.
     pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         let everybody = self.registry.databases[server.database as usize].listening.rounds.is_too_late();
@@ -94,7 +94,7 @@ impl<I: Io> Worker<I> {
         self.release(key);
     }
 
-    /// The session for all has not answered in time: nobody waits for it any longer, until that answers.
+    /// The listener has not answered a client in time: nothing waits for it any longer, until it answers.
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };

@@ -1,7 +1,7 @@
-//! What concerns all clients who listen in a database is done, a part in each turn.
+//! Does a part of the work that concerns all clients that listen in a database, in each turn.
 //!
-//! Always true: it is done at the end of a turn, so that nothing of it happens in the middle of something else.
-//! Not here: what is left, and how much a turn does of it (`backlog`).
+//! Always true: it is done at the end of a turn, so that it never interrupts the handling of an event.
+//! Not here: which work is left, and how much a turn does of it (`backlog`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
             subscriptions.is_heard(&channel);
-            // Its channels are taken over all at once.
+            // The client's channels are moved all at once.
             if !subscriptions.has_own() {
                 self.end_loan_of_listener(client);
             }
@@ -124,7 +124,7 @@ impl<I: Io> Worker<I> {
             self.notify.backlog.costs(CLIENT_COST);
             let listening = &self.registry.databases[database as usize].listening;
             let losses = listening.losses;
-            // It may have left the channel meanwhile, and come again.
+            // The client may have left the channel meanwhile and listened to it again.
             if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
                 continue;
             }
@@ -143,12 +143,12 @@ impl<I: Io> Worker<I> {
         None
     }
 
-    /// Nobody listens to a channel that a client has left to the session for all. Unless it is to be disconnected (`notify_lost`) the session is
-    /// asked again, and the client is told of the loss when that listens.
+    /// The listener has stopped listening to a channel that a client had handed over to it. Unless the client is to be
+    /// disconnected (`notify_lost`), the listener is asked again, and the client is told of the loss once it listens.
     fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
         if self.active.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
-            // Without that session it hears nothing, whatever it is told.
+            // Without a listener the client would get no notifications, whatever it is told.
             self.fail_client(client, &Fault::NotificationsLost);
         } else {
             self.subscribe(client, database, channel.into());
@@ -177,7 +177,7 @@ impl<I: Io> Worker<I> {
         while let Some(chunk) = behind.pop_front() {
             self.converse(key, chunk, 0);
             self.settle();
-            // It may have been ended meanwhile, with all that had to come before.
+            // The server may have ended meanwhile; all that had to come before was handled then.
             let Some(later) = self.servers.get_mut(key)?.later.as_mut() else { continue };
             if !later.is_empty() {
                 later.append(&mut behind);
@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
         None
     }
 
-    /// A client may leave to the session for all what its own server listens to, if that has nothing else to do.
+    /// Ends the loan of a client whose server only listens, so that the listener takes over its channels.
     fn end_loan_of_listener(&mut self, client: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return };
         if let Link::Loan(server) = ready.link

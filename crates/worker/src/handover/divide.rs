@@ -1,7 +1,7 @@
-//! All that another process had, before it is known which worker has it from now on.
+//! Divides what another process has handed over among the workers of this one.
 //!
-//! Always true: everybody comes to the worker that is the home of their database, with all that belongs to them.
-//! Not here: how it came to this process (`control`), how it goes on (`import`).
+//! Always true: every client and server comes to the home worker of its database, with all that belongs to it.
+//! Not here: how it came to this process (`control`), how it is unpacked (`import`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use config::Homes;
 
 use crate::handover::parcel::{Export, Imports, Pair};
 
-/// Everything that another process had.
+/// Everything that another process has handed over.
 #[derive(Debug)]
 pub struct Import<S> {
     export: Export,
@@ -19,8 +19,8 @@ pub struct Import<S> {
 }
 
 impl<S> Import<S> {
-    /// Adds a part. Its sockets come in the order of its pairs, each client's before its server's; each is made by one who is
-    /// told whether it is that of a unix socket.
+    /// Adds a part. Its sockets come in the order of its pairs, each client's before its server's; `socket` makes the
+    /// next one and is told whether it is a unix socket.
     pub fn add(&mut self, part: Export, mut socket: impl FnMut(bool) -> Option<S>) {
         for pair in part.pairs {
             let sockets = pair.are_unix().filter_map(&mut socket).collect();
@@ -30,7 +30,7 @@ impl<S> Import<S> {
         self.export.statements.extend(part.statements);
     }
 
-    /// How many clients and servers there are.
+    /// The numbers of clients and servers.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let clients = self.pairs.iter().filter(|(pair, _)| pair.client.is_some()).count();
@@ -38,7 +38,7 @@ impl<S> Import<S> {
         (clients, servers)
     }
 
-    /// What comes to which worker.
+    /// Divides everything into one share for each worker.
     #[must_use]
     pub fn share_out(self, homes: &Homes) -> Vec<Imports<S>> {
         let workers = usize::from(homes.workers());

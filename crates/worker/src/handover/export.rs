@@ -1,10 +1,10 @@
-//! An online restart, on the side of the process that ends: what it has is packed, and stays as it is until it is known that
-//! the other process has it.
+//! Online restart, in the process that ends: its state is packed, and stays unchanged until it is known that the other
+//! process has taken over.
 //!
-//! Always true: only what is at rest is packed, and nothing is touched from then on, so that everything can go on here if the
-//! other process fails, and the other process alone speaks if it does not; what is secured by TLS, streams, or belongs to
-//! nobody, stays behind.
-//! Not here: what is packed (`parcel`), who carries it (`control::courier`).
+//! Always true: only what is at rest is packed, and nothing is touched from then on, so that this process can continue
+//! if the other one fails, and only the other one sends anything if it does not; connections with TLS, replication
+//! streams and those of the control thread stay behind.
+//! Not here: what is packed (`parcel`), the transport (`control::courier`).
 
 use measure::Closed;
 use pool::{PoolKey, ServerKey, State};
@@ -25,7 +25,7 @@ use crate::handover::parcel::{
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The next part of what is here.
+    /// Packs the next part of this worker's state.
     pub(crate) fn pack(&mut self, from: Cursor) -> Parcel<I::Socket> {
         self.freeze();
         let (export, sockets, listeners) = (Export::default(), Vec::new(), Vec::new());
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
     fn pack_start(&self, parcel: &mut Parcel<I::Socket>) -> std::io::Result<()> {
         parcel.listeners = self.io.listeners()?;
         if self.admin.is_resting() {
-            // Before, only the doors are asked for.
+            // Before the worker is suspended only the listening sockets are asked for.
             parcel.export.pools = self.registry.pools().filter_map(|(key, _)| self.packed_pool(key)).collect();
         }
         parcel.next = Some(Cursor::Clients(0));
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         Ok(())
     }
 
-    /// A client and its server, with their sockets; nothing if one of them has just ended.
+    /// A client and its server, with their sockets; `None` if one of the connections has just ended.
     fn packed_pair(&self, client: &Client, gathered: &mut Gathered) -> std::io::Result<Option<(Pair, Vec<I::Socket>)>> {
         let Some(packed) = self.packed_client(client, gathered) else { return Ok(None) };
         let (mut conns, mut sockets) = (vec![client.conn], Vec::new());
@@ -102,10 +102,10 @@ impl<I: Io> Worker<I> {
                 parcel.next = Some(Cursor::Servers(key.index));
                 break;
             }
-            // What its pool has lent is clean, too: the loan has been put off.
+            // A server that the pool has lent is clean as well, because the attach command was put off.
             let is_clean = matches!(self.pools.state_of(key), State::Idle | State::Lent);
             let may_go = matches!(server.stage, Stage::Idle) && is_clean && !self.pools.is_obsolete(key);
-            // One that has ended meanwhile has no successor.
+            // A server whose connection has ended meanwhile is left out.
             if may_go
                 && server.security.is_none()
                 && let Ok(socket) = self.io.duplicate(server.conn)
@@ -121,9 +121,9 @@ impl<I: Io> Worker<I> {
         Ok(())
     }
 
-    /// Whether a client can be handed over, and with it the server that it has.
+    /// Whether a client can be handed over, together with its server if it has one.
     fn may_go(&self, client: &Client) -> bool {
-        // A stream has a server that is its alone, and a client that comes back by itself.
+        // A replication stream has a dedicated server; its client reconnects by itself.
         let is_stream = match &client.stage {
             ClientStage::Login(login) => login.request.replication.is_some(),
             ClientStage::Ready(ready) => ready.replication.is_some(),
@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
         let may_server = match linked(client) {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
-                // What went along with a request is answered together with that, to whoever has the server by then.
+                // Queries of ours in front of a request are answered with it, in whichever process the server is by then.
                 let life = &server.session.life;
                 let may_go = matches!(life, Life::Running | Life::Foreseeing(_) | Life::ApplyingAlong);
                 matches!(server.stage, Stage::Lent { .. })
@@ -176,7 +176,7 @@ impl<I: Io> Worker<I> {
         Some(PoolName { database: place.database_name.to_string(), user: place.user_name.to_string() })
     }
 
-    /// What keeps its server, but for what passes: numbers of sequences, and channels that somebody else is to listen to.
+    /// The pins of a session, except those that pass: sequences, and channels that a listener is to take over.
     fn packed_pins(&self, ready: &Ready) -> Vec<(Hold, u64, Box<str>)> {
         let rules = self.registry.pool(ready.pool).map(|place| &place.pin_rules);
         let passes = |kind| match kind {
@@ -294,7 +294,8 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// The other process has what could go. Who could not is told so; what has gone is not touched: it is the other's.
+    /// The other process has taken over. What was left behind is closed, clients with an error; what was packed now
+    /// belongs to the other process and is not touched.
     pub(crate) fn part_from_the_rest(&mut self) {
         let (clients, servers) = self.left_behind();
         for key in clients {
@@ -312,7 +313,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The server that a client has.
+/// The client's server.
 fn linked(client: &Client) -> Option<ServerKey> {
     match &client.stage {
         ClientStage::Ready(ready) => match ready.link {
@@ -323,5 +324,5 @@ fn linked(client: &Client) -> Option<ServerKey> {
     }
 }
 
-/// Pairs in one parcel: their sockets must fit into one letter between processes.
+/// At most this many pairs in one parcel, because their sockets must fit into one message between the processes.
 const PAIRS_MAX: usize = 90;

@@ -1,8 +1,9 @@
-//! An online restart, on the side of the process that begins: conversations go on here where they stood in another one.
+//! Online restart, in the process that begins: clients and servers of another process continue here.
 //!
-//! Always true: everybody who comes is as if they had come here by themselves, at rest until the worker is woken; a server
-//! that would not be dialed like that here serves nobody new; a client whose database is gone is told so.
-//! Not here: what was packed and how (`parcel`, `export`).
+//! Always true: every client and server that arrives is treated like one that has come here by itself, and is at rest
+//! until the worker is woken; a server whose configuration has changed serves no new client; a client whose database is
+//! gone gets an error.
+//! Not here: what was packed, and how (`parcel`, `export`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,14 +34,14 @@ use crate::planted::{comes_with_request, own_parameters, own_statements};
 use crate::registry::Welcome;
 use crate::worker::{Owner, Worker};
 
-/// Statements while somebody arrives.
+/// The packed statements, and those already unpacked.
 struct ImportedStatements {
     packed: Arc<BTreeMap<u64, PackedStatement>>,
     found: BTreeMap<u64, Statement>,
 }
 
 impl<I: Io> Worker<I> {
-    /// What another process has had comes here.
+    /// Takes over this worker's share of another process.
     pub(crate) fn arrive(&mut self, imports: Imports<I::Socket>) {
         let Imports { pools, statements, pairs, moved_keys } = imports;
         self.statement_registry.begin_above(statements.keys().last().copied().unwrap_or(0));
@@ -49,7 +50,7 @@ impl<I: Io> Worker<I> {
             self.arrive_pool(pool);
         }
         let mut imported_statements = ImportedStatements { packed: statements, found: BTreeMap::new() };
-        // Whoever waits, and whatever has a minimum, must not have servers dialed while others are about to come.
+        // Servers come first: none may be dialed for waiting clients or for `min_pool_size` while others are still to arrive.
         let (with_servers, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(pair, _)| pair.server.is_some());
         for (pair, sockets) in with_servers {
             self.arrive_pair(pair, sockets, &mut imported_statements);
@@ -78,12 +79,12 @@ impl<I: Io> Worker<I> {
             .keys
             .and_then(|(client, server)| Some(ScramKeys { client_key: key(client.0)?, server_key: key(server.0)? }));
         let entry = self.active.settings.database(&packed.name.database);
-        // What servers elsewhere say is no greeting here.
+        // The welcome of servers with another configuration does not apply here.
         let before = welcome.clone();
         let is_same = entry.is_some_and(|entry| entry.stamp() == packed.stamp) && !packed.is_welcome_old;
         let welcome = welcome.filter(|_| is_same);
         let Some(place) = self.registry.pool(pool) else { return };
-        // Nor if nobody knows what their sessions have.
+        // Nor does it apply if `session_state` has changed, since the state of those sessions is unknown.
         let welcome = welcome.filter(|_| place.follows == packed.follows);
         let (database, user) = (place.database as usize, place.user);
         let function_catalog = &mut self.registry.databases[database].function_catalog;
@@ -97,7 +98,8 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool_mut(pool) else { return };
         (place.keys, place.welcome_before) = (keys, before);
         let told = packed.told.map(|text| Arc::new(Secret::parse(&text.0)));
-        // Nobody is asked about whom the file knows: then it is what an external authenticator has found right.
+        // `auth_query` is not used for users of `auth_file`, so a secret of such a user was confirmed by an external
+        // authenticator.
         let is_listed = self.active.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
         (place.told, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
@@ -106,7 +108,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The pool of this name, if there may be such a one here.
+    /// The pool of this name, if the configuration allows it.
     fn known_pool(&mut self, name: &PoolName) -> Option<PoolKey> {
         let entry = self.active.settings.database(&name.database)?;
         if entry.user.as_ref().is_some_and(|user| **user != *name.user) {
@@ -126,7 +128,7 @@ impl<I: Io> Worker<I> {
         vars
     }
 
-    /// Why there is no place here for clients of this pool.
+    /// Why clients of this pool cannot stay.
     fn homeless(&self, name: &PoolName) -> Fault {
         match self.active.settings.database(&name.database) {
             Some(_) => Fault::ConfigurationChanged { by: Ender::Reload },
@@ -143,7 +145,7 @@ impl<I: Io> Worker<I> {
         let client = client.and_then(|(packed, socket)| self.arrive_client(packed, socket, imported_statements));
         let lent_to = client.filter(|_| is_linked);
         if let Some((packed, socket)) = server
-            // A client that is gone leaves a server in the middle of something: nobody knows of what.
+            // A server whose client is gone is in the middle of something unknown.
             && (lent_to.is_some() || !is_linked)
         {
             let server = self.arrive_server(packed, socket, lent_to, imported_statements);
@@ -230,13 +232,13 @@ impl<I: Io> Worker<I> {
         let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
         ready.session.overrides = shared(packed.overrides);
         ready.session.given = shared(packed.given);
-        // Which names these were is not known.
+        // Which custom settings the session has mentioned is not known, so all are assumed.
         ready.session.placeholders = u64::MAX;
         if let Some(began) = began {
             ready.session.began = began;
         }
         ready.session.scanner = packed.scanner;
-        // What it has prepared, and what it has on a server, has been read by the other process only.
+        // Only the other process has read what the session has prepared and what state it has on its server.
         if pool.and_then(|pool| self.registry.pool(pool)).is_some_and(|place| place.follows) {
             ready.session.begin_unread();
             if let Some(session_effects) = &mut ready.session.session_effects {
@@ -286,7 +288,7 @@ impl<I: Io> Worker<I> {
         }
         self.count_arrival(key, pool);
         self.comes_listening(key, packed.channels);
-        // It may have been sent away, since nobody has listened for it for a while.
+        // The client may have been disconnected, because no listener has listened for it for a while.
         self.clients.get(key)?;
         if let Some(waits_since) = packed.waits_since {
             self.begin_here(key, Time(waits_since));
@@ -319,7 +321,7 @@ impl<I: Io> Worker<I> {
         self.count_as(key, database, user);
     }
 
-    /// A server comes, with the client that has it or without one. `None` when it is of no use here.
+    /// Takes over a server, with the client that has it or without one. Returns `None` when it cannot be used here.
     fn arrive_server(
         &mut self,
         packed: PackedServer,
@@ -360,7 +362,7 @@ impl<I: Io> Worker<I> {
         server.address = Some(address);
         server.host = packed.host.into();
         server.session.exchange = packed.exchange;
-        // What its transaction, or a request that it has not answered, has made so far is not known here.
+        // It is not known whether its open transaction or an unanswered request has created functions.
         server.session.makes_functions = !server.session.exchange.may_end();
         server.session.server_statements = own_statements(server_statements);
         server.session.overrides = shared(packed.overrides);
@@ -392,7 +394,7 @@ impl<I: Io> Worker<I> {
             client.and_then(|client| self.clients.get_mut(client))
         {
             ready.link = Link::Loan(key);
-            // The rest of its answer comes.
+            // The server will send the rest of the answer.
             ready.is_answer_torn = false;
             if let Some(since) = xact_since {
                 ready.meter.division.enter(since, phase);

@@ -1,7 +1,7 @@
-//! An online restart: what one process has goes on in the next.
+//! Online restart: the connections of one process are handed over to the next.
 //!
-//! Always true: what cannot go along is told so; nothing is said twice.
-//! Not here: how it is carried (`control`).
+//! Always true: clients that cannot be handed over get an error; no message is sent twice.
+//! Not here: the transport between the processes (`control`).
 
 pub(crate) mod divide;
 pub(crate) mod export;

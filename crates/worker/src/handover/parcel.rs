@@ -1,9 +1,9 @@
-//! What one process hands over to the next: everything about a conversation that is not in its sockets.
+//! What one process hands over to the next: everything about its connections that is not in the sockets themselves.
 //!
-//! Always true: these are values, with names instead of numbers wherever the other process counts anew; parameters and
-//! statements are told in full, so that a process with other settings can make sense of them. Whoever adds or removes a field
+//! Always true: these are plain values, with names wherever the other process assigns numbers of its own; parameters
+//! and statements are written out, so that a process with other settings can use them. Whoever adds or removes a field
 //! here raises `control::courier::VERSION`, unless the field has a default that was the only meaning before.
-//! Not here: packing (`export`), unpacking (`import`), and how the values travel (`control`).
+//! Not here: packing (`export`), unpacking (`import`), the transport (`control`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
 
-/// A part of what a worker has.
+/// A part of a worker's state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Export {
-    /// What is known of pools; in the first part of each worker.
+    /// The pools; in the first part of each worker.
     #[serde(default)]
     pub pools: Vec<PackedPool>,
-    /// Statements that the pairs in this part hold.
+    /// Statements to which the pairs in this part refer.
     #[serde(default)]
     pub statements: Vec<PackedStatement>,
     /// Clients with their servers.
@@ -37,15 +37,15 @@ pub struct Export {
 /// A part on its way to the other process.
 #[derive(Debug)]
 pub struct Parcel<S> {
-    /// What is told.
+    /// What is packed.
     pub export: Export,
     /// The sockets of the pairs, each client's before its server's.
     pub sockets: Vec<S>,
-    /// Where newcomers knock; in the first part of each worker.
+    /// Listening sockets; in the first part of each worker.
     pub listeners: Vec<reactor::Listener>,
-    /// Where to go on, if there is more.
+    /// Where the next part begins, if there is one.
     pub next: Option<Cursor>,
-    /// Why it cannot be packed.
+    /// Why packing has failed.
     pub fault: Option<String>,
 }
 
@@ -56,20 +56,20 @@ pub enum Cursor {
     Start,
     /// Then clients, from this place of their table on.
     Clients(u32),
-    /// Then servers that nobody has.
+    /// Then servers that no client has.
     Servers(u32),
 }
 
-/// What comes to a worker.
+/// The share of one worker.
 #[derive(Debug)]
 pub struct Imports<S> {
-    /// What is known of pools.
+    /// The pools.
     pub pools: Vec<PackedPool>,
     /// All statements, by their numbers.
     pub statements: Arc<BTreeMap<u64, PackedStatement>>,
     /// Clients and servers, with their sockets.
     pub pairs: Vec<(Pair, Vec<S>)>,
-    /// Clients elsewhere whose keys name this worker.
+    /// Clients on other workers whose cancel keys name this worker.
     pub moved_keys: Vec<(KeyName, WorkerId)>,
 }
 
@@ -99,50 +99,50 @@ pub(crate) type PackedVars = Vec<(String, String)>;
 /// What is known of a pool.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PackedPool {
-    /// Which.
+    /// Its database and user.
     pub name: PoolName,
-    /// What its servers stand on; they are of no use where that is another text.
+    /// `Database::stamp` of the database's configuration; the servers are not reused where the new process has another one.
     pub(crate) stamp: String,
-    /// What its clients are greeted with.
+    /// The welcome of its clients: messages, and parameters.
     pub(crate) welcome: Option<(Packed, PackedVars)>,
-    /// What their sessions begin with.
+    /// The initial state of its servers' sessions.
     #[serde(default)]
     pub(crate) begun: Overrides,
-    /// That was said by servers that are to be replaced.
+    /// The welcome came from servers that are to be replaced.
     #[serde(default)]
     pub(crate) is_welcome_old: bool,
-    /// The keys that a client's login has revealed.
+    /// The SCRAM keys from a client's login.
     pub(crate) keys: Option<(Packed, Packed)>,
-    /// Whether the state of their sessions has followed its clients.
+    /// Whether session state has followed its clients.
     #[serde(default)]
     pub(crate) follows: bool,
-    /// Settings with a dot in their names that somebody has mentioned.
+    /// Custom settings (with a dot in their names) that some statement has mentioned.
     #[serde(default)]
     pub(crate) custom: Vec<String>,
-    /// There have been more than were remembered.
+    /// There were more of them than are remembered.
     #[serde(default)]
     pub(crate) is_custom_incomplete: bool,
-    /// Programs of its user ask for numbers of sequences that they have drawn in an earlier transaction.
+    /// Clients of its user call `currval` or `lastval` for sequences of an earlier transaction.
     #[serde(default, rename = "asks_for_numbers")]
     pub(crate) asks_for_sequences: bool,
-    /// What a server has told of its user's secret.
+    /// The user's secret as a server has returned it (`auth_query`), or as an external authenticator has confirmed it.
     pub(crate) told: Option<Packed>,
 }
 
 /// A client.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PackedClient {
-    /// Its number.
+    /// Its number in the logs and on the console.
     pub(crate) id: u64,
-    /// Microseconds on the clock of the machine.
+    /// Microseconds of the machine's clock.
     pub(crate) since: u64,
     pub(crate) asked: u64,
-    /// Whether it came by a unix socket.
+    /// Whether it is connected by a unix socket.
     pub is_unix: bool,
     pub(crate) stage: PackedStage,
 }
 
-/// What its conversation waits for.
+/// The stage of a client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PackedStage {
     Greeting {
@@ -174,21 +174,21 @@ pub(crate) struct PackedReady {
     pub(crate) overrides: Overrides,
     #[serde(default)]
     pub(crate) given: Overrides,
-    /// The parameters that its session began with, if they are others now.
+    /// The parameters that its session began with, if they differ from the present ones.
     #[serde(default)]
     pub(crate) began: Option<PackedVars>,
-    /// What it listens to where somebody does that for all.
+    /// The channels it listens to through the listener.
     #[serde(default)]
     pub(crate) channels: Vec<Box<str>>,
-    /// Those of them that it leaves.
+    /// The UNLISTENs of its present transaction.
     #[serde(default)]
     pub(crate) unlistens: Unlistens,
-    /// What keeps its server: what is held, since when, and by which statement.
+    /// Its pins: what is held, since when, and by which statement.
     #[serde(default)]
     pub(crate) pins: Vec<(Hold, u64, Box<str>)>,
-    /// The first bytes of its key; all of them for who speaks protocol 3.0.
+    /// The first bytes of its cancel key; all of them with protocol 3.0.
     pub(crate) cancel_key: Packed,
-    /// The rest.
+    /// The rest of the cancel key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cancel_key_rest: Option<Packed>,
     pub(crate) scanner: Scanner,
@@ -196,7 +196,7 @@ pub(crate) struct PackedReady {
     #[serde(default)]
     pub(crate) names: Option<PackedNames>,
     pub(crate) unnamed: PackedUnnamed,
-    /// The beginning of a message that cannot be understood yet, and how long all of it is.
+    /// The beginning of a message that cannot be read yet, and the length of the whole message.
     #[serde(default)]
     pub(crate) collected: Option<(Packed, usize)>,
     pub(crate) is_notified: bool,
@@ -204,7 +204,7 @@ pub(crate) struct PackedReady {
     pub(crate) skips: crate::data::held::Skips,
     pub(crate) is_answer_torn: bool,
     pub(crate) held: Packed,
-    /// Since when it waits for a server.
+    /// Since when it has waited for a server.
     #[serde(default)]
     pub(crate) waits_since: Option<u64>,
 }
@@ -212,11 +212,11 @@ pub(crate) struct PackedReady {
 /// A server.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PackedServer {
-    /// Its number.
+    /// Its number in the logs and on the console.
     pub(crate) id: u64,
     /// Its pool.
     pub pool: PoolName,
-    /// Where it is.
+    /// The address it was dialed at.
     pub(crate) address: PackedAddress,
     pub(crate) host: String,
     pub(crate) since: u64,
@@ -240,15 +240,15 @@ pub struct PackedServer {
     pub(crate) fate: AnswerFate,
     #[serde(default)]
     pub(crate) collected: Packed,
-    /// When its login was complete, and since when it is idle or lent.
+    /// When its login was complete, and since when it has been idle or lent.
     pub(crate) times: (u64, u64),
     pub(crate) is_obsolete: bool,
-    /// What its session keeps has been asked behind its client's request.
+    /// A probe of its session follows its client's request.
     #[serde(default)]
     pub(crate) is_asked_in_advance: bool,
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PackedAddress {
     Tcp(SocketAddr),
@@ -277,7 +277,7 @@ impl From<PackedAddress> for Address {
 }
 
 impl PackedClient {
-    /// The pool that it belongs to, once it does.
+    /// The pool of this client, once it has one.
     #[must_use]
     pub fn pool(&self) -> Option<&PoolName> {
         match &self.stage {
@@ -287,7 +287,7 @@ impl PackedClient {
         }
     }
 
-    /// What a cancel request finds it by, once it may have queries.
+    /// The part of its cancel key that identifies it, once it may have queries.
     #[must_use]
     pub fn key_name(&self) -> Option<KeyName> {
         match &self.stage {
@@ -298,8 +298,8 @@ impl PackedClient {
 }
 
 impl Pair {
-    /// When the server is in the middle of a message to its client, the client must know that it reads one, even if the
-    /// server turns out to be of no use.
+    /// Notes that the client reads a message that its server has sent only in part, in case the server turns out to be
+    /// of no use.
     pub(crate) fn note_torn_answer(&mut self) {
         let is_torn = self
             .server
@@ -310,20 +310,20 @@ impl Pair {
         }
     }
 
-    /// How many sockets it has.
+    /// The number of its sockets.
     #[must_use]
     pub fn sockets(&self) -> usize {
         usize::from(self.client.is_some()) + usize::from(self.server.is_some())
     }
 
-    /// The database that it belongs to, once it does.
+    /// The database of this pair, once it has one.
     #[must_use]
     pub fn database(&self) -> Option<&str> {
         let pool = self.client.as_ref().and_then(PackedClient::pool);
         pool.or(self.server.as_ref().map(|server| &server.pool)).map(|pool| &*pool.database)
     }
 
-    /// Whether each of its sockets is one of a unix socket.
+    /// Whether each of its sockets is a unix socket.
     pub fn are_unix(&self) -> impl Iterator<Item = bool> {
         let client = self.client.as_ref().map(|client| client.is_unix);
         let server = self.server.as_ref().map(|server| !matches!(server.address, PackedAddress::Tcp(_)));
@@ -338,7 +338,7 @@ mod tests {
 
     use super::*;
 
-    /// Hears which fields are asked for.
+    /// Records which fields are asked for.
     struct Fields<'f>(&'f mut Vec<&'static str>);
 
     impl<'de> Deserializer<'de> for Fields<'_> {
@@ -370,7 +370,7 @@ mod tests {
         fields.join(" ")
     }
 
-    /// Another version of the program reads them: a field may come, and none may go or be called otherwise.
+    /// Other versions of the program read these: fields may be added, and none may be removed or renamed.
     #[test]
     fn what_is_handed_over_has_the_names_that_other_versions_know() {
         assert_eq!(

@@ -1,8 +1,8 @@
-//! What travels between threads, and nothing else does: values in letters.
+//! The letters: the only values that travel between threads.
 //!
-//! Always true: a letter owns what it carries; nobody waits for an answer within a turn; control reads a worker only by
-//! asking for a [`Snapshot`] and changes it only by an order.
-//! Not here: what anybody does about a letter.
+//! Always true: a letter owns what it carries; no thread waits for an answer within a turn; control reads a worker only
+//! by asking for a [`Snapshot`] and changes it only by an order.
+//! Not here: what the receiver of a letter does.
 
 mod active_config;
 mod posts;

@@ -1,23 +1,23 @@
-//! The letter boxes of all threads, and what all of them count together.
+//! The letter boxes of all threads, and what all threads count together.
 //!
-//! Always true: whoever posts a letter waits for nothing.
-//! Not here: what the letters say.
+//! Always true: posting a letter does not block.
+//! Not here: the letters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{ToControl, ToWorker, Unauthenticated};
 
-/// A way to post letters to somebody, from any thread. It never blocks.
+/// Posts letters to one thread, from any thread. It never blocks.
 pub type Post<L> = Arc<dyn Fn(L) + Send + Sync>;
 
-/// Everybody's letter box, as one worker knows them.
+/// All letter boxes, as one worker knows them.
 pub struct Posts<S> {
     /// The workers, by number.
     pub workers: Vec<Post<ToWorker<S>>>,
     /// The control thread.
     pub control: Post<ToControl>,
-    /// The numbers of clients and servers.
+    /// The numbering of clients and servers.
     pub ids: Ids,
     /// The connections of the process that have not logged in.
     pub unauthenticated: Unauthenticated,
@@ -37,7 +37,7 @@ impl<S> std::fmt::Debug for Posts<S> {
     }
 }
 
-/// One number for each client and each server of the process, in the order in which they come: PgBouncer's scripts count on that.
+/// Numbers the clients and servers of the process in the order in which they come: PgBouncer's scripts count on that.
 /// It costs one addition per connection.
 #[derive(Clone, Debug, Default)]
 pub struct Ids(Arc<AtomicU64>);
@@ -49,7 +49,7 @@ impl Ids {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Goes on behind those that another process has given out.
+    /// Continues behind the numbers of another process.
     pub fn begin_behind(&self, last: u64) {
         self.0.fetch_max(last, Ordering::Relaxed);
     }

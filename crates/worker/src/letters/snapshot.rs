@@ -1,7 +1,7 @@
 //! One worker at one moment, as the console and the metrics show it.
 //!
-//! Always true: it is a copy, and nothing that is done with it reaches the worker; a part that nobody wants is empty.
-//! Not here: who fills it (`admin/snapshot`), and how it is shown (`control`).
+//! Always true: it is a copy, and changing it does not affect the worker; parts that were not asked for are empty.
+//! Not here: filling it (`admin/snapshot`), showing it (`control`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Parts {
     pub statements: bool,
 }
 
-/// One worker at one moment.
+/// The state of one worker at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Its clients that are logged in, those of the console included.
@@ -64,15 +64,15 @@ pub struct Snapshot {
     pub tables: Vec<TableRow>,
     /// The names whose addresses it remembers.
     pub hosts: Vec<HostRow>,
-    /// The peers that it has had cancel requests for.
+    /// The peers to which it sends cancel requests.
     pub peers: Vec<PeerRow>,
-    /// What keeps servers for single clients.
+    /// The pins of its clients.
     pub pins: Vec<PinRow>,
-    /// How often that has begun.
+    /// How often pins of each kind began.
     pub pin_totals: Vec<PinTotal>,
-    /// How often servers of a database were asked for what, in the order of [`PROBED`].
+    /// How often servers of a database were probed for what, in the order of [`PROBED`].
     pub probes: Vec<(Arc<str>, [u64; PROBED.len()])>,
-    /// The channels that clients listen to, where one server does that for all.
+    /// The channels that clients listen to through a listener.
     pub channels: Vec<ChannelRow>,
     /// Clients that are logging in.
     pub login_clients: u32,
@@ -80,27 +80,27 @@ pub struct Snapshot {
     pub names: u32,
     /// Names that are being looked up.
     pub names_asked: u32,
-    /// Times a server or client broke the protocol in a way that nobody has an explanation for.
+    /// Times a server or client broke the protocol in a way that has no explanation.
     pub protocol_surprises: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub connections: Connections,
-    /// Connections that have not logged in, and how many have lost their place to others or found none.
+    /// Connections that have not logged in.
     pub unauthenticated: u32,
-    /// See there.
+    /// How many of these have lost their place or found none.
     pub turned_away: u64,
-    /// Of what sessions keep (`session_verify`).
+    /// Results of `session_verify`.
     pub verified: Verified,
-    /// How long it has worked since its start.
+    /// How long it has worked, without the time asleep, since its start.
     pub busy: Duration,
-    /// For how long it has been there.
+    /// Time since its start.
     pub alive: Duration,
-    /// What transactions have come to, by application.
+    /// Sums of transactions by application.
     pub applications: Vec<ApplicationRow>,
-    /// The same of applications that are told apart no more.
+    /// The sums of all other applications.
     pub other_applications: measure::Sums,
-    /// Who waits for a server, and who has one.
+    /// The clients that wait for a server, and those that have one.
     pub waits: Vec<WaitRow>,
-    /// Which statements take the time of servers.
+    /// The statements that take the most time of servers.
     pub statements: Vec<StatementsOf>,
 }
 
@@ -111,47 +111,47 @@ pub struct Row {
     pub user: Arc<str>,
     /// Its database.
     pub database: Arc<str>,
-    /// Which stream it is for: none, physical or logical.
+    /// The kind of its replication stream: none, physical or logical.
     pub replication: &'static str,
     /// In PgBouncer's words: active, idle, waiting, ...; for servers active, idle, used, tested, new, ...
     pub state: &'static str,
-    /// What it does, where that says less: what it waits for, in which phase of a transaction it is, how it is made clean.
+    /// More detail than `state`: what it waits for, the phase of its transaction, the step of its cleanup.
     pub state_detail: &'static str,
-    /// Theirs: address and port; `unix` and the port for unix sockets.
+    /// The peer's address, `unix` for unix sockets.
     pub addr: String,
-    /// Their port.
+    /// The peer's port.
     pub port: u16,
-    /// Ours.
+    /// Our address.
     pub local_addr: String,
     /// Our port.
     pub local_port: u16,
-    /// When it was connected.
+    /// When the connection was established.
     pub connect_time: Wall,
-    /// When it was last asked for something.
+    /// When it last sent or was sent a request.
     pub request_time: Wall,
     /// How long the present query has waited, if it waits.
     pub wait: Duration,
-    /// Whether it is closed as soon as that is possible.
+    /// Whether it is closed as soon as possible.
     pub close_needed: bool,
     /// Its number.
     pub id: u64,
-    /// The number of whom it is linked with.
+    /// The number of the client or server that it is linked with.
     pub link: Option<u64>,
     /// The process at the other end: of a unix socket's client, or the server's.
     pub remote_pid: u32,
-    /// How it is secured: `PROTOCOL/CIPHER/ECDH=CURVE`; empty if it is not.
+    /// Its TLS: `PROTOCOL/CIPHER/ECDH=CURVE`; empty without TLS.
     pub tls: Box<str>,
     /// Its application_name.
     pub application_name: Box<str>,
-    /// Bytes that it has said and nobody has looked at.
+    /// Bytes that were received from it and not handled yet.
     pub held: usize,
-    /// Bytes that it has been given and has not taken.
+    /// Bytes queued for it and not sent yet.
     pub unsent: usize,
     /// Its prepared statements.
     pub prepared_statements: usize,
-    /// Bytes that are remembered for a client.
+    /// Bytes of prepared statements that are kept for a client.
     pub memory: usize,
-    /// When a server was last asked for something, if it does nothing now and is in no transaction.
+    /// When a server last got a request, if it runs none now and is in no transaction.
     pub at_rest_since: Option<Time>,
 }
 
@@ -164,34 +164,34 @@ pub struct ChannelRow {
     pub channel: Box<str>,
     /// How many clients listen to it.
     pub clients: usize,
-    /// Whether one server listens for all of them now.
+    /// Whether a listener listens to it for all of them now.
     pub is_heard: bool,
 }
 
-/// How often what was known of a session was compared with what its server told.
+/// How often the known state of a session was compared with what its server reported (`session_verify`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verified {
-    /// All times.
+    /// All comparisons.
     pub sessions: u64,
-    /// When they differed.
+    /// Those that differed.
     pub mistaken: u64,
 }
 
-/// A name of hosts.
+/// A host name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostRow {
     /// The name.
     pub name: Arc<str>,
-    /// How long its addresses are believed.
+    /// How long its addresses are still valid.
     pub ttl: Duration,
-    /// Its addresses; none if there are none.
+    /// Its addresses; empty if it has none.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Cancel requests for another process.
+/// Cancel requests for another process (`[peers]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerRow {
-    /// The number of that process.
+    /// The `peer_id` of that process.
     pub peer: u16,
     /// Requests that have been sent.
     pub active: u32,
@@ -201,7 +201,7 @@ pub struct PeerRow {
     pub dialing: u32,
 }
 
-/// Something that a client holds on its server, which is nobody else's meanwhile.
+/// A pin: something for which a client keeps its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinRow {
     /// The client's database.
@@ -222,13 +222,13 @@ pub struct PinRow {
     pub remote_pid: u32,
     /// What it holds, since when, and by which statement.
     pub pin: Pin,
-    /// For how long.
+    /// How long it has been held.
     pub age: Duration,
-    /// The moment when that was found.
+    /// When it was found.
     pub since: Wall,
 }
 
-/// How often clients of a database began to hold something.
+/// How often clients of a database began to hold something of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinTotal {
     /// The database.
@@ -258,7 +258,7 @@ pub struct PoolRow {
     pub sv_active: u32,
     /// Connections that carry a cancel request.
     pub sv_active_cancel: u32,
-    /// Servers held back until cancel requests at them are over.
+    /// Servers that are not lent until cancel requests at them are over.
     pub sv_being_canceled: u32,
     /// Servers that are ready.
     pub sv_idle: u32,
@@ -268,11 +268,11 @@ pub struct PoolRow {
     pub sv_tested: u32,
     /// Servers that are being dialed.
     pub sv_login: u32,
-    /// How long the first in the queue has waited.
+    /// How long the first client in the wait queue has waited.
     pub maxwait: Duration,
     /// When a loan ends.
     pub mode: pool::Mode,
-    /// What it has come to, if that was asked for.
+    /// Its counters, if they were asked for.
     pub measures: Option<Box<PoolMeasures>>,
 }
 
@@ -281,14 +281,14 @@ pub struct PoolRow {
 pub struct DatabaseRow {
     /// Its name.
     pub name: Arc<str>,
-    /// What is configured for it; for a database made from `*` nobody else knows it.
+    /// Its configuration, which no other thread has for a database made from `*`.
     pub entry: Arc<config::Database>,
     /// Its servers.
     pub servers: u32,
     /// Its clients.
     pub clients: u32,
-    /// What is known of its functions: `unknown`, `known`, `partly` where some texts are beyond a bound, `unread` where all are, `ignored`
-    /// (`session_unseen`); empty where sessions do not follow their clients.
+    /// What is known of its functions: `unknown`, `known`, `partly` where some texts exceed a bound, `unread` where all
+    /// do, `ignored` (`session_unseen`); empty where session state does not follow clients.
     pub functions: &'static str,
 }
 
@@ -312,11 +312,11 @@ pub struct TableRow {
     pub size: usize,
     /// Rows in use.
     pub used: usize,
-    /// Rows that are there and free.
+    /// Rows allocated and free.
     pub free: usize,
 }
 
-/// What has been counted for a database since the start. Times in microseconds.
+/// Counters of a database since the start. Times in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Loans begun.
@@ -337,20 +337,20 @@ pub struct Totals {
     pub wait_time: u64,
     /// Prepared statements of clients.
     pub client_parse_count: u64,
-    /// Those that had to be prepared on a server.
+    /// Those that had to be prepared on a server as well.
     pub server_parse_count: u64,
     /// Bound statements.
     pub bind_count: u64,
     /// Logins of clients.
     pub client_login_count: u64,
-    /// Turns of workers that were slow for somebody of this database.
+    /// Slow turns of workers in which a connection of this database took the most time.
     pub slow_turn_count: u64,
     /// The longest of them.
     pub turn_time_max: u64,
 }
 
 impl Totals {
-    /// Counts what was done about prepared statements.
+    /// Adds counts of prepared statements.
     pub(crate) fn add_statements(&mut self, tally: Tally) {
         self.client_parse_count += tally.client_parses;
         self.server_parse_count += tally.server_parses;

@@ -1,7 +1,7 @@
-//! Letters to the control thread: what workers ask of it and tell it.
+//! Letters to the control thread: requests and reports of workers.
 //!
-//! Always true: a question names who asks, and its answer is a letter to that worker.
-//! Not here: what control does about a letter.
+//! Always true: a request names the worker that makes it, and its answer is a letter to that worker.
+//! Not here: what the control thread does with a letter.
 
 use std::sync::Arc;
 
@@ -14,182 +14,182 @@ use super::{
     TRACERS_MAX,
 };
 
-/// To the control thread.
+/// A letter to the control thread.
 #[derive(Debug)]
 pub enum ToControl {
-    /// Look this name up.
+    /// Looks up a host name.
     Resolve {
         /// Who asks.
         from: WorkerId,
         /// The name.
         name: Arc<str>,
     },
-    /// A server is to be asked about a user.
+    /// Queries a server for a user's secret.
     AskSecret(SecretQuestion),
-    /// The client for which a server was to be asked is gone.
+    /// The client that needed a secret is gone.
     SecretUnneeded {
-        /// Who asked.
+        /// The worker.
         from: WorkerId,
-        /// For which client.
+        /// The client.
         client: ClientKey,
     },
-    /// Somebody who knows is to judge a password.
+    /// Has a password checked by an external authenticator.
     AskExternalAuth(PasswordQuestion),
-    /// The client whose password was to be judged is gone.
+    /// The client whose password was to be checked is gone.
     ExternalAuthUnneeded {
-        /// Who asked.
+        /// The worker.
         from: WorkerId,
-        /// For which client.
+        /// The client.
         client: ClientKey,
     },
-    /// A password is to be hashed.
+    /// Hashes a password.
     Hash(HashQuestion),
-    /// That for which a password was to be hashed is gone.
+    /// The client or server for which a password was to be hashed is gone.
     HashUnneeded {
-        /// Who asked.
+        /// The worker.
         from: WorkerId,
-        /// For whom.
+        /// What asked for it.
         asker: HashAsker,
     },
-    /// Who is this user of the system?
+    /// Looks up the name of a system user.
     SystemUser {
-        /// Who asks.
+        /// The worker.
         from: WorkerId,
-        /// For which client.
+        /// The client.
         client: ClientKey,
-        /// The user's number.
+        /// The user's uid.
         uid: u32,
     },
-    /// The client whose user of the system was to be looked up is gone.
+    /// The client whose system user was to be looked up is gone.
     SystemUserUnneeded {
-        /// Who asked.
+        /// The worker.
         from: WorkerId,
-        /// For which client.
+        /// The client.
         client: ClientKey,
     },
-    /// What has happened, for `SHOW EVENTS`.
+    /// Events for `SHOW EVENTS`.
     Reports {
-        /// Where.
+        /// The worker.
         from: WorkerId,
-        /// Different things.
+        /// The events, equal ones merged.
         reports: Vec<Report>,
-        /// So many others were too many to tell.
+        /// Number of events that were too many to report.
         dropped: u64,
     },
-    /// What has happened to clients that consoles trace.
+    /// Events of clients that consoles trace.
     Traced {
-        /// In the order in which it has.
+        /// The events in order.
         happenings: Vec<Happening>,
-        /// How much more there was for each tracer.
+        /// Number of events lost for each tracer.
         dropped: [u64; TRACERS_MAX],
     },
-    /// What has become of statements that carry the context of a trace.
+    /// Spans of statements that carry a trace context.
     Spans {
-        /// In the order in which they ended.
+        /// The statements, in the order in which they ended.
         statements: Vec<StatementSpans>,
-        /// So many spans besides found no room.
+        /// Number of spans that were dropped for lack of room.
         dropped: u64,
     },
-    /// A client of the console has taken what it was given with [`ToWorker::ConsolePart`](super::ToWorker::ConsolePart).
+    /// A client of the console has read what [`ToWorker::ConsolePart`](super::ToWorker::ConsolePart) brought.
     ConsoleTook {
-        /// Where the client is.
+        /// The client's worker.
         from: WorkerId,
-        /// Which it is.
+        /// The client.
         client: ClientKey,
     },
-    /// A client of the console has said something.
+    /// A client of the console has sent a request.
     Console {
-        /// Where the client is.
+        /// The client's worker.
         from: WorkerId,
-        /// Which it is.
+        /// The client.
         client: ClientKey,
         /// What it may do.
         right: Right,
-        /// Who that is.
+        /// Who it is.
         by: Box<Commander>,
-        /// What it wants.
+        /// The request.
         request: Request,
     },
     /// A client of the console is gone, perhaps before its answer.
     ConsoleLeft {
-        /// Where the client was.
+        /// The client's worker.
         from: WorkerId,
-        /// Which it was.
+        /// The client.
         client: ClientKey,
     },
-    /// A client listens to a channel that nobody listened to before: somebody is to do that for all.
+    /// A client listens to a channel to which no client listened before: the listener is to listen to it.
     Listen {
         /// In which database.
         database: Arc<str>,
-        /// As whom.
+        /// The user of the client.
         user: Arc<str>,
-        /// To which.
+        /// The channel.
         channel: Box<str>,
-        /// The worker's number for the question; later ones are greater.
+        /// The worker's number for the request; later ones are greater.
         number: u64,
-        /// The client has no server of its own any more that could go on with it.
+        /// The client has no server of its own any more that could continue listening.
         is_relied_on: bool,
     },
-    /// Nobody listens to it any more.
+    /// No client listens to a channel any more.
     Unlisten {
         /// In which database.
         database: Arc<str>,
-        /// To which.
+        /// The channel.
         channel: Box<str>,
     },
-    /// Nobody listens to any channel of a database any more, and nobody may: its session for all ends.
+    /// No client listens to any channel of a database any more, and none may: its listener ends.
     UnlistenAll {
         /// In which database.
         database: Arc<str>,
     },
-    /// A client of the console no longer wants what it waits for.
+    /// A client of the console cancels its command.
     ConsoleCancel {
-        /// Where the client is.
+        /// The client's worker.
         from: WorkerId,
-        /// Which it is.
+        /// The client.
         client: ClientKey,
     },
     /// What was ordered with [`ToWorker::Order`] is done, or what it waited for has come.
     Obeyed {
-        /// Who answers.
+        /// The worker that answers.
         from: WorkerId,
         /// Control's number for the order.
         question: u64,
-        /// Whether there was anything to do it to.
+        /// Whether there was anything to carry it out on.
         is_done: bool,
     },
-    /// A worker is suspended, and the console, which lives there, has no client left who could wake it.
+    /// A worker is suspended, and the console, which lives there, has no client left that could resume it.
     ConsolesGone,
-    /// What was asked for with [`ToWorker::Show`].
+    /// The answer to [`ToWorker::Show`].
     Shown {
-        /// Who answers.
+        /// The worker that answers.
         from: WorkerId,
         /// Control's number for the question.
         question: u64,
-        /// What is to be seen.
+        /// The snapshot.
         snapshot: Box<Snapshot>,
     },
-    /// Whether this worker has anything left that the shutdown waits for has changed.
+    /// It has changed whether this worker has anything left that the shutdown waits for.
     Drained {
-        /// Which.
+        /// The worker.
         from: WorkerId,
         /// Whether nothing is left.
         is_drained: bool,
     },
 }
 
-/// What a server is asked about a user (`auth_query`).
+/// A request to query a server for a user's secret (`auth_query`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecretQuestion {
-    /// Who asks.
+    /// The worker that asks.
     pub from: WorkerId,
-    /// For whom.
+    /// What needs the secret.
     pub inquirer: Inquirer,
-    /// Which database is asked.
+    /// The database to query.
     pub database: Arc<str>,
-    /// As whom.
+    /// The user to log in as.
     pub asker: Arc<str>,
-    /// The question, with the user's name as its only parameter.
+    /// The query, with the user's name as its only parameter.
     pub sql: Arc<str>,
     /// The user.
     pub user: Arc<str>,

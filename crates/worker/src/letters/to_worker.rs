@@ -1,7 +1,7 @@
-//! Letters to a worker: orders, questions, and what others have to tell it.
+//! Letters to a worker: orders, requests, and answers.
 //!
-//! Always true: each is read in the worker's next turn, and nobody waits for that.
-//! Not here: what a worker does about a letter.
+//! Always true: each letter is read in the worker's next turn, and its sender does not wait for that.
+//! Not here: what a worker does with a letter.
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -21,180 +21,180 @@ use super::{
     ActiveConfig, Cursor, FunctionsMade, HashAsker, Hashed, Imports, Order, Parcel, Parts, Sole, SystemUser, Verdict,
 };
 
-/// To a worker.
+/// A letter to a worker.
 #[derive(Debug)]
 pub enum ToWorker<S> {
-    /// A client comes home: its database lives here.
+    /// A client comes to its home worker.
     Client(Box<GreetedClient<S>>),
-    /// The control thread itself comes as a client, with a question to a server: nobody asks it who it is, and no limit counts
-    /// it.
+    /// The control thread connects as a client, to query a server: it is not authenticated and not counted by any limit.
     Own(S),
-    /// The same, to listen for all clients of a database.
+    /// The control thread connects as the listener of a database.
     Listener(S),
-    /// The session that listens for all listens to a channel now.
+    /// The listener of a database listens to a channel now.
     Heard {
         /// In which database.
         database: Arc<str>,
-        /// To which.
+        /// The channel.
         channel: Box<str>,
-        /// The worker's number for the question.
+        /// The worker's number for the request.
         number: u64,
     },
-    /// It cannot listen to channels.
+    /// The listener cannot listen to channels.
     Unheard {
         /// In which database.
         database: Arc<str>,
-        /// To which, each with the worker's number for the question.
+        /// The channels, each with the worker's number for the request.
         channels: Vec<(Box<str>, u64)>,
         /// Why.
         error: String,
     },
-    /// Servers whose locks are not what is known of them, all that one PostgreSQL has told of.
+    /// Servers whose advisory locks differ from what is known; the complete result of one PostgreSQL.
     LocksDiffer(Vec<LocksDiffer>),
-    /// That session has ended: it listens to nothing until it is there again.
+    /// The listener of a database has ended; it listens to nothing until it is back.
     ListenerLost {
         /// In which database.
         database: Arc<str>,
     },
-    /// A client has said a statement that needs a database to itself.
+    /// A client has sent a statement that needs a database without other sessions.
     Sole(Arc<Sole>),
-    /// Functions of a database are being made, or have been.
+    /// Functions of a database are being created, or have been.
     FunctionsMade(Box<FunctionsMade>),
-    /// Somebody wants a query of one of our clients cancelled.
+    /// A cancel request for a query of one of this worker's clients.
     Cancel {
-        /// Whose query.
+        /// The client's cancel key.
         key: CancelKey,
-        /// Who waits to be told that it is done, by closing the connection.
+        /// The connection to be closed when the request is done.
         requester: Requester,
-        /// For how long.
+        /// Since when, and until when, the requester waits.
         waits: Waits,
     },
-    /// Somebody wants a query cancelled whose client is at another process, and the connections to that one are kept here.
+    /// A cancel request for another process, whose connections are kept by this worker.
     PassOn {
-        /// The number of that process.
+        /// The `peer_id` of that process.
         peer: u16,
-        /// What it is to be told.
+        /// The cancel key to send to it.
         key: CancelKey,
-        /// Who waits to be told that it is done.
+        /// The connection to be closed when the request is done.
         requester: Requester,
-        /// For how long.
+        /// Since when, and until when, the requester waits.
         waits: Waits,
     },
-    /// What one of our clients wanted cancelled has been, or never will be.
+    /// A cancel request that one of this worker's clients has made is done, or has failed.
     CancelOver(ClientKey),
-    /// To the ledger, which lives on worker 0.
+    /// A letter to the ledger, which lives on worker 0.
     Ledger {
-        /// Who writes.
+        /// The worker that sends it.
         from: WorkerId,
-        /// What.
+        /// The letter.
         letter: pool::Letter,
     },
-    /// From the ledger.
+    /// An answer from the ledger.
     WorkerQuota(pool::Answer),
-    /// One of our clients has lost its place among the connections that have not logged in.
+    /// A connection of this worker has lost its place among those that have not logged in.
     Displaced(ClientKey),
-    /// New settings are in force.
+    /// A new configuration is in force.
     ActiveConfig(Arc<ActiveConfig>),
-    /// A name has been looked up.
+    /// A host name has been looked up.
     Resolved {
         /// The name.
         name: Arc<str>,
         /// What was found.
         found: Found,
     },
-    /// What was asked with [`ToControl::AskExternalAuth`].
+    /// The answer to [`ToControl::AskExternalAuth`].
     Judged {
-        /// For which client.
+        /// The client.
         client: ClientKey,
         /// The answer.
         verdict: Verdict,
     },
-    /// What was asked with [`ToControl::Hash`].
+    /// The answer to [`ToControl::Hash`].
     Hashed {
-        /// For whom.
+        /// What asked for it.
         asker: HashAsker,
-        /// What came of it.
+        /// The result.
         hashed: Hashed,
     },
-    /// What was asked with [`ToControl::AskSecret`].
+    /// The answer to [`ToControl::AskSecret`].
     Told {
-        /// For whom it was asked.
+        /// What asked for it.
         inquirer: Inquirer,
         /// The answer.
         told: Told,
     },
-    /// What was asked with [`ToControl::SystemUser`].
+    /// The answer to [`ToControl::SystemUser`].
     SystemUser {
-        /// The client that it is.
+        /// The client.
         client: ClientKey,
         /// The answer.
         found: SystemUser,
     },
-    /// Control wants to see something.
+    /// The control thread wants a snapshot.
     Show {
         /// Control's number for the question.
         question: u64,
-        /// What.
+        /// Which parts of it.
         what: Parts,
     },
     /// The console's answer to one request of one of our clients: whole messages, or none.
     ConsoleAnswer {
-        /// Whom.
+        /// The client.
         client: ClientKey,
-        /// What it reads.
+        /// The messages for it.
         bytes: Vec<u8>,
-        /// Whether the connection ends with it.
+        /// Whether the connection is closed behind them.
         closes: bool,
     },
-    /// More for one of our clients of the console, which has not been answered yet. That it has taken that is told with
-    /// [`ToControl::ConsoleTook`](super::ToControl::ConsoleTook).
+    /// A further part of an answer for one of our clients of the console, before the answer's end.
+    /// [`ToControl::ConsoleTook`](super::ToControl::ConsoleTook) reports that the client has read it.
     ConsolePart {
-        /// Whom.
+        /// The client.
         client: ClientKey,
         /// Whole messages.
         bytes: Vec<u8>,
     },
-    /// Do this once.
+    /// An order to be carried out once.
     Order {
         /// Control's number for it.
         question: u64,
-        /// What.
+        /// The order.
         order: Order,
     },
-    /// Nobody waits any longer for what this order waits for.
+    /// The wait of this order is no longer needed.
     ForgetOrder {
         /// Control's number for it.
         question: u64,
     },
-    /// Another process is to have what is here, from this place on; whoever waits for the parcel gets it directly.
+    /// Packs the worker's state for another process, from this cursor on; the parcel goes directly to the thread that
+    /// waits for it.
     Pack {
-        /// Where the last one ended.
+        /// Where the previous parcel ended.
         from: Cursor,
-        /// For it.
+        /// Where to send the parcel.
         out: Sender<Parcel<S>>,
     },
-    /// The client of a key with these first bytes, which name the receiver although it lives elsewhere, is gone.
+    /// A client that lives on another worker is gone; its cancel key, with these first bytes, names the receiver.
     KeyGone(KeyName),
-    /// What another process has had comes here.
+    /// The worker's share of what another process has handed over.
     Arrive(Box<Imports<S>>),
-    /// Another process has what was packed: what it has not got is told so, and that is the end.
+    /// The other process has taken over: clients that were left behind are told so, and the worker ends.
     HandedOver,
-    /// What [`Order::Suspend`] has brought to rest goes on.
+    /// Ends the suspension by [`Order::Suspend`].
     WakeUp,
-    /// Go down this way.
+    /// Shuts down in this way.
     Shutdown(Shutdown),
-    /// A shutdown has waited for so many seconds, and no longer: clients that are left are to be sent away.
+    /// A shutdown has waited this long for clients: those that are left are disconnected.
     EndClients {
-        /// How many.
+        /// The seconds waited.
         secs: u64,
     },
 }
 
-/// A connection that carried a cancel request: where it is, and which it is there.
+/// The connection that carried a cancel request: its worker and its key there.
 pub type Requester = (WorkerId, ClientKey);
 
-/// Somebody waits for a cancel request to be done. Then it must not be done any more: whoever made it may have asked for something else,
-/// whatever `cancel_wait_timeout` has become meanwhile.
+/// How long the sender of a cancel request waits for it. Later the request must not be sent any more: the sender may
+/// have begun another query, whatever `cancel_wait_timeout` has become meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waits {
     /// Since when.
@@ -203,24 +203,24 @@ pub struct Waits {
     pub until: Option<Time>,
 }
 
-/// A client between its greeting and its home.
+/// A client on its way from its greeting to its home worker.
 #[derive(Debug)]
 pub struct GreetedClient<S> {
     /// Its connection.
     pub socket: S,
-    /// Who it is.
+    /// Its address.
     pub peer: Peer,
-    /// How it is secured, if it is.
+    /// Its TLS, if it is secured.
     pub security: Option<Arc<Security>>,
-    /// What it asked for.
+    /// Its startup request.
     pub request: greeting::Request,
-    /// What it has sent beyond that.
+    /// Bytes it has sent beyond that.
     pub early: Vec<u8>,
     /// Its number in the logs and on the console.
     pub id: u64,
     /// When it was accepted.
     pub since: Time,
-    /// The same on the calendar.
+    /// The same as calendar time.
     pub since_wall: Wall,
     /// Whether it came with [`ToWorker::Own`].
     pub is_own: bool,
@@ -228,7 +228,7 @@ pub struct GreetedClient<S> {
     pub unauthenticated: Option<NonZeroU64>,
 }
 
-/// What a lookup has found: addresses, or why there are none.
+/// The result of a lookup: addresses, or why there are none.
 pub type Found = Result<Addresses, Arc<str>>;
 
 /// The addresses of a name.
@@ -236,45 +236,45 @@ pub type Found = Result<Addresses, Arc<str>>;
 pub struct Addresses {
     /// At least one, each once.
     pub all: Vec<IpAddr>,
-    /// How long they are good, if whoever told them has said so.
+    /// How long they are valid, if the resolver said so.
     pub ttl: Option<Duration>,
 }
 
-/// A server has advisory locks that no client is known to hold, or its client is taken to hold some that are not there.
+/// A server holds advisory locks that no client is known to hold, or lacks some that its client is believed to hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocksDiffer {
     /// The server's number.
     pub server: u64,
-    /// Those that nobody is known to hold, in words.
+    /// The locks that no client is known to hold, in words.
     pub locks: Vec<String>,
-    /// Whether this has not been told before.
+    /// Whether this is reported for the first time.
     pub is_new: bool,
 }
 
-/// Who needs to know a user's secret.
+/// What needs a user's secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inquirer {
     /// A client that logs in as that user.
     Client(ClientKey),
-    /// A pool of that user, because a server has refused the secret that it was told before.
+    /// A pool of that user, because a server has refused the secret that `auth_query` had returned.
     Pool(PoolKey),
 }
 
-/// What a server has said about a user.
+/// The result of `auth_query` for a user.
 #[derive(Clone, Debug)]
 pub enum Told {
-    /// It knows the user, by this name; without a secret nobody can log in as that user.
+    /// The server knows the user by this name; without a secret nobody can log in as that user.
     User {
         /// The name.
         name: Arc<str>,
         /// What it has stored.
         secret: Arc<Secret>,
     },
-    /// It does not know the user.
+    /// The server does not know the user.
     Nobody,
-    /// The question had no answer; what is to be logged about it.
+    /// The query had no usable answer; this is to be logged.
     Unanswered(String),
-    /// The server could not be asked, and this is what its clients are told.
+    /// The server could not be asked; clients get this error.
     Refused {
         /// Five characters.
         sqlstate: [u8; 5],

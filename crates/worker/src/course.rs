@@ -1,15 +1,15 @@
-//! How requests begin, and the course of a transaction where long ones are logged (`log_min_duration_transaction`): how often its client waited for answers,
-//! and which of its requests took longest.
+//! The beginnings of requests, and the course of a transaction where long ones are logged
+//! (`log_min_duration_transaction`): its round trips, and its longest request.
 //!
 //! Always true: no course is kept while the setting is off.
-//! Not here: where the time of a transaction has gone (`measure`), the line (`long`).
+//! Not here: where the time of a transaction went (`measure`), the log line (`long`).
 
 use std::time::Duration;
 
 use base::Time;
 use measure::Phase;
 
-/// Of the present transaction of the client that has a server.
+/// The course of the current transaction on a server.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     round_trips: u32,
@@ -19,9 +19,10 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// A request comes, which begins with these bytes; its client was in this phase until now, and the one before had been answered then.
+    /// A request that begins with these bytes arrives. `before` is the client's phase until now; the previous request
+    /// was answered at `answered`.
     pub(crate) fn request(&mut self, now: Time, before: Option<Phase>, answered: Time, bytes: &[u8]) {
-        // Who has not had its answer sends more of a pipeline: it is one wait, for what came first.
+        // The client has not got its answer yet and continues a pipeline: this counts as one wait, for the first request.
         if self.last.is_some() && matches!(before, Some(Phase::FirstByte | Phase::Streaming | Phase::Blocked)) {
             return;
         }
@@ -32,7 +33,7 @@ impl Course {
         self.last = Some((said, now));
     }
 
-    /// The transaction is over: its round trips, and which request took longest. The next one begins anew.
+    /// The transaction is over: returns its round trips and its longest request, and resets the course.
     pub(crate) fn end(&mut self, now: Time) -> (u32, Option<(Said, Duration)>) {
         self.close(now);
         let Self { round_trips, longest, .. } = std::mem::take(self);
@@ -48,7 +49,7 @@ impl Course {
     }
 }
 
-/// The beginning of the last request that a server has had of its client.
+/// The beginning of the last request that a server got from its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     bytes: [u8; SAID_BYTES],
@@ -74,13 +75,13 @@ impl Said {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// Nothing has been said yet.
+    /// Forgets the request.
     pub(crate) fn forget(&mut self) {
         self.length = 0;
     }
 }
 
-/// As much of a request is remembered.
+/// Bytes of a request that are kept.
 const SAID_BYTES: usize = 96;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! When something is due at a client or a server, and what.
+//! The deadlines of clients and servers, and what is due at them.
 //!
-//! Always true: a row has at most one deadline in the wheel; whoever changes what it waits for has it armed anew.
-//! Not here: what is done when it is due (`due`); deadlines of pools, which are the machine's own (crate `pool`).
+//! Always true: a row has at most one deadline in the timer wheel; code that changes what a row waits for arms it again.
+//! Not here: what happens when a deadline is due (`due`); deadlines of pools, which their machine keeps (crate `pool`).
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::registry::DatabasePlace;
 use crate::timers::Timer;
 use crate::worker::Worker;
 
-/// What is due at a client.
+/// What is due at a client's deadline.
 pub(crate) enum ClientDue {
     Fault(Fault),
-    /// It is told that it waits.
+    /// It gets a notice that it waits (`query_wait_notify`).
     Notice,
-    /// The session that listens for all has not answered in time.
+    /// The listener has not answered in time.
     Late,
-    /// It is closed without a word.
+    /// It is closed without an error message.
     Farewell,
 }
 
 impl<I: Io> Worker<I> {
-    /// Makes sure that the wheel knows the client's next deadline.
+    /// Puts the client's next deadline into the wheel.
     pub(crate) fn arm_client(&mut self, key: Key) {
         let next = self.next_of_client(key).map(|(at, _)| at);
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Makes sure that the wheel knows the server's next deadline.
+    /// Puts the server's next deadline into the wheel.
     pub(crate) fn arm_server(&mut self, key: ServerKey) {
         let numbers = self.servers.get(key).and_then(Server::sequences_due);
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The client's next deadline and what is due then.
+    /// The client's next deadline, and what is due then.
     pub(crate) fn next_of_client(&self, key: Key) -> Option<(Time, ClientDue)> {
         let settings = &self.active.settings;
         let client = self.clients.get(key)?;
@@ -86,7 +86,7 @@ impl<I: Io> Worker<I> {
                     return limit.map(|limit| (client.since + limit, ClientDue::Fault(Fault::LoginTimeout)));
                 };
                 let failure = self.pools.snapshot(self.now, pool).and_then(|snapshot| snapshot.failure);
-                // Who waits for a server of its own may wait because all places are taken, and then no server is down.
+                // A client may wait for a dedicated server because all slots are taken; then no server is down.
                 let may_be_down =
                     |at: &Time| login.request.replication.is_none() || failure.is_some() || *at > self.now;
                 let down = limit.map(|limit| client.since + limit).filter(may_be_down);
@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
                 }
-                // As long as it waits in all it may, whatever it waits for.
+                // The timeouts count the whole wait, for the rate limit and for a server.
                 Link::Delayed(since) => {
                     let query = settings.query_timeout;
                     let query = query.map(|limit| {
@@ -147,13 +147,14 @@ impl<I: Io> Worker<I> {
                     query.into_iter().chain(wait).min_by_key(|(at, _)| *at)
                 }
             },
-            // The request itself has the same patience; this is for one that got lost with its worker's server.
+            // The cancel request itself has the same timeout; this one is for a request that was lost together with its
+            // server.
             ClientStage::Cancelling(waits) => waits.until.map(|until| (until, ClientDue::Farewell)),
             ClientStage::Console(_) => None,
         }
     }
 
-    /// The server's next deadline and what a client is told then.
+    /// The server's next deadline, and the error that the client gets then.
     pub(crate) fn next_of_server(&self, key: ServerKey) -> Option<(Time, Fault)> {
         let settings = &self.active.settings;
         let server = self.servers.get(key)?;
@@ -167,16 +168,16 @@ impl<I: Io> Worker<I> {
                 let end = cleaning.ends(settings.server_mend_timeout);
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
-            // A stream has no end, and a base backup takes its time.
+            // A replication stream has no end, and a base backup takes long.
             Stage::Lent { .. } if server.dedicated.is_some() => None,
-            // PostgreSQL has answered; how long that is withheld has a limit of its own.
+            // PostgreSQL has answered; the wait for the listener has a limit of its own.
             Stage::Lent { .. } if server.withheld.is_some() => None,
             Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.asked + settings.server_mend_timeout, fault))
             }
-            // Settings that the server is told by themselves take it no time. Statements that it prepares may wait for locks, and settings in
-            // the packet of a request are answered together with that: there the limits of queries hold.
+            // Settings sent by themselves take the server no time. Prepared statements may wait for locks, and settings
+            // in one packet with a request are answered together with it: for these the query timeouts apply.
             Stage::Lent { .. }
                 if has_time_to_mend(
                     server.session.life.waits_since().is_some() && server.session.preparing.is_empty(),
@@ -202,7 +203,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// When a client has kept its server for too long, or has been idle for too long with it.
+    /// The deadline of a client that keeps its server: the age limit of its pins, or `client_idle_timeout`.
     pub(crate) fn pin_due(&self, key: ServerKey) -> Option<(Time, Fault)> {
         let server = self.servers.get(key)?;
         let Some(client @ Client { stage: ClientStage::Ready(ready), is_own: false, .. }) =
@@ -216,7 +217,7 @@ impl<I: Io> Worker<I> {
         let too_long = kept.zip(limit).map(|((first, since), limit)| {
             (since + limit, Fault::PinnedTooLong { secs: limit.as_secs(), what: first.hold.words() })
         });
-        // Without a pin the loan goes on until the server can be asked what the session has, which is after the cancel requests (`probe_session`).
+        // Without a pin the loan lasts until the session can be probed, which is after the cancel requests (`probe_session`).
         let is_kept = kept.is_some() || server.session.cancels_sent > 0 && session_effects.is_marked();
         // A client whose next request waits for the end of a cancel request is not idle.
         let waits = ready.held.is_some() && !self.may_forward(key);
@@ -227,7 +228,7 @@ impl<I: Io> Worker<I> {
         too_long.into_iter().chain(idle).min_by_key(|(at, _)| *at)
     }
 
-    /// Makes sure that somebody looks who waits, since somebody may from now on.
+    /// Arms the check for waiting clients, since one may wait from now on.
     #[inline]
     pub(crate) fn arm_watch(&mut self) {
         if let Some(enough) = self.active.settings.log_pool_wait
@@ -241,7 +242,7 @@ impl<I: Io> Worker<I> {
         self.timers.insert(at, Timer::Watch);
     }
 
-    /// Makes sure that databases made from `*`, and pools where they may be forgotten, are looked at again.
+    /// Arms the sweep of databases made from `*`, and of pools where `pool_idle_timeout` is set.
     pub(crate) fn arm_sweep(&mut self) {
         self.arm_sweep_in(SWEEP_PERIOD);
     }
@@ -258,5 +259,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How often they are looked at; the time-out of databases made from `*` is an hour by default.
+/// How often the sweep runs; the timeout of databases made from `*` is an hour by default.
 pub(crate) const SWEEP_PERIOD: Duration = Duration::from_secs(1);

@@ -1,7 +1,8 @@
-//! What is done when a deadline has come.
+//! What happens when a deadline is due.
 //!
-//! Always true: the row is asked anew what is due, so that a row that is busy moves its deadline without touching the wheel.
-//! Not here: when that is (`deadlines`).
+//! Always true: the deadline is computed again when its timer fires, so that a busy row postpones it without touching
+//! the wheel.
+//! Not here: when a deadline is due (`deadlines`).
 
 use base::{Key, Time};
 use measure::Closed;
@@ -120,7 +121,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client has not asked in time for what it has drawn.
+    /// The client has not called `currval` or `lastval` in time: its loan need not be kept for that any longer.
     pub(crate) fn sequences_are_over(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.session.sequences_until = None;
@@ -130,12 +131,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Ends the loans of servers that were held for their last clients in vain.
+    /// Ends the affinity holds that have expired: their clients have not come back.
     pub(crate) fn end_affinity_hold_of(&mut self) {
         self.end_affinity_hold_until(self.now);
     }
 
-    /// Ends all of them: something may have been ordered.
+    /// Ends all affinity holds, because an order may come.
     pub(crate) fn end_all_affinity_holds(&mut self) {
         if let Some((last, _)) = self.affinity_holds.rows.back() {
             self.end_affinity_hold_until(*last);

@@ -1,7 +1,7 @@
-//! How log lines begin that are about a client or a server, and lines that several files write.
+//! The beginnings of log lines about a client or a server, and lines that several files write.
 //!
-//! Always true: a line names whom it is about, with database, user and address as far as they are known.
-//! Not here: lines that one file alone writes.
+//! Always true: a line names the connection that it is about, with database, user and address as far as they are known.
+//! Not here: lines that only one file writes.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// In which encoding a client writes.
+    /// The client's `client_encoding`.
     pub(crate) fn encoding_of(&self, ready: &Ready) -> Encoding {
         let place = self.active.tracked.place("client_encoding");
         place.and_then(|place| ready.session.vars.get(place)).map_or(Encoding::Safe, Encoding::of)
@@ -84,7 +84,7 @@ impl<I: Io> Worker<I> {
         self.log.about(&line, Level::Log, format_args!("login failed: db={database} user={user}"));
     }
 
-    /// The line that says who wants what, and whether in secret.
+    /// Logs a login attempt: database, user, TLS and kind of replication.
     pub(crate) fn log_attempt(&mut self, key: Key, database: &str, user: &str) {
         let Some(client) = self.clients.get(key).filter(|_| self.active.settings.log_connections) else { return };
         let tls = client.security.clone();
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
         self.log.about(&line, Level::Log, words);
     }
 
-    /// Says in the log which statement it was.
+    /// Logs the name of the prepared statement that an error is about.
     pub(crate) fn explain_statement(&mut self, client: Key, fault: &Fault) {
         let (name, what) = match fault {
             Fault::StatementUnknown { name } => (name, "not found"),

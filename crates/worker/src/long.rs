@@ -1,7 +1,7 @@
-//! The line about a transaction that has lasted long (`log_min_duration_transaction`).
+//! The log line about a long transaction (`log_min_duration_transaction`).
 //!
-//! Always true: no value of a statement is in it.
-//! Not here: which transactions have (`measured`), what is kept of one on its way (`course`).
+//! Always true: the line contains no values from statements.
+//! Not here: measuring transactions (`measured`), what is kept while one runs (`course`).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::data::statements::text_of;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A client's transaction is over: a line is written if it has lasted long, and the next one begins anew.
+    /// A client's transaction is over: logs it if it was long, and resets its course.
     #[cold]
     pub(crate) fn end_course(&mut self, key: Key, spent: &Spent) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
@@ -24,7 +24,7 @@ impl<I: Io> Worker<I> {
             Link::Loan(server) => self.servers.get_mut(server).map(|server| server.course.get_or_insert_default()),
             Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
         };
-        // Nothing is known of one that began before the setting was in force.
+        // Nothing is known of a transaction that began before the setting was in force.
         let known = course.map(|course| course.end(self.now)).filter(|(round_trips, _)| *round_trips > 0);
         let enough = self.active.settings.log_min_duration_transaction;
         if enough.is_none_or(|enough| Duration::from_micros(spent.total()) < enough) {

@@ -1,6 +1,6 @@
-//! Questions about clients and servers that many files ask, answered by looking.
+//! Questions about clients and servers that many files ask.
 //!
-//! Always true: nothing is changed here.
+//! Always true: nothing here changes any state.
 //! Not here: deadlines (`deadlines`), log lines (`lines`).
 
 use base::Key;
@@ -16,7 +16,7 @@ use crate::planted::is_aimed_at;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Which stream a client wants, if it wants one.
+    /// Which replication stream a client wants, if any.
     pub(crate) fn replication_of(&self, key: Key) -> Option<Replication> {
         match &self.clients.get(key)?.stage {
             ClientStage::Login(login) => login.request.replication,
@@ -25,12 +25,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The longest message that is taken from a client, by its length word.
+    /// The longest message accepted from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
         self.active.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
     }
 
-    /// Whether a client has something on its server, or may have.
+    /// Whether a client has, or may have, session state on its server that must be probed.
     pub(crate) fn is_marked(&self, client: ClientKey) -> bool {
         match self.clients.get(client) {
             Some(Client { stage: ClientStage::Ready(ready), .. }) => {
@@ -43,18 +43,19 @@ impl<I: Io> Worker<I> {
     /// Whether bytes of the client may go to this server now.
     pub(crate) fn may_forward(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
-        // A cancel request that is still on its way must not meet the client's next query.
+        // A cancel request that is still under way must not hit the client's next query.
         let is_aimed_at = is_aimed_at(server.session.would_be_cancelled());
         let is_free = server.session.life.is_running() && !server.session.again.is_refused() && !server.is_full;
         matches!(server.stage, ServerStage::Lent { .. }) && is_free && !is_aimed_at
     }
 
-    /// Whether a client has so many answers to take that it gets no server for new questions. It is told when it has taken them.
+    /// Whether a client has so many answers still to read that it gets no server for new requests. It gets one when it
+    /// has read them.
     pub(crate) fn is_behind(&self, client: Key) -> bool {
         self.clients.get(client).is_some_and(|row| self.io.unsent(row.conn) > QUEUE_BYTES_MARK)
     }
 
-    /// The server of the session that listens for all.
+    /// The server of a database's listener.
     pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
         let session = self.registry.databases[database as usize].listening.session?;
         match self.clients.get(session) {
@@ -66,14 +67,14 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a server is that of a session for all. At rest there are no turns for what is left.
+    /// Whether this is a listener's server. A suspended worker does not spread work over turns, so the answer is no.
     pub(crate) fn tells_all(&self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key).filter(|server| !server.is_released) else { return false };
         let client = server.client().and_then(|client| self.clients.get(client));
         !self.admin.is_resting() && client.is_some_and(|client| client.is_listener)
     }
 
-    /// So much may wait for one client (`notify_queue_size`).
+    /// The bytes that may be queued for one client (`notify_queue_size`).
     pub(crate) fn notify_queue_max(&self) -> usize {
         match self.active.settings.notify_queue_size {
             0 => usize::MAX,
@@ -81,12 +82,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Whether a user comes in however full the console is.
+    /// Whether a user may enter the console however full it is.
     pub(crate) fn is_admin(&self, user: &str) -> bool {
         self.active.settings.admin_users.has(user) || user == CONSOLE
     }
 }
 
-/// Bytes in a queue beyond which its source is paused. With what the kernel has already received this bounds what one
-/// connection can take of memory.
+/// Bytes in a queue beyond which its source is paused. Together with what the kernel has already received this bounds
+/// the memory of one connection.
 pub(crate) const QUEUE_BYTES_MARK: usize = 131_072;

@@ -1,7 +1,7 @@
-//! The databases, users and pools of a worker: who they are, and what is known of them beside their pools' machines.
+//! The databases, users and pools of a worker: their numbers, and what is known of them beside the machines of their pools.
 //!
-//! Always true: a number stays valid as long as anybody uses what it names; nothing is found by walking a hash.
-//! Not here: who gets a server (crate `pool`).
+//! Always true: a number stays valid while anything refers to what it names; nothing is found by iterating over a hash table.
+//! Not here: which client gets a server (crate `pool`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -26,7 +26,7 @@ use crate::measured::Measured;
 use crate::notify::listening::Listening;
 use crate::watched::{Watch, Watched};
 
-/// Everything with a name.
+/// The tables of databases, users, pools and host names.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) databases: Vec<DatabasePlace>,
@@ -37,18 +37,18 @@ pub(crate) struct Registry {
     user_numbers: BTreeMap<Arc<str>, u32>,
     /// Numbers of users that have been forgotten.
     free_users: Vec<u32>,
-    /// So many are known before those are forgotten that are not in use.
+    /// Unused users are forgotten when more than this many are known.
     pub(crate) users_known_max: usize,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
-    /// How many scopes of texts there have been.
+    /// Number of function catalogs created so far, which numbers their scopes.
     pub(crate) scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
     pub(crate) has_idle_timeouts: bool,
     pub(crate) is_sweep_armed: bool,
-    /// When pools are looked at for clients that wait.
+    /// When pools are checked for waiting clients.
     pub(crate) watch: Watch,
-    /// Addresses of names, and who waits for them.
+    /// Addresses of host names, and the dials that wait for them.
     pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
 }
 
@@ -56,58 +56,58 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 pub(crate) struct DatabasePlace {
     pub(crate) name: Arc<str>,
-    /// What is configured for it; `None` when it has been removed, or is the console's.
+    /// Its configuration; `None` when it was removed, or is the console.
     pub(crate) entry: Option<Arc<Database>>,
     /// Its clients, those logging in included.
     pub(crate) clients: u32,
     pub(crate) totals: Totals,
-    /// Since when nobody has used it, for databases made from `*`.
+    /// Since when it has been unused, for databases made from `*`.
     pub(crate) unused_since: Option<Time>,
-    /// Whether a server has said last that there is none of this name.
+    /// Whether the last login at a server failed because the database does not exist.
     pub(crate) is_missing: bool,
-    /// Which of several hosts was dialed last.
+    /// The index of the host that was dialed last.
     pub(crate) host: usize,
-    /// What its texts and functions do to sessions, where that is of interest.
+    /// What its statements and functions do to sessions, where session state follows clients.
     pub(crate) function_catalog: FunctionCatalog,
-    /// How often its servers were asked for what, in the order of [`PROBED`].
+    /// How often its servers were probed for what, in the order of [`PROBED`].
     pub(crate) probes: [u64; PROBED.len()],
-    /// The channels that its clients listen to, where somebody does that for all.
+    /// The channels that its clients listen to through the listener.
     pub(crate) listening: Listening,
-    /// How often its catalog has been changed, as far as servers have said so.
+    /// How often its catalog was changed, as far as its servers have shown.
     pub(crate) changes: u64,
-    /// Which statements take the time of its servers, as soon as one has been looked at.
+    /// The statements that take the most time of its servers; `None` before the first sample.
     pub(crate) statements: Option<Box<Heaviest>>,
 }
 
-/// A user in use: of clients, of servers or both.
+/// A user in use: of clients, of servers, or of both.
 #[derive(Debug)]
 pub(crate) struct UserPlace {
     pub(crate) name: Arc<str>,
     pub(crate) clients: u32,
-    /// The time limits of this user, as they are in force.
+    /// The timeouts of this user that are in force.
     pub(crate) query_timeout: Option<Duration>,
     pub(crate) idle_transaction_timeout: Option<Duration>,
     pub(crate) transaction_timeout: Option<Duration>,
     pub(crate) client_idle_timeout: Option<Duration>,
-    /// What SCRAM checks a plaintext secret against, and the secret that it was derived from.
+    /// The SCRAM secret derived from a plaintext secret, and that plaintext secret.
     pub(crate) derived: Option<(Arc<Secret>, Arc<ScramSecret>)>,
-    /// Such a secret while that is being derived.
+    /// The derivation of a SCRAM secret that is under way.
     pub(crate) hashing: Option<Box<SecretHashing>>,
 }
 
-/// What has become of a secret that a server has told and another one has refused.
+/// What is known of a secret from `auth_query` that a server may have refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Doubt {
-    /// It has not been refused.
+    /// No server has refused it.
     #[default]
     None,
-    /// It is being asked for again.
+    /// A server has refused it, and `auth_query` runs again.
     Asking,
-    /// It has been asked for again, and there is no other.
+    /// `auth_query` has run again and returned no other secret.
     InVain,
 }
 
-/// A pool, beside its machine.
+/// What is known of a pool beside its machine.
 #[derive(Debug)]
 pub(crate) struct PoolPlace {
     pub(crate) database: u32,
@@ -116,57 +116,58 @@ pub(crate) struct PoolPlace {
     pub(crate) user: u32,
     pub(crate) user_name: Arc<str>,
     pub(crate) mode: pool::Mode,
-    /// Whether the state of their sessions follows its clients.
+    /// Whether session state follows its clients.
     pub(crate) follows: bool,
-    /// What they may hold on its servers, then.
+    /// The rules for pins of its clients, if it does.
     pub(crate) pin_rules: Rc<PinRules>,
-    /// What clients are greeted with, once a server has told.
+    /// The welcome of its clients, once a server has logged in.
     pub(crate) welcome: Option<Rc<Welcome>>,
-    /// The same, of servers that are to be replaced: good enough for clients of our own, which look at nothing of it.
+    /// The welcome from servers that are to be replaced: used for connections of the control thread, which ignore its
+    /// contents.
     pub(crate) welcome_before: Option<Rc<Welcome>>,
     /// The parameters of the client that has logged in last.
     pub(crate) latest: Option<Rc<Vars>>,
-    /// What servers have taken of what clients began with.
+    /// Which startup parameters of clients its servers have accepted.
     pub(crate) taken: Taken,
-    /// The keys that a client's own login revealed.
+    /// The SCRAM keys from a client's own login.
     pub(crate) keys: Option<ScramKeys>,
-    /// What spares the next login its work.
+    /// The salted password, which spares the next login its derivation.
     pub(crate) salted: Option<Arc<SaltedPassword>>,
-    /// Cancel requests of its clients that are on their way.
+    /// Number of cancel requests for its clients that are under way.
     pub(crate) cancels: u32,
-    /// Whether its machine has been told that it is paused.
+    /// Whether its machine was told of a PAUSE.
     pub(crate) is_paused: bool,
-    /// Since when it has neither clients nor servers, as far as somebody has looked.
+    /// Since when it has had neither clients nor servers, as of the last sweep.
     pub(crate) unused_since: Option<Time>,
-    /// What a server has told of its user's secret (`auth_query`), for its own logins at servers.
+    /// The user's secret from `auth_query`, for logins at servers.
     pub(crate) told: Option<Arc<Secret>>,
-    /// Whether a server has refused that.
+    /// Whether a server has refused that secret.
     pub(crate) doubt: Doubt,
-    /// The password that the last one to log in has shown to an external authenticator, who found it right. It is the user's whatever the file says.
+    /// The password of the last client that an external authenticator has accepted. It takes precedence over `auth_file`.
     pub(crate) judged: Option<Arc<Secret>>,
-    /// What its transactions and servers have come to.
+    /// Statistics of its transactions and servers.
     pub(crate) measured: Measured,
-    /// What had its servers replaced last.
+    /// What caused its servers to be replaced last.
     pub(crate) retired_by: Ender,
-    /// What clients were told last whose time to wait was over, and when.
+    /// The last explanation given to clients whose wait timed out, and its time.
     pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
-    /// Whether its clients wait.
+    /// The current period of long waits.
     pub(crate) watched: Watched,
 }
 
-/// What clients of a pool are greeted with, and what their sessions begin with.
+/// The messages that greet the clients of a pool, and the initial state of their sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Welcome {
-    /// `AuthenticationOk` and the parameters that follow nobody.
+    /// `AuthenticationOk`, and the `ParameterStatus` messages of parameters that are not tracked.
     pub(crate) fixed: Vec<u8>,
-    /// The tracked ones, as the server had them.
+    /// The tracked parameters, as the server reported them.
     pub(crate) vars: Rc<Vars>,
-    /// What `connect_query` or a trigger at login had set and prepared, where sessions follow clients.
+    /// What `connect_query` or a login event trigger has set and prepared, where session state follows clients.
     pub(crate) begun: Option<Rc<Overrides>>,
 }
 
 impl PoolPlace {
-    /// What a client is greeted with, or one of our own.
+    /// The welcome for a client, or for a connection of the control thread.
     pub(crate) fn welcome_for(&self, is_own: bool) -> Option<&Rc<Welcome>> {
         self.welcome.as_ref().or(self.welcome_before.as_ref().filter(|_| is_own))
     }
@@ -212,7 +213,7 @@ impl UserPlace {
 }
 
 impl Registry {
-    /// The number of a database; a new one is taken in with this entry.
+    /// The number of a database; a new one is added with this entry.
     pub(crate) fn database(&mut self, name: &Arc<str>, entry: Option<Arc<Database>>) -> u32 {
         if let Some(&number) = self.database_numbers.get(name) {
             let place = &mut self.databases[number as usize];
@@ -237,7 +238,7 @@ impl Registry {
         number
     }
 
-    /// Forgets a database that nobody uses; its number may be given out again.
+    /// Forgets an unused database; its number may be reused.
     pub(crate) fn forget_database(&mut self, number: u32) {
         self.scopes += 1;
         let nobody = DatabasePlace::new("".into(), None, self.scopes);
@@ -246,7 +247,7 @@ impl Registry {
         self.free_databases.push(number);
     }
 
-    /// The number of a user; a new one is taken in.
+    /// The number of a user; a new one is added.
     pub(crate) fn user(&mut self, name: &str, settings: &Settings) -> u32 {
         if let Some(&number) = self.user_numbers.get(name) {
             return number;
@@ -268,7 +269,7 @@ impl Registry {
         number
     }
 
-    /// Forgets the users of these numbers, which may be given out again.
+    /// Forgets the users of these numbers, which may be reused.
     pub(crate) fn forget_users(&mut self, mut is_unused: impl FnMut(u32) -> bool) {
         let unused: BTreeSet<u32> = self.user_numbers.values().copied().filter(|number| is_unused(*number)).collect();
         self.user_numbers.retain(|_, number| !unused.contains(number));
@@ -291,7 +292,7 @@ impl Registry {
         self.user_numbers.values().map(|&number| (number, &self.users[number as usize]))
     }
 
-    /// Looks the time limits of a user up.
+    /// Looks up the timeouts of a user.
     pub(crate) fn time_user(&mut self, number: u32, settings: &Settings) {
         let user = &mut self.users[number as usize];
         user.query_timeout = settings.query_timeout(&user.name);
@@ -301,12 +302,12 @@ impl Registry {
         self.has_idle_timeouts |= user.client_idle_timeout.is_some();
     }
 
-    /// The number of a user that is known already.
+    /// The number of a user, if it is known.
     pub(crate) fn known_user(&self, name: &str) -> Option<u32> {
         self.user_numbers.get(name).copied()
     }
 
-    /// The number of a database that is known already.
+    /// The number of a database, if it is known.
     pub(crate) fn known_database(&self, name: &str) -> Option<u32> {
         self.database_numbers.get(name).copied()
     }
@@ -344,7 +345,7 @@ impl Registry {
         self.pool_keys.values().filter_map(|&key| Some((key, self.pools.get(key)?)))
     }
 
-    /// So many of them, behind those that have been had, with these numbers.
+    /// At most `most` pools, behind the one with the numbers `after`.
     pub(crate) fn pools_after(&self, after: Option<(u32, u32)>, most: usize) -> Vec<((u32, u32), PoolKey)> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.pool_keys.range((begin, Bound::Unbounded)).take(most).map(|(numbers, key)| (*numbers, *key)).collect()

@@ -1,7 +1,7 @@
-//! Turns that last too long, since whoever else is served by the worker waits meanwhile, are told of.
+//! Logs turns that last too long, because all other clients and servers of the worker wait meanwhile.
 //!
-//! Always true: the line says for whom the worker worked longest, and there is one in a second at most.
-//! Not here: how it is measured (`stopwatch`), what a turn does (`turn`).
+//! Always true: the line names the connection that took the longest part of the turn; there is at most one line per second.
+//! Not here: measuring (`stopwatch`), what a turn does (`turn`).
 
 use reactor::{Io, Level, Subject};
 
@@ -11,7 +11,7 @@ use crate::stopwatch::Work;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
-    /// The turn has been a slow one.
+    /// Counts a slow turn, and logs it.
     #[cold]
     pub(crate) fn slow_turn(&mut self, ticks: u64) {
         let (took, culprit) = (self.stopwatch.took(ticks), self.stopwatch.culprit());
@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
         self.log.about(&who, Level::Warning, line);
     }
 
-    /// How a line about somebody begins, and the number of the database that it uses.
+    /// The subject of the log line, and the number of the connection's database.
     fn who_is_it(&self, work: Work) -> (Option<Subject>, Option<u32>) {
         let Work::Connection(bits) = work else { return (None, None) };
         match self.owner(bits) {

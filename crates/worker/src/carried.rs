@@ -1,7 +1,7 @@
-//! The context of a trace in what a client has just said: in the text of a Query or a Parse.
+//! Finds the trace context in a client's request: in the text of a Query or a Parse.
 //!
-//! Always true: no more than [`MESSAGES_MAX`] messages are looked at, and of them no more than [`REQUEST_BYTES_MAX`] bytes.
-//! Not here: how a text carries it (`route`), what follows from it (`spanning`).
+//! Always true: at most [`MESSAGES_MAX`] messages are read, and at most [`REQUEST_BYTES_MAX`] bytes of them.
+//! Not here: how a text carries the context (`route`), what is done with it (`spanning`).
 
 use std::ffi::CStr;
 
@@ -9,31 +9,31 @@ use route::{TraceParent, traceparent};
 use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
-/// What there is in a request as far as it has come.
+/// What a request carries, as far as it has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carried<'r> {
     /// Nothing.
     Nothing,
-    /// A text that has not come to its end, where its comment may be.
+    /// An incomplete text whose comment may still come.
     Torn,
-    /// The context of a trace.
+    /// A trace context.
     Context(Context<'r>),
-    /// It begins with a Bind, of the statement that has this name.
+    /// A Bind, of the statement with this name, as first message.
     Bind(&'r [u8]),
 }
 
-/// The context of a trace, and the text that carries it.
+/// A trace context, and the text that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Context<'r> {
     pub(crate) parent: TraceParent,
     pub(crate) text: &'r [u8],
-    /// That is all of the text.
+    /// Whether that is all of the text.
     pub(crate) is_whole: bool,
-    /// The name of the statement that is only prepared by it, and not executed by what follows here.
+    /// The name of the statement that the request prepares without executing it.
     pub(crate) prepares: Option<&'r [u8]>,
 }
 
-/// What the request carries that begins with these bytes.
+/// What the request that begins with these bytes carries.
 pub(crate) fn carried(bytes: &[u8]) -> Carried<'_> {
     let mut is_first = true;
     let mut messages = Messages(bytes).take(MESSAGES_MAX);
@@ -63,12 +63,12 @@ pub(crate) fn carried(bytes: &[u8]) -> Carried<'_> {
     Carried::Nothing
 }
 
-/// Whether a statement is executed among the messages that begin with these bytes.
+/// Whether these bytes contain an Execute.
 pub(crate) fn executes(bytes: &[u8]) -> bool {
     Messages(bytes).take(MESSAGES_MAX).any(|message| message.kind == frontend::EXECUTE)
 }
 
-/// The first messages that begin with some bytes, as far as they are here.
+/// The messages in some bytes, as far as they have arrived.
 struct Messages<'r>(&'r [u8]);
 
 struct Message<'r> {
@@ -90,26 +90,26 @@ impl<'r> Iterator for Messages<'r> {
     }
 }
 
-/// The text that a body begins with, and whether that is all of it. A text that is longer than anybody looks at has no end.
+/// The text at the beginning of a body, and whether it is complete. A text longer than the limit counts as incomplete.
 fn text_of(body: &[u8], is_whole: bool) -> Option<(&[u8], bool)> {
     match field(body) {
         Some((text, _)) => Some((text, true)),
-        // No text at all: the message is broken.
+        // The text has no terminating zero: the message is broken.
         None if is_whole && body.len() < REQUEST_BYTES_MAX => None,
         None => Some((body, false)),
     }
 }
 
-/// Up to a zero, and what stands behind it.
+/// The bytes up to a zero, and those behind it.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    // It looks at a word at a time.
+    // `CStr` searches a word at a time.
     let text = CStr::from_bytes_until_nul(&bytes[..bytes.len().min(REQUEST_BYTES_MAX)]).ok()?;
     Some((text.to_bytes(), &bytes[text.count_bytes() + 1..]))
 }
 
-/// So many messages are looked at.
+/// Maximum number of messages read.
 const MESSAGES_MAX: usize = 16;
-/// Of a request, no more is looked at.
+/// Maximum number of bytes of a request that are read.
 pub(crate) const REQUEST_BYTES_MAX: usize = 16_384;
 
 #[cfg(test)]

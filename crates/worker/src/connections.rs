@@ -1,7 +1,7 @@
-//! Logins, TLS handshakes and cancel requests are counted as they end.
+//! Counts how logins, TLS handshakes and cancel requests end.
 //!
-//! Always true: connections of the control thread are not counted; who goes to its home worker, or to another process, has
-//! not ended.
+//! Always true: connections of the control thread are not counted; a connection that moves to its home worker or to
+//! another process has not ended.
 //! Not here: what is counted (`measure`).
 
 use base::Key;
@@ -14,7 +14,7 @@ use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Securing, Server, Stage as ServerStage};
 use crate::worker::Worker;
 
-/// What a login has come to whose client is told this.
+/// The outcome of a login whose client gets this error.
 pub(crate) fn outcome_of(fault: &Fault) -> LoginOutcome {
     match fault {
         Fault::LoginTimeout | Fault::LoginTimeoutServerDown { .. } => LoginOutcome::TimedOut,
@@ -23,7 +23,7 @@ pub(crate) fn outcome_of(fault: &Fault) -> LoginOutcome {
 }
 
 impl<I: Io> Worker<I> {
-    /// A client is closed. If it was logging in, its login has ended, and so has its TLS handshake.
+    /// A client is closed. If it was logging in, counts the end of its login, and of its TLS handshake if that was under way.
     pub(crate) fn count_login_end(&mut self, key: Key, outcome: LoginOutcome) {
         let Some(Client { stage, is_own: false, .. }) = self.clients.get(key) else { return };
         let step = match stage {
@@ -38,13 +38,13 @@ impl<I: Io> Worker<I> {
         self.connections.login_ends(step, outcome);
     }
 
-    /// TLS stands.
+    /// Counts a completed TLS handshake.
     pub(crate) fn count_handshake(&mut self, with: HandshakePeer, security: &Security) {
         let how = if security.is_resumed { HandshakeOutcome::Resumed } else { HandshakeOutcome::Full };
         self.connections.handshake_ends(with, how);
     }
 
-    /// No server has come of a dial, perhaps since the two could not agree on TLS.
+    /// A dial has failed; counts a failed TLS handshake if one was under way.
     pub(crate) fn count_failed_handshake(&mut self, server: Key) {
         if let Some(Server { stage: ServerStage::Securing(Securing::Shaking), .. }) = self.servers.get(server) {
             self.connections.handshake_ends(HandshakePeer::Server, HandshakeOutcome::Failed);

@@ -1,8 +1,8 @@
-//! What the transactions of a pool, and of an application, have come to.
+//! Statistics of transactions by pool and by application.
 //!
-//! Always true: a transaction is counted once, for its pool and its application, when it ends or its client goes; what is kept has a bound, and
-//! whatever is beyond it counts as `other`.
-//! Not here: which moment is which (`data`), how it is told (`admin::snapshot`).
+//! Always true: a transaction is counted once, for its pool and its application, when it ends or its client goes; the
+//! number of rows is bounded, and everything beyond counts as `other`.
+//! Not here: which event begins which phase (`data`), how statistics are reported (`admin::snapshot`).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,15 +18,15 @@ use crate::data::client::{Client, Stage};
 use crate::letters::Evicted;
 use crate::worker::Worker;
 
-/// What a pool has come to since it was opened.
+/// Statistics of a pool since it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) sums: Sums,
-    /// Made with the first transaction.
+    /// Allocated with the first transaction.
     pub(crate) histograms: Option<Box<Histograms>>,
     pub(crate) lives: Lives,
-    /// How many of its servers were closed for clients of which other pool: its database and user, empty where it is
-    /// none of this worker.
+    /// Number of its servers closed for clients of each other pool, by that pool's database and user, which are empty
+    /// for a pool of another worker.
     pub(crate) evicted_by: Vec<Evicted>,
 }
 
@@ -50,32 +50,32 @@ impl Measured {
     }
 }
 
-/// The present transaction of a client, and for which application it counts.
+/// The current transaction of a client, and the application for which it counts.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pub(crate) division: Division,
-    /// The parameters that name the application, and its place.
+    /// The parameters with the application's name, and the application's row.
     application: Option<(Rc<Vars>, Option<Key>)>,
 }
 
-/// Applications: whoever logs in as the same user to the same database and calls itself the same.
+/// Applications: an application is all clients with the same database, user and `application_name`.
 #[derive(Debug)]
 pub(crate) struct Applications {
     rows: Slab<Application>,
     places: HashMap<ApplicationName, Key>,
-    /// What transactions have come to of applications that found no place, or have lost theirs.
+    /// Sums of the applications that found no row, or have lost theirs.
     pub(crate) folded: Sums,
 }
 
-/// A database, a user, and what an application calls itself.
+/// Database, user and `application_name`.
 type ApplicationName = (Arc<str>, Arc<str>, Box<str>);
 
-/// One of them.
+/// One application.
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) name: ApplicationName,
     pub(crate) sums: Sums,
-    /// When its last transaction has ended.
+    /// When its last transaction ended.
     last: Time,
 }
 
@@ -86,7 +86,7 @@ impl Default for Applications {
 }
 
 impl Applications {
-    /// The place of an application, or nothing when all are taken by others that are in use.
+    /// The row of an application; `None` when all rows belong to others that are in use.
     fn place(&mut self, name: ApplicationName, now: Time) -> Option<Key> {
         if let Some(place) = self.places.get(&name) {
             return Some(*place);
@@ -123,7 +123,7 @@ impl Applications {
 }
 
 impl<I: Io> Worker<I> {
-    /// A client is in this phase of its transaction from now on, which may begin with it.
+    /// A client enters this phase of its transaction, which may begin with it.
     pub(crate) fn enters(&mut self, key: Key, phase: Phase) {
         let now = self.now;
         if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
@@ -131,7 +131,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same for one that is in another phase.
+    /// Does the same for a client in the phase `from`.
     pub(crate) fn enters_from(&mut self, key: Key, from: Phase, phase: Phase) {
         let now = self.now;
         if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client's transaction is over, if one had begun: it is counted. Where its time has gone, if long ones are logged.
+    /// Counts a client's transaction that is over, if one had begun. Returns where its time went, if long ones are logged.
     pub(crate) fn count_transaction(&mut self, key: Key) -> Option<Spent> {
         let client = self.clients.get_mut(key)?;
         let Stage::Ready(ready) = &mut client.stage else { return None };
@@ -168,12 +168,12 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// So many pools are told apart that have had a server of one pool closed; the last row is all others.
+/// Number of other pools told apart that have had servers of one pool closed; the last row stands for all others.
 const EVICTED_MAX: usize = 32;
 const OTHER: &str = "other";
-/// So many applications are told apart in one worker.
+/// Number of applications told apart in one worker.
 const APPLICATIONS_MAX: u32 = 500;
-/// One that has done nothing for so long gives its place to another.
+/// An application idle for this long may lose its row to another.
 const UNUSED_FOR: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
         let place = applications.place(name(1000), now);
         assert!(place.is_some() && !applications.has(first));
         applications.add(place, &spent(), now);
-        // A client that still knows the place of the one that has gone counts for nobody else.
+        // A transaction of a client that still refers to the removed row counts for no other application.
         applications.add(Some(first), &spent(), now);
         let counted: u64 = applications.rows().map(|row| row.sums.count).sum();
         assert_eq!((counted, applications.folded.count), (u64::from(APPLICATIONS_MAX), 2));

@@ -1,9 +1,9 @@
-//! Rules of this crate that the simulation may have broken, to see whether somebody notices.
+//! Rules of this crate that the simulation may break on purpose, to see whether a checker notices.
 //!
-//! Always true: without the feature `planted` each function does what its name says and no more, and costs nothing. Each
-//! has the mistake beside the rule (`base::planted` tells what each would mean for a user), and no other file of this
-//! crate names one. A function that is given something and has nothing to decide gives it back.
-//! Not here: what the rules are for, which stands where they are asked.
+//! Always true: without the feature `planted` each function does what its name says and no more, and costs nothing.
+//! Each function holds the mistake beside the rule (`base::planted` tells what each would mean for a user), and no
+//! other file of this crate names one. A function that takes a value and has nothing to decide returns it unchanged.
+//! Not here: the reasons of the rules, which stand where the functions are called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use crate::data::held::Held;
 
 // Turns, settings, suspensions.
 
-/// Whether what was heard is from the connection whose row it names.
+/// Whether a completion belongs to the connection whose row it names.
 pub(crate) fn is_from_tenant(is_same_key: bool) -> bool {
     is_same_key || planted::is(Planted::StaleCompletion)
 }
 
-/// Whether a server goes on that was not read since its client took no answers.
+/// Whether reading goes on from a server that was paused because its client was slow.
 pub(crate) fn goes_on(was_paused: bool) -> bool {
     was_paused && !planted::is(Planted::ResumeForgotten)
 }
 
-/// Whether a client takes so little that its server is not read.
+/// Whether a client reads so slowly that its server is not read from.
 pub(crate) fn is_too_slow(has_much_unsent: bool) -> bool {
     has_much_unsent && !planted::is(Planted::NoBackPressure)
 }
 
-/// Whether a server that is held waits for its client no longer.
+/// Whether an affinity hold has expired.
 pub(crate) fn has_lingered(is_still_waiting: bool) -> bool {
     is_still_waiting || planted::is(Planted::LingerMistaken)
 }
 
-/// Whether settings that a server is told have a time of their own, `along` with a request or by themselves.
+/// Whether settings sent to a server, `along` with a request or by themselves, have a deadline of their own.
 pub(crate) fn has_time_to_mend(is_told_before: bool, is_along: bool) -> bool {
     is_told_before || planted::is(Planted::MendTimeoutForRequests) && is_along
 }
 
-/// When a request ends that takes too long, whether or not settings went along with it.
+/// The deadline of a request, whether or not settings went along with it.
 pub(crate) fn end_of_request<T>(due: Option<T>, is_along: bool) -> Option<T> {
     due.filter(|_| !(planted::is(Planted::AlongUntimed) && is_along))
 }
@@ -55,55 +55,55 @@ pub(crate) fn forget_all<K, T>(rows: &mut BTreeMap<K, T>) {
     }
 }
 
-/// Whether a command that was put off in a suspension is carried out behind it.
+/// Whether a command that was put off during a suspension is carried out after it.
 pub(crate) fn outlasts_suspension(command: &Command) -> bool {
     !(planted::is(Planted::LoanForgottenInSuspend) && matches!(command, Command::Attach { .. }))
 }
 
-/// Whether nothing is touched any more that another process may have.
+/// Whether nothing that another process may own by now is touched any more.
 pub(crate) fn freezes(is_first_packed: bool) -> bool {
     is_first_packed && !planted::is(Planted::PackedIsTouched)
 }
 
-/// Whether a client comes from another process with a request.
+/// Whether a client comes from another process with a pending request.
 pub(crate) fn comes_with_request(has_bytes: bool) -> bool {
     has_bytes && !planted::is(Planted::RequestLeftBehind)
 }
 
-/// The parameters with which a server comes from another process, whichever others of its pool have.
+/// The parameters of a server from another process, not those of other servers of its pool.
 pub(crate) fn own_parameters<T>(own: T, of_others: impl FnOnce() -> Option<T>) -> T {
     if planted::is(Planted::ParametersLeftBehind) { of_others().unwrap_or(own) } else { own }
 }
 
-/// The statements with which a server comes from another process.
+/// The prepared statements of a server from another process.
 pub(crate) fn own_statements<T: Default>(own: T) -> T {
     if planted::is(Planted::StatementsLeftBehind) { T::default() } else { own }
 }
 
 // Who comes in (`admission`, `limits`, `upstream`).
 
-/// Whether something was said in clear behind a request for TLS.
+/// Whether clear text followed a client's `SSLRequest`.
 pub(crate) fn is_stuffed(has_more: bool) -> bool {
     has_more && !planted::is(Planted::ClearBytesKept)
 }
 
-/// What a client has said before it came to its home worker.
+/// The bytes that a client sent before it came to its home worker.
 pub(crate) fn sent_along<T: Default>(bytes: T) -> T {
     if planted::is(Planted::EarlyBytesLost) { T::default() } else { bytes }
 }
 
-/// Whom an answer is for: the client that asked, if it is still there.
+/// The client that an answer is for: the one that asked, if it is still there.
 pub(crate) fn asker<T>(key: Key, rows: &Slab<T>) -> Key {
     let tenant = planted::is(Planted::VerdictForThePlace).then(|| rows.key_at(key.index)).flatten();
     tenant.unwrap_or(key)
 }
 
-/// What it means that a server has told only a part about a user.
+/// The error for an incomplete answer of `auth_query`.
 pub(crate) fn fault_of_part() -> Fault {
     if planted::is(Planted::TornAnswerIsNobody) { Fault::NoSuchUser } else { Fault::BouncerConfig }
 }
 
-/// What is known of a user for a database.
+/// The remembered secret of a user for a database.
 pub(crate) fn known_of<'a, T>(
     rows: &'a BTreeMap<(Arc<str>, Arc<str>), T>,
     database: &str,
@@ -115,34 +115,34 @@ pub(crate) fn known_of<'a, T>(
     rows.get(&(Arc::from(database), Arc::from(user)))
 }
 
-/// Whether a pool that is opened now is paused from the beginning.
+/// Whether a pool that is opened now starts paused.
 pub(crate) fn opens_paused(is_paused: bool) -> bool {
     is_paused && !planted::is(Planted::PauseUnknownToNewPools)
 }
 
-/// Whether users who had no limit may have one now, and clients that have to be counted.
+/// Whether users without a limit may have one now, so that their clients must be counted.
 pub(crate) fn are_counted(may_be_limited: bool) -> bool {
     may_be_limited && !planted::is(Planted::OldClientsUncounted)
 }
 
-/// Whether a database has as many clients as it may.
+/// Whether a database has the maximum number of clients.
 pub(crate) fn is_full(clients: u32, limit: u32) -> bool {
     clients >= limit + u32::from(planted::is(Planted::ClientLimitOffByOne))
 }
 
-/// Whether a client that goes gives its slot back, if it is still logging in or not.
+/// Whether a client that goes gives its slot back, even if it is still logging in.
 pub(crate) fn gives_slot_back(has_slot: bool, is_logging_in: bool) -> bool {
     has_slot && !(planted::is(Planted::SlotKeptByLeaver) && is_logging_in)
 }
 
-/// Whether a server that refuses TLS is refused.
+/// Whether a server that refuses TLS cannot be used.
 pub(crate) fn is_refusal(is_clear_text_forbidden: bool) -> bool {
     is_clear_text_forbidden && !planted::is(Planted::RefusedTlsForgone)
 }
 
 // Cancel requests (`cancel`).
 
-/// Whether a server waits for a cancel request to arrive before it gets more.
+/// Whether a server has to wait for a cancel request to arrive before it gets the next query.
 pub(crate) fn is_aimed_at(is_request_on_its_way: bool) -> bool {
     is_request_on_its_way && !planted::is(Planted::CancelMeetsNextQuery)
 }
@@ -152,12 +152,12 @@ pub(crate) fn is_here(is_this_worker: bool) -> bool {
     is_this_worker || planted::is(Planted::CancelToWrongWorker)
 }
 
-/// Whether a cancel request may be sent: its server is still at the query that it is for.
+/// Whether a cancel request may be sent: its server still runs the query that it is for.
 pub(crate) fn is_meant(is_same_query: bool) -> bool {
     is_same_query || planted::is(Planted::CancelIgnoresQuery)
 }
 
-/// Notes a cancel request as one that has been sent and has not arrived.
+/// Notes that a cancel request has been sent and has not arrived yet.
 pub(crate) fn note_sent(underway: &mut u32, is_sent: &mut bool) {
     if !planted::is(Planted::CancelForgottenOnceSent) {
         *underway += 1;
@@ -165,17 +165,17 @@ pub(crate) fn note_sent(underway: &mut u32, is_sent: &mut bool) {
     }
 }
 
-/// Whether a cancel request may still arrive when its connection has ended like this.
+/// Whether a cancel request may still arrive when its connection has ended with this error.
 pub(crate) fn may_arrive_after(_: &std::io::Error) -> bool {
     !planted::is(Planted::CutOffCancelBelieved)
 }
 
-/// Whether a cancel request that has been sent may still arrive, even if nobody waits for it any longer.
+/// Whether a cancel request that was sent may still arrive, even if its timeout has passed.
 pub(crate) fn may_still_arrive(is_sent: bool, is_late: bool) -> bool {
     is_sent && !(planted::is(Planted::LateCancelBelieved) && is_late)
 }
 
-/// Takes a request for a peer out, which may not have been reached.
+/// Removes a cancel request for a peer, which may not have been reached.
 pub(crate) fn take_out<T: Clone>(rows: &mut Slab<T>, key: Key, is_unreached: impl FnOnce(&T) -> bool) -> Option<T> {
     if planted::is(Planted::ForwardSlotLost)
         && let Some(row) = rows.get(key).filter(|row| is_unreached(row))
@@ -185,12 +185,12 @@ pub(crate) fn take_out<T: Clone>(rows: &mut Slab<T>, key: Key, is_unreached: imp
     rows.remove(key)
 }
 
-/// The peer that is done with a request, if the next one is to be started.
+/// The peer that has finished a request, if its next one is to be started.
 pub(crate) fn is_ready_for_next(peer: u16) -> Option<u16> {
     (!planted::is(Planted::ForwardWaiterForgotten)).then_some(peer)
 }
 
-/// Who is told that a request is over: who made it, and none of the others.
+/// Whom to tell that a cancel request is done: its own requester.
 pub(crate) fn who_asked<'a, T: 'a>(own: T, mut others: impl Iterator<Item = &'a mut T>) -> T {
     if planted::is(Planted::ForwardAnswersAnother)
         && let Some(other) = others.next()
@@ -202,7 +202,7 @@ pub(crate) fn who_asked<'a, T: 'a>(own: T, mut others: impl Iterator<Item = &'a 
 
 // Loans (`data`).
 
-/// What a client has said and its server has not been sent stays unsent.
+/// Bytes of a client that were not sent to its server stay unsent.
 pub(crate) fn leave_unsent<I: Io>(held: &mut Option<Box<Held>>, io: &mut I, conn: Conn) {
     if planted::is(Planted::HeldBytesSentAfterAll)
         && let Some(mut held) = held.take()
@@ -211,29 +211,29 @@ pub(crate) fn leave_unsent<I: Io>(held: &mut Option<Box<Held>>, io: &mut I, conn
     }
 }
 
-/// Whether nobody else can have a server that is one client's alone, even if it is between two commands.
+/// Whether no other client may get a dedicated server, even if it is between two commands.
 pub(crate) fn is_nobody_elses(is_dedicated: bool, is_at_rest: bool) -> bool {
     is_dedicated && !(planted::is(Planted::PrivateServerReturned) && is_at_rest)
 }
 
-/// Whether a server has what its client began with.
+/// Whether a server's session has the startup state of its client.
 pub(crate) fn is_like(is_alike: bool) -> bool {
     is_alike || planted::is(Planted::LingerUnlike)
 }
 
-/// Whether sessions that are out of date end as soon as they can.
+/// Whether obsolete sessions end as soon as possible (`server_fast_close`).
 pub(crate) fn ends_obsolete(is_fast_close: bool) -> bool {
     is_fast_close && !planted::is(Planted::BusySessionKept)
 }
 
-// Who listens (`notify`).
+// LISTEN and NOTIFY (`notify`).
 
-/// Whether who is about to listen through the session for all need not wait for it: never.
+/// Whether a client that is about to listen through the listener need not wait for its answer: never.
 pub(crate) fn is_level_already() -> bool {
     planted::is(Planted::JoinedAtOnce)
 }
 
-/// Whether the session for all listens to a channel.
+/// Whether the listener listens to a channel.
 pub(crate) fn is_listened_to(is_heard: bool) -> bool {
     is_heard || planted::is(Planted::ListenerBelieved)
 }
@@ -243,7 +243,7 @@ pub(crate) fn has_left(was_left: bool) -> bool {
     was_left && !planted::is(Planted::LeftChannelTold)
 }
 
-/// Whether a client's own notifications are waited for.
+/// Whether a `ReadyForQuery` waits for the client's own notifications.
 pub(crate) fn are_news_awaited(may_come: bool) -> bool {
     may_come && !planted::is(Planted::OwnNewsOvertaken)
 }

@@ -1,6 +1,6 @@
-//! What is worth a report to the control thread.
+//! Decides which events are reported to the control thread.
 //!
-//! Always true: what goes on for long is reported when it begins and when it ends.
+//! Always true: a lasting condition is reported when it begins and when it ends.
 //! Not here: how many reports there may be (`reports`).
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::timers::Timer;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells the control thread of something, in a moment.
+    /// Queues a report to the control thread.
     pub(crate) fn report(
         &mut self,
         kind: ReportKind,
@@ -35,13 +35,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Tells what there is to tell.
+    /// Sends the queued reports.
     pub(crate) fn send_reports(&mut self) {
         let (reports, dropped) = self.reports.tell(self.now);
         (self.posts.control)(ToControl::Reports { from: self.id, reports, dropped });
     }
 
-    /// A client is not let in.
+    /// A client was refused.
     pub(crate) fn report_refused_login(&mut self, key: Key, fault: &Fault) {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let names = match &client.stage {
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         self.report(ReportKind::LoginRefused, fault.name(), names, &host, &fault.text());
     }
 
-    /// A server is closed that has had something wrong with it.
+    /// A server was closed because of a fault.
     pub(crate) fn report_closed_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         if !matches!(cause, Closed::Dirty | Closed::Lost) {
             return;
@@ -65,9 +65,9 @@ impl<I: Io> Worker<I> {
         self.report(ReportKind::ServerFault, cause.word(), names, &host, why);
     }
 
-    /// A login at a host has failed, of this kind, whatever follows from it for the pool.
+    /// A login at a host has failed with this kind of failure, whatever follows from it for the pool.
     pub(crate) fn report_failed_dial(&mut self, key: ServerKey, pool: PoolKey, kind: FailureKind, failure: &Failure) {
-        // Who has failed before is not news.
+        // A pool whose logins have failed before is not reported again.
         if self.pools.has_failed(pool) {
             return;
         }

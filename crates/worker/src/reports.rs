@@ -1,71 +1,71 @@
-//! What a worker tells the control thread for `SHOW EVENTS`.
+//! Events that a worker reports to the control thread for `SHOW EVENTS`.
 //!
-//! Always true: there is one letter a second at most, with so many reports as there are places; the same report once more is counted
-//! with the first, and one that finds no place is counted and forgotten.
-//! Not here: what is worth a report (`reporting`), what is done with them (`control::events`).
+//! Always true: there is at most one letter per second, with at most [`REPORTS_MAX`] reports; a report equal to one
+//! that waits is counted with it, and one that finds no room is only counted.
+//! Not here: which events are reported (`reporting`), what the control thread does with them (`control::events`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, Wall};
 
-/// Something of importance that has happened in a worker.
+/// An important event in a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What.
+    /// Its kind.
     pub kind: ReportKind,
-    /// What several of a kind have in common that may be told of as one; without a name in it that a stranger may choose.
+    /// Reports of the same kind and class may be merged into one; contains no name that a client may choose.
     pub class: &'static str,
-    /// Of which database; empty if of none.
+    /// The database; empty if it concerns none.
     pub database: Arc<str>,
-    /// Of which user.
+    /// The user.
     pub user: Arc<str>,
     /// The address of the client, or the host.
     pub host: Box<str>,
-    /// In words.
+    /// Its description.
     pub detail: Box<str>,
     /// When it happened first.
     pub at: Wall,
-    /// How often.
+    /// How often it happened.
     pub count: u64,
 }
 
-/// What has happened.
+/// The kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ReportKind {
     /// The clients of a pool begin to wait.
     WaitBegins,
-    /// They wait no more.
+    /// The clients of a pool no longer wait.
     WaitEnds,
-    /// A host cannot be logged in at.
+    /// Logins at a host fail.
     HostDown,
-    /// It can again.
+    /// Logins at the host succeed again.
     HostUp,
-    /// A server was closed since something was wrong with it.
+    /// A server was closed because of a fault.
     ServerFault,
-    /// A client was not let in.
+    /// A client was refused.
     LoginRefused,
 }
 
-/// Those that wait to be told.
+/// The reports that wait for the next letter.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     waiting: Vec<Report>,
-    /// Those that found no place.
+    /// Number of reports that found no room.
     dropped: u64,
     pub(crate) is_armed: bool,
-    /// When some were told last.
+    /// When the last letter was sent.
     told: Time,
 }
 
 impl Reports {
-    /// All of them, and how many more there were.
+    /// Returns all waiting reports, and the number of those that found no room.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<Report>, u64) {
         (self.is_armed, self.told) = (false, now);
         (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
     }
 
-    /// When they may be told.
+    /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
         (self.told + TOLD_EVERY).max(now)
     }
@@ -76,7 +76,8 @@ impl Reports {
                 == (report.kind, report.class, &report.host, &report.detail)
                 && (&known.database, &known.user) == (&report.database, &report.user)
         };
-        // Whom nobody knows has no more than half of the places: what happens to servers and pools is told besides.
+        // Refused logins, which any stranger can cause, get at most half of the room, so that events of servers and
+        // pools are still reported.
         let most = if report.kind == ReportKind::LoginRefused { REPORTS_MAX / 2 } else { REPORTS_MAX };
         let has_room = self.waiting.len() < most;
         match self.waiting.iter_mut().find(is_same) {
@@ -87,10 +88,10 @@ impl Reports {
     }
 }
 
-/// So many different reports are told in a second.
+/// Maximum number of different reports in one letter.
 const REPORTS_MAX: usize = 32;
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// A text may be a stranger's, and as long as it likes: no more of it is told.
+/// A text may come from a stranger and be of any length; longer ones are cut.
 pub(crate) const REPORT_TEXT_BYTES_MAX: usize = 500;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Which requests are looked at to tell statements apart, and what is known of one that is.
+//! Chooses the requests that are sampled for `SHOW STATEMENTS`, and keeps what is known of a sampled one.
 //!
-//! Always true: about so many a second are looked at as are wanted, or all where there are fewer; each stands for those since the last one, so
-//! that all together stand for all; which it is nobody can foresee who asks some statements by turns.
-//! Not here: what follows from one (`data::statements`).
+//! Always true: about the wanted number of requests per second is sampled, or all if there are fewer; each sample
+//! stands for the requests since the previous one, so that together they stand for all; the choice is random, so that a
+//! client that repeats a fixed sequence of statements is sampled fairly.
+//! Not here: what is done with a sample (`data::statements`).
 
 use base::{Random, Time};
 use measure::{Description, Room, Spent};
@@ -10,45 +11,45 @@ use route::Dialect;
 
 use crate::spans::OpenSpans;
 
-/// Chooses requests.
+/// Chooses the requests to sample.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// How many come before the next one, itself included.
+    /// Number of requests until the next sample, including it.
     left: u32,
-    /// How many there were when it was chosen.
+    /// That number when the next sample was chosen.
     gap: u32,
-    /// How many there are on average.
+    /// Its average.
     mean: u32,
-    /// How many are wanted in a second; 0 is none.
+    /// Samples wanted per second; 0 switches sampling off.
     per_second: u32,
-    /// When the last one was chosen.
+    /// When the last sample was taken.
     last: Option<Time>,
     random: Random,
-    /// Rows of statements, in all databases of a worker.
+    /// Rows of statements in all databases of the worker.
     pub(crate) room: Room,
 }
 
-/// A request that is looked at.
+/// A request that is sampled, traced or has spans.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
-    /// For how many it stands; for none if it is only traced.
+    /// The number of requests for which it stands; 0 if it is only traced or has spans.
     pub(crate) weight: u32,
-    /// Which statement it is, if that could be read.
+    /// Its statement, if it could be read.
     pub(crate) statement: Option<(u64, Description)>,
     /// Where the time of its transaction had gone before it.
     pub(crate) before: Spent,
-    /// If somebody traces its client.
+    /// If a console traces its client.
     pub(crate) traced: Option<Box<TracedRequest>>,
-    /// If it carries the context of a trace that has spans.
+    /// If it carries the context of a trace with spans.
     pub(crate) spans: Option<Box<OpenSpans>>,
 }
 
-/// What is kept of a request that somebody was told of, until it is answered.
+/// What is kept of a traced request until it is answered.
 #[derive(Debug)]
 pub(crate) struct TracedRequest {
-    /// When it came.
+    /// When it arrived.
     pub(crate) since: Time,
-    /// How its text begins, and how that is to be read.
+    /// The beginning of its text, and how to read it.
     pub(crate) text: Box<[u8]>,
     pub(crate) dialect: Dialect,
 }
@@ -59,14 +60,14 @@ impl Sampler {
         Self { left: 1, gap: 1, mean: 1, per_second, last: None, random, room }
     }
 
-    /// So many a second are looked at from now on; 0 is none.
+    /// Sets the number of samples per second; 0 switches sampling off.
     pub(crate) fn look_at(&mut self, per_second: u32) {
         if self.per_second != per_second {
             (self.left, self.gap, self.mean, self.last, self.per_second) = (1, 1, 1, None, per_second);
         }
     }
 
-    /// A request begins. If it is to be looked at, for how many it stands.
+    /// A request begins. Returns the number of requests for which it stands, if it is sampled.
     #[inline]
     pub(crate) fn begins(&mut self, now: Time) -> Option<u32> {
         self.left = self.left.wrapping_sub(1);
@@ -80,7 +81,7 @@ impl Sampler {
             (self.gap, self.left) = (u32::MAX, u32::MAX);
             return None;
         }
-        // So many come in the time in which one is wanted, as fast as they have come since the last one.
+        // The number of requests in the interval of one sample, at the rate since the last sample.
         let wanted = MICROS / u64::from(self.per_second);
         let past = self.last.map_or(wanted, |last| now.since(last).as_micros() as u64).max(1);
         let mean = u64::from(weight) * wanted / past;
@@ -93,16 +94,16 @@ impl Sampler {
 }
 
 const MICROS: u64 = 1_000_000;
-/// However fast requests come, one of so many is looked at.
+/// However fast requests come, at least one in this many is sampled.
 const GAP_MAX: u64 = 65_536;
-/// So many statements have a row in one worker.
+/// Number of statements with a row in one worker.
 const ROWS_MAX: u32 = 8000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// So many requests, one in so many microseconds: how many are looked at, and for how many they stand.
+    /// Runs this many requests, one per `micros` microseconds: returns how many are sampled, and for how many they stand.
     fn run(sampler: &mut Sampler, requests: std::ops::Range<u64>, micros: u64) -> (u64, u64) {
         let weights = requests.filter_map(|request| sampler.begins(Time(1 + request * micros)));
         weights.fold((0, 0), |(count, sum), weight| (count + 1, sum + u64::from(weight)))
@@ -126,7 +127,7 @@ mod tests {
     fn where_few_come_all_are_looked_at() {
         let mut sampler = Sampler::new(100);
         assert_eq!(run(&mut sampler, 0..1000, 20_000), (1000, 1000));
-        // Many came, and then few again.
+        // Many requests came, and then few again.
         run(&mut sampler, 2_000_000..3_000_000, 10);
         let (_, before) = run(&mut sampler, 2000..102_000, 20_000);
         assert!(before > 90_000);

@@ -1,9 +1,10 @@
-//! Spans of statements that carry the context of a trace (`traceparent`): what they waited for, and what their servers did.
+//! Spans of statements that carry a trace context (`traceparent`): their waits, and the work of their servers.
 //!
-//! Always true: while nobody is told of spans, one look at a flag is all that happens; whatever is told, nobody waits for it. A context is used for the
-//! request in which its text comes, and for the first execution of what that prepares, if it is the client's next request: whoever executes it again
-//! says nothing of whose child that is.
-//! Not here: how much is told (`spans`), where a request has its context (`carried`), how spans look (`control::otlp`).
+//! Always true: while spans are not exported, only a flag is tested; no client ever waits for the export. A trace
+//! context is used for the request that contains its text, and for the first execution of the statement that this
+//! prepares, if that is the client's next request: later executions do not say to which trace they belong.
+//! Not here: how many spans are kept (`spans`), where a request has its context (`carried`), the exported form
+//! (`control::otlp`).
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::timers::Timer;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Tells what there is to tell.
+    /// Sends the waiting spans to the control thread.
     pub(crate) fn send_spans(&mut self) {
         let (statements, dropped) = self.spans.tell(self.now);
         if !statements.is_empty() || dropped > 0 {
@@ -36,7 +37,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client's server has been given these bytes, which begin so many requests; `is_between` says whether a message begins with them.
+    /// These bytes of a client were forwarded to its server and begin `begun` requests; `is_between` says whether a
+    /// message begins with them.
     #[cold]
     pub(crate) fn look_for_spans(&mut self, key: Key, server: ServerKey, begun: u32, bytes: &[u8], is_between: bool) {
         if begun == 0 {
@@ -62,7 +64,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// More of what a client says has been forwarded.
+    /// Further bytes of a request were forwarded.
     fn go_on_with_request(&mut self, key: Key, server: ServerKey, bytes: &[u8], is_between: bool) {
         if is_between && self.spans.prepared.get(key).is_some() && executes(bytes) {
             self.spans.prepared.take(key);
@@ -77,13 +79,13 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// How a request of a client begins that its server is given now.
+    /// The beginning of a client's request that is forwarded now.
     fn begun(&mut self, key: Key, server: ServerKey) -> Option<Begun> {
         let why = self.spans.waits.take(key);
         let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = self.clients.get(key) else { return None };
         let server = self.servers.get(server)?;
         let so_far = ready.meter.division.so_far(self.now);
-        // What its transaction has waited for is part of its first request.
+        // The wait of a transaction is part of its first request.
         let is_first = server.xact_since == Some(self.now);
         let (before, passed) = if is_first { (Spent::default(), so_far.total()) } else { (so_far, 0) };
         let since = Time(self.now.0.saturating_sub(passed));
@@ -91,13 +93,13 @@ impl<I: Io> Worker<I> {
         Some(Begun { since, wall, forwarded: self.now, before, why })
     }
 
-    /// A moment that has passed, on the calendar.
+    /// The calendar time of a past moment.
     fn wall_at(&self, time: Time) -> Wall {
         let passed = self.io.now().since(time).as_micros();
         Wall(self.io.wall().0.saturating_sub(i64::try_from(passed).unwrap_or(i64::MAX)))
     }
 
-    /// A request carries a context: it will have spans if its trace has any.
+    /// A request carries a trace context: opens its spans if its trace has any.
     fn open_carried(&mut self, key: Key, server: ServerKey, begun: Begun, bytes: &[u8]) {
         let Carried::Context(context) = carried(bytes) else { return };
         if !self.spans.has(&context.parent) {
@@ -118,7 +120,7 @@ impl<I: Io> Worker<I> {
         server.sampled.get_or_insert_with(|| Box::new(Sampled::default())).spans = Some(Box::new(spans));
     }
 
-    /// A request has been answered, or will never be.
+    /// A request has been answered, or never will be: completes its spans.
     pub(crate) fn close_spans(
         &mut self,
         key: Key,
@@ -193,7 +195,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client is closed, perhaps in the middle of a request, or while it waits for a server.
+    /// A client is closed, perhaps in the middle of a request or while it waits for a server.
     #[cold]
     pub(crate) fn break_spans(&mut self, key: Key, error: SpanError) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
@@ -207,7 +209,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A server goes, or is left, perhaps in the middle of a request of this client.
+    /// A server is closed, or its client leaves, perhaps in the middle of a request of this client.
     pub(crate) fn break_spans_of(&mut self, key: Key, server_key: ServerKey, error: SpanError) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(open) = server.sampled.as_mut().and_then(|sampled| sampled.spans.take()) else { return };
@@ -215,7 +217,7 @@ impl<I: Io> Worker<I> {
         self.close_spans(key, server_key, *open, &tally, Some(error));
     }
 
-    /// A request is refused for which no server was had.
+    /// A request is refused before it got a server.
     #[cold]
     pub(crate) fn tell_unserved(&mut self, key: Key, error: SpanError) {
         let why = self.spans.waits.take(key);
@@ -234,7 +236,7 @@ impl<I: Io> Worker<I> {
         self.tell_spans(key, context.parent, &begun, spent, text, None, Some(error));
     }
 
-    /// A client is to have a server, and waits for one, if it does not get one now.
+    /// A client wants a server: notes why it waits, if it does not get one at once.
     #[cold]
     pub(crate) fn note_wait(&mut self, key: Key) {
         let is_about = |task: &Task| matches!(task, Task::Pools(Command::Attach { client, .. }) if *client == key);
@@ -246,12 +248,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client waits for this.
+    /// Notes why a client waits, if its request may have spans.
     pub(crate) fn note_wait_for(&mut self, key: Key, why: &'static str) {
         let Some((_, held)) = self.first_held(key) else { return };
         let is_wanted = match carried(&held) {
             Carried::Context(context) => self.spans.has(&context.parent),
-            // It may come to be.
+            // The rest of the text may contain a trace context.
             Carried::Torn => true,
             Carried::Bind(name) => self.spans.prepared.get(key).is_some_and(|prepared| *prepared.name == *name),
             Carried::Nothing => false,
@@ -261,7 +263,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client that wants something, and how that begins, as far as it is here.
+    /// A client with a pending request, and the beginning of that request as far as it has arrived.
     fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return None };
         let held = ready.held.as_ref()?;
@@ -285,5 +287,5 @@ fn micros(count: u32) -> Duration {
     Duration::from_micros(count.into())
 }
 
-/// Whether a client gets a server at once is looked for among so many tasks: its own is the last, or nearly.
+/// Number of queued tasks searched for the one that lends the client a server: it is the last, or nearly so.
 const TASKS_LOOKED_AT: usize = 16;

@@ -1,8 +1,8 @@
-//! Spans of statements that carry the context of a trace: which traces have any, and what waits to be told of them.
+//! Spans of statements that carry a trace context: which traces have spans, and the spans that wait to be exported.
 //!
-//! Always true: every table has a bound; what waits has one in number and in bytes for each letter, of which no client has more than a part; there is one
-//! letter in [`TOLD_EVERY`] at most; what finds no room is counted and forgotten.
-//! Not here: which moment is which (`spanning`), how spans are posted (`control::otlp`).
+//! Always true: every table has a bound; the spans of one letter are bounded in number and in bytes, and one client
+//! gets only a part of that; there is at most one letter in [`TOLD_EVERY`]; spans that find no room are only counted.
+//! Not here: which event begins and ends which span (`spanning`), how spans are posted (`control::otlp`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,60 +15,60 @@ use measure::Spent;
 use protocol::fault::Fault;
 use route::{Dialect, TraceParent};
 
-/// What has become of a statement that carries the context of a trace: a span, with one in it for each thing that took its time.
+/// The spans of a statement that carries a trace context: one for the statement, and inside it one for each part of its time.
 #[derive(Clone, Debug)]
 pub struct StatementSpans {
-    /// The span of the application.
+    /// The application's span.
     pub parent: TraceParent,
-    /// When its request came, or its wait for a server began.
+    /// When its request arrived, or its wait for a server began.
     pub begun: Wall,
-    /// How long it has taken.
+    /// How long it took.
     pub took: Duration,
-    /// To which database.
+    /// The database.
     pub database: Arc<str>,
-    /// As whom.
+    /// The user.
     pub user: Arc<str>,
     /// The number of its client.
     pub client: u64,
-    /// Where that is, if by TCP.
+    /// The client's address, if it is connected by TCP.
     pub client_address: Option<SocketAddr>,
-    /// What it waited for, if it had to, and how long.
+    /// Why and how long it waited for a server, if it did.
     pub wait: Option<(Option<&'static str>, Duration)>,
-    /// What its server did, if it has had one.
+    /// The part of its server, if it got one.
     pub server: Option<ServerSpan>,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<SpanError>,
     /// Its text.
     pub text: SpanText,
-    /// The text may be shown as it is (`otlp_values`).
+    /// Whether the text may be exported with its values (`otlp_values`).
     pub shows_values: bool,
 }
 
 /// The text of a statement, or its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct SpanText {
-    /// With all values.
+    /// The text, including all values.
     pub bytes: Box<[u8]>,
-    /// That is all of it.
+    /// Whether that is all of it.
     pub is_whole: bool,
-    /// How it is to be read.
+    /// How to read it.
     pub dialect: Dialect,
 }
 
-/// What a server did for a statement.
+/// The part of a server in a statement.
 #[derive(Clone, Debug)]
 pub struct ServerSpan {
-    /// Its number.
+    /// Its number in the logs and on the console.
     pub id: u64,
     /// Its host as it is configured; empty for a unix socket.
     pub host: Arc<str>,
     /// Its port.
     pub port: u16,
-    /// Its address, if by TCP.
+    /// Its address, if connected by TCP.
     pub address: Option<SocketAddr>,
-    /// How long it was told before what the client has set.
+    /// How long settings of the client were applied before the request.
     pub settings: Duration,
-    /// How long it had the request until that was answered.
+    /// From forwarding the request to the end of its answer.
     pub took: Duration,
     /// Where that time went.
     pub spent: Spent,
@@ -78,12 +78,12 @@ pub struct ServerSpan {
     pub bytes: u64,
 }
 
-/// What went wrong with a statement.
+/// The error of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanError {
-    /// An error with this SQLSTATE.
+    /// Its SQLSTATE.
     State([u8; 5]),
-    /// Something that has none.
+    /// A word for an error without SQLSTATE.
     Word(&'static str),
 }
 
@@ -95,59 +95,60 @@ impl SpanError {
 }
 
 impl StatementSpans {
-    /// How many spans there are of it.
+    /// The number of spans.
     #[must_use]
     pub fn count(&self) -> u64 {
         let settings = self.server.as_ref().is_some_and(|server| !server.settings.is_zero());
         1 + u64::from(self.wait.is_some()) + u64::from(settings) + u64::from(self.server.is_some())
     }
 
-    /// What it takes, about.
+    /// Approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.text.bytes.len()
     }
 }
 
-/// What a worker knows of traces.
+/// The spans of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// Somebody is told of spans.
+    /// Whether spans are exported at all.
     pub(crate) is_on: bool,
-    /// A trace has spans here if the last seven bytes of its id, as a number, are not below this: what OpenTelemetry calls consistent probability sampling.
+    /// A trace has spans if the last seven bytes of its ID, as a number, are not below this (OpenTelemetry's consistent
+    /// probability sampling).
     threshold: u64,
     waiting: Vec<StatementSpans>,
-    /// What they take.
+    /// Approximate size of `waiting`.
     bytes: usize,
-    /// How many of them a client has.
+    /// Number of waiting statements of each client.
     told_of: HashMap<u64, usize>,
     dropped: u64,
     pub(crate) is_armed: bool,
     /// When the last letter was sent.
     told: Time,
-    /// Requests whose text has not come to its end.
+    /// Requests whose text has not arrived completely.
     pub(crate) torn: Places<Torn>,
-    /// Statements that were prepared and not executed.
+    /// Statements that were prepared and not executed yet.
     pub(crate) prepared: Places<Prepared>,
-    /// What clients wait for whose statement will have spans.
+    /// Why clients wait whose statements will have spans.
     pub(crate) waits: Places<&'static str>,
 }
 
-/// A request that was begun, until its spans are told.
+/// The beginning of a request, kept until its spans are complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    /// When its time began, on both clocks.
+    /// When its time began, by the worker's clock and as calendar time.
     pub(crate) since: Time,
     pub(crate) wall: Wall,
-    /// When its server was given it.
+    /// When it was forwarded to its server.
     pub(crate) forwarded: Time,
     /// Where the time of its transaction had gone before it.
     pub(crate) before: Spent,
-    /// What it has waited for.
+    /// Why it waited for a server.
     pub(crate) why: Option<&'static str>,
 }
 
-/// A request that is under way, and will have spans.
+/// A request under way that will have spans.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
     pub(crate) parent: TraceParent,
@@ -155,14 +156,14 @@ pub(crate) struct OpenSpans {
     pub(crate) text: SpanText,
 }
 
-/// A request whose text has not come to its end.
+/// A request whose text has not arrived completely.
 #[derive(Debug)]
 pub(crate) struct Torn {
     pub(crate) begun: Begun,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A statement that was prepared and not executed.
+/// A statement that was prepared and not executed yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) name: Box<[u8]>,
@@ -170,7 +171,7 @@ pub(crate) struct Prepared {
     pub(crate) text: SpanText,
 }
 
-/// Something of each client that has it, for so many clients at most: when that are too many, all are forgotten.
+/// A value for each of a bounded number of clients; when there are too many, all are forgotten.
 #[derive(Debug)]
 pub(crate) struct Places<T>(HashMap<Key, T>);
 
@@ -205,7 +206,7 @@ impl Spans {
         spans
     }
 
-    /// Other settings are in force.
+    /// Applies new settings.
     pub(crate) fn heed(&mut self, settings: &Settings) {
         self.is_on = settings.otlp_endpoint.is_some();
         self.threshold = ((1.0 - settings.otlp_sample_ratio) * ALL as f64) as u64;
@@ -222,7 +223,7 @@ impl Spans {
         parent.is_sampled && random >= self.threshold
     }
 
-    /// Whether there is room for so many spans of a client; if not, they are counted.
+    /// Whether there is room for the spans of one more statement of a client; if not, counts them.
     pub(crate) fn has_room(&mut self, client: u64, spans: u64) -> bool {
         let its = self.told_of.get(&client).copied().unwrap_or(0);
         let has = self.waiting.len() < STATEMENTS_MAX && self.bytes < BYTES_MAX && its < STATEMENTS_OF_CLIENT_MAX;
@@ -236,12 +237,12 @@ impl Spans {
         self.waiting.push(spans);
     }
 
-    /// When they may be told.
+    /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
         (self.told + TOLD_EVERY).max(now)
     }
 
-    /// All of them, and how many spans there were besides.
+    /// Returns all waiting spans, and the number of those that found no room.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<StatementSpans>, u64) {
         (self.is_armed, self.told, self.bytes) = (false, now, 0);
         self.told_of.clear();
@@ -249,23 +250,23 @@ impl Spans {
     }
 }
 
-/// How many numbers seven bytes can be.
+/// The number of values of seven bytes.
 const ALL: u64 = 1 << 56;
-/// A letter tells of so many statements,
+/// Maximum number of statements in a letter,
 const STATEMENTS_MAX: usize = 256;
-/// of one client of so many,
+/// of statements of one client,
 const STATEMENTS_OF_CLIENT_MAX: usize = STATEMENTS_MAX / 4;
-/// and is full with so many bytes.
+/// and of bytes.
 const BYTES_MAX: usize = 512 << 10;
-/// There is one letter in so much time.
+/// Minimum time between two letters.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
-/// Of a text, so much is kept.
+/// Bytes of a text that are kept.
 pub(crate) const SPAN_TEXT_BYTES_MAX: usize = 4096;
-/// So many requests whose text is on its way are remembered,
+/// Maximum number of requests remembered whose text is incomplete,
 pub(crate) const TORN_MAX: usize = 64;
-/// so many prepared statements,
+/// of prepared statements,
 pub(crate) const PREPARED_MAX: usize = 1000;
-/// and so many clients that wait.
+/// and of waiting clients.
 pub(crate) const WAITS_MAX: usize = 10_000;
 
 #[cfg(test)]

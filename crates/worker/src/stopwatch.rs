@@ -1,44 +1,44 @@
-//! How long a turn lasts, and what of it lasted longest.
+//! Measures how long a turn lasts, and which work of it took longest.
 //!
-//! Always true: an ordinary turn costs a few instructions for each completion, since it is measured by a counter of the processor, whose
-//! rate is learned from the clock while the worker runs; nothing is said before it is known.
-//! Not here: who is told (`slow`).
+//! Always true: measuring costs a few instructions per completion, because it uses a counter of the processor, whose
+//! rate is learned from the clock while the worker runs; no turn counts as slow before the rate is known.
+//! Not here: the log line (`slow`).
 
 use std::time::Duration;
 
 use base::Time;
 
-/// What a turn does, for whoever wonders why it took so long.
+/// The work of a turn, by which a slow one is explained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
-    /// What came from a connection, or happened to it, by the name that the reactor knows it by.
+    /// An event of the connection with these bits (`Owner`).
     Connection(u64),
-    /// Somebody has come.
+    /// A new connection.
     Accept,
     /// Letters of other threads.
     Letters,
-    /// What was due.
+    /// Timers and deadlines.
     Timers,
 }
 
 /// Measures turns.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// Where the counter stood at a time from which its rate is computed.
+    /// A time and the counter at it, from which the rate is computed.
     base: Option<(Time, u64)>,
-    /// When the rate was computed last.
+    /// When the rate was last computed.
     rated_at: Time,
-    /// Ticks of a turn that is slow; 0 as long as the rate is unknown.
+    /// Ticks of a slow turn; 0 while the rate is unknown.
     slow_ticks: u64,
     turn_began: u64,
     work_began: u64,
-    /// What has taken longest in this turn.
+    /// Ticks of the longest work in this turn.
     longest: u64,
     work: Option<Work>,
-    /// When a slow turn was told of last, and how many there have been since.
+    /// When a slow turn was last logged, and how many there have been since.
     told_at: Option<Time>,
     untold: u64,
-    /// Ticks that all turns have taken together.
+    /// Ticks of all turns together.
     busy: u64,
 }
 
@@ -51,7 +51,7 @@ impl Stopwatch {
         (self.turn_began, self.work_began, self.longest, self.work) = (ticks, ticks, 0, None);
     }
 
-    /// Some work of the turn is done.
+    /// A piece of work in this turn is done.
     pub(crate) fn lap(&mut self, ticks: u64, work: Work) {
         let took = ticks.saturating_sub(self.work_began);
         self.work_began = ticks;
@@ -60,13 +60,13 @@ impl Stopwatch {
         }
     }
 
-    /// The turn ends. Whether it has been a slow one.
+    /// The turn ends. Returns whether it was slow.
     pub(crate) fn ends_slow(&mut self, ticks: u64) -> bool {
         self.busy += ticks.saturating_sub(self.turn_began);
         self.is_slow(ticks)
     }
 
-    /// How long all turns have lasted together, without what was waited for.
+    /// How long all turns have lasted together, without the time asleep.
     pub(crate) fn busy(&self) -> Duration {
         if self.slow_ticks == 0 { Duration::ZERO } else { self.time(self.busy) }
     }
@@ -80,7 +80,7 @@ impl Stopwatch {
         self.time(ticks.saturating_sub(self.turn_began))
     }
 
-    /// What has taken longest of the turn, and how long that was.
+    /// The work that took longest in this turn, and how long it took.
     pub(crate) fn culprit(&self) -> Option<(Work, Duration)> {
         Some((self.work?, self.time(self.longest)))
     }
@@ -90,7 +90,7 @@ impl Stopwatch {
         Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// Whether this slow turn is told of, and if so, how many were not.
+    /// Whether to log this slow turn; if so, returns the number of those not logged before.
     pub(crate) fn tell(&mut self, now: Time) -> Option<u64> {
         if self.told_at.is_some_and(|told| now.since(told) < TELL_EVERY) {
             self.untold += 1;
@@ -111,20 +111,20 @@ impl Stopwatch {
             let slow = u128::from(ticks - old) * SLOW.as_micros() / past.as_micros().max(1);
             self.slow_ticks = u64::try_from(slow).unwrap_or(0);
         }
-        // The counter may run on while the machine sleeps and the clock stands.
+        // The counter may run on while the machine sleeps and the clock stands still.
         if past >= BASE_AGAIN {
             self.base = Some((now, ticks));
         }
     }
 }
 
-/// A turn that lasts longer is told of.
+/// A turn of this length is slow.
 pub(crate) const SLOW: Duration = Duration::from_millis(5);
-/// How often slow turns are told of at most.
+/// Minimum time between two log lines about slow turns.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often the rate of the counter is computed.
+/// Interval at which the counter's rate is computed.
 const RATE_AGAIN: Duration = Duration::from_secs(1);
-/// How far back it is computed from.
+/// The time over which the rate is computed.
 const BASE_AGAIN: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Tracers: what consoles are told of as it happens (`TRACE`), and how much of it a worker tells.
+//! Tracers: the events that consoles see as they happen (`TRACE`), and how many of them a worker sends.
 //!
-//! Always true: what waits to be told has a bound for each tracer, in number and in bytes, for each letter; there is one letter in
-//! [`TOLD_EVERY`] at most; what finds no room is counted and forgotten.
-//! Not here: what happens (`tracing`), how it is shown (`control::console`).
+//! Always true: the events of one letter are bounded in number and in bytes for each tracer; there is at most one
+//! letter in [`TOLD_EVERY`]; events that find no room are only counted.
+//! Not here: the events (`tracing`), how they are shown (`control::console`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,107 +12,107 @@ use pool::WaitReason;
 use route::Dialect;
 use wire::backend::TxStatus;
 
-/// Whom a tracer is about.
+/// Which clients a tracer follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Traced {
     /// The client of this number.
     Client(u64),
-    /// Who calls itself so (`application_name`).
+    /// Clients with this `application_name`.
     Application(Arc<str>),
     /// The clients of a database.
     Database(Arc<str>),
 }
 
-/// Something that has happened to a client.
+/// An event of a traced client.
 #[derive(Clone, Debug)]
 pub struct Happening {
     /// When.
     pub at: Wall,
-    /// Which tracers are about that client: a bit for each.
+    /// The tracers that follow the client: a bit for each.
     pub tracers: Mask,
     /// The client's number.
     pub client: u64,
     /// The number of its server, if it has one.
     pub server: Option<u64>,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What has happened to it.
+/// The kinds of events.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// It has logged in.
+    /// The client has logged in.
     LoggedIn {
-        /// To which database.
+        /// The database.
         database: Arc<str>,
-        /// As whom.
+        /// The user.
         user: Arc<str>,
-        /// What it calls itself.
+        /// Its `application_name`.
         application: Box<str>,
-        /// From where.
+        /// Its address.
         addr: Box<str>,
     },
-    /// It asks for something.
+    /// A request of the client is forwarded.
     Requested(Box<Requested>),
-    /// It waits for a server.
+    /// The client waits for a server.
     Waits {
         /// Why.
         why: Option<WaitReason>,
-        /// To ask this, as far as it is here.
+        /// The request it waits with, as far as it has arrived.
         request: Option<Box<Requested>>,
     },
     /// A rate limit delays it.
     Delayed,
-    /// It has got a server.
+    /// The client has got a server.
     Lent {
-        /// After so long.
+        /// How long it waited.
         waited: Duration,
     },
-    /// Its server is told what it has set.
+    /// The client's settings are applied to its server.
     Told {
-        /// In these statements.
+        /// The SQL for that.
         texts: Vec<String>,
     },
-    /// The first bytes of an answer have come.
+    /// The first bytes of an answer have arrived.
     Answers {
-        /// So long after the request.
+        /// Time since the request.
         after: Duration,
     },
-    /// Its request has failed.
+    /// The request has failed.
     Failed(Box<Failed>),
-    /// Its request has been answered.
+    /// The request has been answered.
     Answered {
         /// Rows that were returned or changed.
         rows: u64,
         /// Bytes of the answer.
         bytes: u64,
-        /// After so long.
+        /// Time since the request.
         took: Duration,
-        /// Where the server stands now.
+        /// The transaction status of the server.
         status: TxStatus,
     },
-    /// Its server stays a moment, since it may come back at once.
+    /// The server is held for the client for a moment (affinity hold).
     Stays,
-    /// It keeps its server, since its session holds this.
+    /// The client keeps its server because of its session state.
     Keeps {
-        /// In words.
+        /// The pins, in words.
         what: String,
     },
-    /// Its server is given back.
+    /// The client's server is given back.
     Returned,
-    /// Its server is closed.
+    /// The client's server is closed.
     Lost {
         /// Why.
         why: Box<str>,
     },
-    /// Its request is refused by the pooler, and its session goes on.
+    /// The pooler refuses the request; the session goes on.
     Refused {
         /// Why.
         why: Box<str>,
     },
-    /// Somebody wants its request cancelled.
+    /// A cancel request for the client's query has come.
     Cancelled,
-    /// It has gone, or was sent away.
+    /// The client has disconnected, or was disconnected.
     Left {
         /// Why.
         why: Box<str>,
@@ -124,42 +124,42 @@ pub enum What {
 pub struct Requested {
     /// The kinds of its first messages.
     pub kinds: Box<[u8]>,
-    /// The bytes of it that have come at once.
+    /// Number of its bytes that arrived together.
     pub bytes: usize,
-    /// Its text, or the beginning of that, with all values.
+    /// Its text, or the beginning of that, including all values.
     pub text: Box<[u8]>,
     /// Whether that is all of the text.
     pub is_whole: bool,
-    /// How the text is to be read.
+    /// How to read the text.
     pub dialect: Dialect,
-    /// What it is made of, for who may see values (`trace_values`).
+    /// Its raw bytes, if values may be shown (`trace_values`).
     pub raw: Option<Box<[u8]>>,
 }
 
-/// An error that a server has told.
+/// An error from a server.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Its code.
+    /// Its SQLSTATE.
     pub state: [u8; 5],
-    /// The body of its `ErrorResponse`, if that has come at once.
+    /// The body of its `ErrorResponse`, if that arrived in one piece.
     pub body: Box<[u8]>,
-    /// How the text of its request begins.
+    /// The beginning of the request's text.
     pub text: Box<[u8]>,
-    /// How that is to be read.
+    /// How to read the text.
     pub dialect: Dialect,
-    /// It may be shown as it is.
+    /// Whether the error may be shown with its values.
     pub shows_values: bool,
 }
 
 /// A bit for each tracer.
 pub type Mask = u8;
 
-/// The tracers of a worker, and what waits to be told.
+/// The tracers of a worker, and the events that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Tracers {
     traced: [Option<Traced>; TRACERS_MAX],
     waiting: Vec<Happening>,
-    /// What the present letter has of each.
+    /// What the next letter contains for each tracer.
     told_of: [Room; TRACERS_MAX],
     dropped: [u64; TRACERS_MAX],
     pub(crate) is_armed: bool,
@@ -167,7 +167,7 @@ pub(crate) struct Tracers {
     told: Time,
 }
 
-/// What a letter has of one tracer.
+/// What a letter contains for one tracer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
     happenings: usize,
@@ -175,14 +175,14 @@ struct Room {
 }
 
 impl Tracers {
-    /// A tracer begins at this place.
+    /// Begins a tracer with this number.
     pub(crate) fn begin(&mut self, place: usize, traced: Traced) {
         if let Some(row) = self.traced.get_mut(place) {
             *row = Some(traced);
         }
     }
 
-    /// The one at this place ends; what it has not been told is forgotten.
+    /// Ends the tracer with this number; its waiting events are forgotten.
     pub(crate) fn end(&mut self, place: usize) {
         let Some(row) = self.traced.get_mut(place) else { return };
         *row = None;
@@ -192,12 +192,12 @@ impl Tracers {
         self.waiting.retain(|happening| happening.tracers != 0);
     }
 
-    /// Whether there is any.
+    /// Whether there is any tracer.
     pub(crate) fn is_any(&self) -> bool {
         self.traced.iter().any(Option::is_some)
     }
 
-    /// Those that are about a client.
+    /// The tracers that follow a client.
     pub(crate) fn about(&self, id: u64, database: &str, application: &str) -> Mask {
         let is_about = |traced: &Traced| match traced {
             Traced::Client(number) => *number == id,
@@ -208,7 +208,7 @@ impl Tracers {
         bits.fold(0, |mask, (place, _)| mask | 1 << place)
     }
 
-    /// The tracers that have room for one thing more; the others count it.
+    /// Those of these tracers that have room for one more event; for the others it is counted as dropped.
     pub(crate) fn with_room(&mut self, tracers: Mask) -> Mask {
         let mut mask = tracers;
         for place in (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0) {
@@ -221,7 +221,7 @@ impl Tracers {
         mask
     }
 
-    /// Something has happened that these have room for.
+    /// Adds an event for tracers that have room for it.
     pub(crate) fn add(&mut self, happening: Happening) {
         let bytes = happening.bytes();
         for place in (0..TRACERS_MAX).filter(|place| happening.tracers & 1 << place != 0) {
@@ -231,12 +231,12 @@ impl Tracers {
         self.waiting.push(happening);
     }
 
-    /// When it may be told.
+    /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
         (self.told + TOLD_EVERY).max(now)
     }
 
-    /// All of it, and what each has missed.
+    /// Returns all waiting events, and the number that each tracer has missed.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<Happening>, [u64; TRACERS_MAX]) {
         (self.is_armed, self.told, self.told_of) = (false, now, Default::default());
         (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
@@ -244,7 +244,7 @@ impl Tracers {
 }
 
 impl Happening {
-    /// What it takes, about.
+    /// Approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let own = match &self.what {
@@ -269,17 +269,17 @@ impl Happening {
     }
 }
 
-/// So many tracers there may be at a time.
+/// Maximum number of tracers at a time.
 pub const TRACERS_MAX: usize = 8;
-/// Of a text, and of what a request is made of, so much is told.
+/// Bytes kept of a text, and of a request's raw bytes.
 pub(crate) const TRACED_BYTES_MAX: usize = 16_384;
-/// A letter tells of so many things for each tracer,
+/// Maximum number of events of a tracer in a letter,
 const HAPPENINGS_MAX: usize = 100;
-/// and is full with so many bytes for it.
+/// and of bytes.
 const BYTES_MAX: usize = 65_536;
-/// There is one letter in so much time.
+/// Minimum time between two letters.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
-/// What the shortest of them takes, about.
+/// Approximate size of the shortest event.
 const HAPPENING_BYTES: usize = 100;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What happens to clients is told to those who trace them (`TRACE`).
+//! Sends the events of traced clients to the consoles that trace them (`TRACE`).
 //!
-//! Always true: where nobody traces a client, one look at its row is all that happens; whatever is told, nobody waits for it.
-//! Not here: how much is told (`tracers`), which moment is which (`data`, `admission`).
+//! Always true: for clients that are not traced, only their row is tested; no client ever waits for a tracer.
+//! Not here: how many events are sent (`tracers`), which code reports which event (`data`, `admission`).
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, Trace
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// A tracer begins. Whether somebody is here whom it is about.
+    /// Begins a tracer. Returns whether it follows any client of this worker.
     pub(crate) fn begin_tracer(&mut self, place: usize, traced: Traced) -> bool {
         self.tracers.begin(place, traced);
         let mut is_any = false;
@@ -34,19 +34,19 @@ impl<I: Io> Worker<I> {
         is_any
     }
 
-    /// A tracer ends.
+    /// Ends a tracer.
     pub(crate) fn end_tracer(&mut self, place: usize) {
         self.tracers.end(place);
         self.clients.iter_mut().for_each(|(_, client)| client.tracers &= !(1 << place));
     }
 
-    /// Tells what there is to tell.
+    /// Sends the waiting events to the control thread.
     pub(crate) fn send_traced(&mut self) {
         let (happenings, dropped) = self.tracers.tell(self.now);
         (self.posts.control)(ToControl::Traced { happenings, dropped });
     }
 
-    /// A client has come in, or calls itself otherwise: who traces it.
+    /// A client has logged in or changed its `application_name`: finds its tracers.
     pub(crate) fn find_tracers(&mut self, key: Key) {
         let tracers = if self.tracers.is_any() { self.tracers_about(key) } else { 0 };
         if let Some(client) = self.clients.get_mut(key) {
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         self.tracers.about(client.id, database, vars.get(name).unwrap_or_default())
     }
 
-    /// This has happened to a client, which may be traced.
+    /// Records an event of a client if it is traced.
     #[cold]
     pub(crate) fn trace(&mut self, key: Key, what: impl FnOnce(&Self, &Client) -> Option<What>) {
         let server = match self.clients.get(key).map(|client| &client.stage) {
@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
         self.trace_with(key, server, what);
     }
 
-    /// A client has given this server back, unless that is closed.
+    /// A client has given this server back, unless the server was closed.
     #[cold]
     pub(crate) fn trace_return(&mut self, key: ClientKey, server: ServerKey) {
         if self.servers.get(server).is_some() {
@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A client is sent away, perhaps before it has come in.
+    /// A client is disconnected, perhaps before its login was complete.
     pub(crate) fn trace_failure(&mut self, key: Key, fault: &Fault) {
         if matches!(self.clients.get(key), Some(Client { stage: Stage::Login(_), .. })) {
             self.find_tracers(key);
@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
         self.trace(key, |_, _| Some(What::Left { why: fault.text().into() }));
     }
 
-    /// A client is let in.
+    /// A client has logged in.
     #[cold]
     pub(crate) fn trace_login(&mut self, key: Key) {
         self.find_tracers(key);
@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
         });
     }
 
-    /// A client is to have a server, and gets one now or waits.
+    /// A client wants a server: records its wait, if it does not get one at once.
     #[cold]
     pub(crate) fn trace_wait(&mut self, key: Key) {
         let is_about = |task: &Task| match task {
@@ -154,7 +154,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A request that begins with these bytes.
+    /// Describes a request that begins with these bytes.
     fn requested(&self, ready: &Ready, bytes: &[u8], dialect: Dialect) -> Box<Requested> {
         let text = text_of(bytes, ready);
         let begin = |bytes: &[u8]| bytes[..bytes.len().min(TRACED_BYTES_MAX)].into();
@@ -168,7 +168,7 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// A client's server has been given these bytes, which begin so many requests.
+    /// These bytes of a client were forwarded to its server and begin `begun` requests.
     #[cold]
     pub(crate) fn trace_request(&mut self, key: Key, server_key: ServerKey, begun: u32, bytes: &[u8]) {
         if begun == 0 {
@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
         });
     }
 
-    /// A request that was told of has been answered.
+    /// A traced request has been answered.
     #[cold]
     pub(crate) fn trace_answer(&mut self, key: Key, server: ServerKey, request: TracedRequest, tally: &AnswerTally) {
         let Some(server) = self.servers.get(server) else { return };
@@ -204,19 +204,19 @@ impl<I: Io> Worker<I> {
         self.trace(key, |_, _| Some(What::Answered { rows, bytes, took, status }));
     }
 
-    /// A client has got a server, for which it has waited so long.
+    /// A client has got a server, after this wait.
     #[cold]
     pub(crate) fn trace_loan(&mut self, key: Key, waited: Duration) {
         self.trace(key, |_, _| Some(What::Lent { waited }));
     }
 
-    /// A client's server is told what it has set.
+    /// A client's settings are applied to its server.
     #[cold]
     pub(crate) fn trace_settings(&mut self, key: Key, texts: Vec<String>) {
         self.trace(key, |_, _| Some(What::Told { texts }));
     }
 
-    /// What keeps a client's server is known.
+    /// The pins of a client are known.
     #[cold]
     pub(crate) fn trace_pins(&mut self, key: Key) {
         self.trace(key, |_, client| {
@@ -228,7 +228,7 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// The kinds of the first messages that begin with these bytes.
+/// The kinds of the first messages in these bytes.
 fn kinds(bytes: &[u8]) -> Box<[u8]> {
     let (mut kinds, mut at) = (Vec::new(), 0);
     while let Some(&[kind, a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
@@ -241,12 +241,12 @@ fn kinds(bytes: &[u8]) -> Box<[u8]> {
     kinds.into()
 }
 
-/// Of the text of a request, so much is kept until that is answered.
+/// Bytes of a request's text that are kept until it is answered.
 const KEPT_BYTES_MAX: usize = 512;
-/// The kinds of so many messages are told.
+/// Maximum number of message kinds recorded.
 const KINDS_MAX: usize = 16;
 const PINS_TOLD: usize = 3;
-/// Whether a client gets a server at once is looked for among so many tasks: its own is the last, or nearly.
+/// Number of queued tasks searched for the one that lends the client a server or refuses it: it is the last, or nearly so.
 const TASKS_LOOKED_AT: usize = 16;
 
 #[cfg(test)]

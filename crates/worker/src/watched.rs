@@ -1,23 +1,24 @@
-//! What a pool remembers of a time in which its clients wait for long, and when pools are looked at for that.
+//! Periods in which the clients of a pool wait long, and when pools are checked for that.
 //!
-//! Always true: who begins to wait is seen by a look that begins later; so many pools are looked at in one turn, and the others in those that follow.
-//! Not here: who looks (`admin::spells`), when such a time begins and ends (crate `pool`).
+//! Always true: a client that begins to wait is seen by a pass that begins later; one turn checks a bounded number of
+//! pools, and later turns the others.
+//! Not here: the check (`admin::spells`), when such a period begins and ends (crate `pool`).
 
 use std::time::Duration;
 
 use base::Time;
 use pool::Spell;
 
-/// Of one pool.
+/// The long waits of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     pub(crate) spell: Option<Spell>,
-    /// Who had its servers when most waited.
+    /// The holders of its servers when most clients waited.
     pub(crate) holders: Box<str>,
 }
 
 impl Watched {
-    /// A client that has waited for so long has a server now, or is refused one.
+    /// A client that has waited this long has got a server, or an error.
     #[cold]
     pub(crate) fn has_waited(&mut self, now: Time, enough: Option<Duration>, waited: Duration) {
         if let (Some(spell), Some(enough)) = (&mut self.spell, enough) {
@@ -26,35 +27,35 @@ impl Watched {
     }
 }
 
-/// When pools are looked at.
+/// When pools are checked.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// A timer is set.
+    /// Whether a timer is set.
     is_armed: bool,
-    /// Somebody has begun to wait since the last pass began.
+    /// Whether a client has begun to wait since the last pass began.
     is_asked: bool,
-    /// How far the pass is that goes on.
+    /// The progress of the current pass.
     pass: Option<Pass>,
 }
 
-/// A look at all pools.
+/// A pass over all pools.
 #[derive(Debug, Default)]
 struct Pass {
-    /// The last one that was looked at, by database and user number.
+    /// The last pool that was checked, by database and user number.
     after: Option<(u32, u32)>,
-    /// When to look again.
+    /// When to check again.
     next: Option<Time>,
 }
 
 impl Watch {
-    /// Somebody begins to wait. Whether a timer has to be set.
+    /// A client begins to wait. Returns whether a timer has to be set.
     #[inline]
     pub(crate) fn asks(&mut self) -> bool {
         self.is_asked = true;
         !std::mem::replace(&mut self.is_armed, true)
     }
 
-    /// The timer has come: pools behind this one are looked at.
+    /// The timer has fired: returns the pool behind which the pass continues.
     pub(crate) fn goes_on(&mut self) -> Option<(u32, u32)> {
         if self.pass.is_none() {
             self.is_asked = false;
@@ -62,14 +63,15 @@ impl Watch {
         self.pass.get_or_insert_default().after
     }
 
-    /// A pool has been looked at, and wants to be again at this time.
+    /// A pool has been checked, and has to be checked again at `due`.
     pub(crate) fn looked(&mut self, pool: (u32, u32), due: Option<Time>) {
         let pass = self.pass.get_or_insert_default();
         pass.after = Some(pool);
         pass.next = pass.next.into_iter().chain(due).min();
     }
 
-    /// All of them have been: when to look again, if anybody waits. Whoever has begun to wait meanwhile has waited for `enough` then.
+    /// The pass has ended: returns when to begin the next one, if any client waits. A client that has begun to wait
+    /// meanwhile has waited for `enough` then.
     pub(crate) fn ends(&mut self, now: Time, enough: Option<Duration>) -> Option<Time> {
         let pass = self.pass.take().unwrap_or_default();
         let asked = enough.filter(|_| self.is_asked).map(|enough| now + enough);
@@ -79,11 +81,11 @@ impl Watch {
     }
 }
 
-/// Pools are looked at no more often than this.
+/// Minimum time between two passes.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
-/// So many are in one turn.
+/// Pools checked in one turn.
 pub(crate) const LOOKS_MAX: usize = 256;
-/// Shorter waits are noticed only by who looks.
+/// Shorter waits are noticed only by a pass.
 pub(crate) const WAITED_LONG: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -109,7 +111,7 @@ mod tests {
         watch.asks();
         assert_eq!(watch.goes_on(), None);
         watch.looked((0, 1), Some(Time::from_secs(9)));
-        // In the next turn; meanwhile somebody waits in the pool that has been looked at.
+        // The pass continues in the next turn; meanwhile a client waits in the pool that was checked.
         assert!(!watch.asks());
         assert_eq!(watch.goes_on(), Some((0, 1)));
         watch.looked((3, 1), Some(Time::from_secs(8)));

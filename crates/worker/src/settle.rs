@@ -12,7 +12,7 @@ use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Carries out the queue until it is empty. After most events it is empty at once.
+    /// Carries out the queue until it is empty. After most events it is empty already.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if !self.tasks.is_empty() {

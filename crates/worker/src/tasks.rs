@@ -14,7 +14,7 @@ use crate::notify::listening::Waiter;
 pub(crate) enum Task {
     /// A command of the pools.
     Pools(Command),
-    /// Forwards what a client's requests have waited for, if they may be forwarded now.
+    /// Forwards a client's requests that were held back, if they may be forwarded now.
     GoOn(ClientKey),
     /// The client may have sent the last message of its loan.
     EndLoan { server: ServerKey, client: ClientKey },

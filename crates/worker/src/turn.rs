@@ -115,7 +115,7 @@ impl<I: Io> Worker<I> {
         self
     }
 
-    /// Whether the worker was told to shut down at once; then it has no further turns.
+    /// Whether the worker has shut down or was handed over; then it has no further turns.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.admin.is_over()

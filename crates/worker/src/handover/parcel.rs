@@ -180,7 +180,7 @@ pub(crate) struct PackedReady {
     /// The channels it listens to through the listener.
     #[serde(default)]
     pub(crate) channels: Vec<Box<str>>,
-    /// The UNLISTENs of its present transaction.
+    /// Its UNLISTENs that have not taken effect yet.
     #[serde(default)]
     pub(crate) unlistens: Unlistens,
     /// Its pins: what is held, since when, and by which statement.

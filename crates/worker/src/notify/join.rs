@@ -1,7 +1,7 @@
 //! LISTEN without a server: a client that listens only to channels to which the listener listens already.
 //!
-//! Always true: such a client gets every notification that is committed after it was told LISTEN, and none that was
-//! committed before it sent LISTEN. If anything prevents this, the client gets a server as usual.
+//! Always true: such a client gets every notification that is committed after its LISTEN was answered, and none that
+//! was committed before it sent LISTEN. If anything prevents this, the client gets a server as usual.
 //! Not here: how channels come to the listener (`listen`), other waits for the listener (`own_news`), how the wait ends
 //! (`joined`).
 //!

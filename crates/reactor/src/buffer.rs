@@ -1,8 +1,9 @@
-//! The receive buffers of one worker, lent to the kernel and to whoever forwards what was received.
+//! The receive buffers of one worker, lent to the kernel and to the code that forwards received bytes.
 //!
-//! Always true: a buffer is in exactly one of three places: free, with the kernel (a [`Blank`]), or full and shared by
-//! [`Span`]s that only read it; it goes home when the last of them is dropped. The one freed last is used first, so that
-//! a quiet worker stays within its cache and untouched memory stays untouched.
+//! Always true: a buffer is in exactly one of three places: in the free list, with the kernel (or with its writer as a
+//! [`Blank`]), or full and shared by [`Span`]s that only read it. A buffer returns to the free list when its last span
+//! is dropped. The buffer freed last is used first, so that a quiet worker stays within its cache and untouched memory
+//! stays untouched.
 //! Not here: which connection a buffer belongs to; a connection without bytes in flight owns none.
 
 use std::cell::{Cell, RefCell};
@@ -21,17 +22,18 @@ struct Shared {
     memory: NonNull<u8>,
     /// How many spans share each buffer.
     spans: Box<[Cell<u32>]>,
-    /// Those at home, the warmest last.
+    /// The free buffers, the most recently used last.
     free: RefCell<Vec<u16>>,
-    /// How many have ever been used; the others cost no memory.
+    /// How many buffers have ever been used; the others cost no memory.
     touched: Cell<u16>,
 }
 
 impl Buffers {
-    /// As many buffers, of [`BUFFER_BYTES`] each. Memory is reserved now and taken when first touched.
+    /// Creates `count` buffers of [`BUFFER_BYTES`] each. Memory is reserved now and allocated when a buffer is first
+    /// touched.
     ///
     /// # Panics
-    /// When the system has no such memory to reserve: there is nothing to serve anybody with.
+    /// When the system cannot reserve the memory: without buffers no client can be served.
     #[must_use]
     pub fn new(count: u16) -> Self {
         let bytes = usize::from(count) * BUFFER_BYTES;
@@ -60,7 +62,7 @@ impl Buffers {
         }
     }
 
-    /// Takes a buffer to be written to, if one is free.
+    /// Takes a free buffer to write to, if there is one.
     #[must_use]
     pub fn take(&self) -> Option<Blank> {
         let id = self.shared.free.borrow_mut().pop()?;
@@ -68,29 +70,29 @@ impl Buffers {
         Some(Blank { shared: self.shared.clone(), id })
     }
 
-    /// Buffers at home.
+    /// Number of free buffers.
     #[must_use]
     pub fn free(&self) -> usize {
         self.shared.free.borrow().len()
     }
 
-    /// Buffers that have ever been used.
+    /// Number of buffers that have ever been used.
     #[must_use]
     pub fn touched(&self) -> usize {
         self.shared.touched.get().into()
     }
 
-    /// All buffers there are.
+    /// Number of all buffers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.spans.len()
     }
 
-    /// What the kernel, which was given buffer `id` by [`Blank::lend`], has written to it.
+    /// Makes a span of what the kernel, to which [`Blank::lend`] gave buffer `id`, has written to it.
     ///
     /// # Safety
-    /// The kernel has said that it has written `len` bytes to this buffer and is done with it, and this is the one call
-    /// for that word of its.
+    /// The kernel has reported that it wrote `len` bytes to this buffer and no longer uses it, and this function is
+    /// called once for each such report.
     pub(crate) unsafe fn returned(&self, id: u16, len: usize) -> Span {
         debug_assert!(len <= BUFFER_BYTES && self.shared.spans[usize::from(id)].get() == 0);
         self.shared.spans[usize::from(id)].set(1);
@@ -106,42 +108,43 @@ impl Shared {
     }
 }
 
-/// A buffer that nobody reads, to be written to.
+/// A buffer to write to, which nobody reads yet.
 pub struct Blank {
     shared: Rc<Shared>,
     id: u16,
 }
 
 impl Blank {
-    /// The place to write to.
+    /// The memory to write to.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         // Safe because a blank is the only owner of its buffer, and a mapping is readable memory from the start.
         unsafe { std::slice::from_raw_parts_mut(self.shared.start_of(self.id).as_ptr(), BUFFER_BYTES) }
     }
 
-    /// Writes `bytes` to it; from now on they are only read.
+    /// Writes `bytes` to the buffer, which is read-only from then on.
     ///
     /// # Panics
-    /// When there are more than [`BUFFER_BYTES`].
+    /// When `bytes` is longer than [`BUFFER_BYTES`].
     #[must_use]
     pub fn fill(mut self, bytes: &[u8]) -> Span {
         self.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
         self.into_span(bytes.len())
     }
 
-    /// The first `len` bytes have been written; from now on they are only read.
+    /// Makes a span of the first `len` bytes, which have been written; the buffer is read-only from then on.
     pub(crate) fn into_span(self, len: usize) -> Span {
         assert!(len <= BUFFER_BYTES);
         let (shared, id) = (self.shared.clone(), self.id);
         std::mem::forget(self);
-        // The handle that `forget` did not drop is the one the clone above replaces; counting it down keeps the sum right.
+        // `forget` skips the drop of the blank's handle, and the clone above replaced that handle: one strong count is
+        // too many.
         // Safe because `shared` holds another strong count of the same allocation.
         unsafe { Rc::decrement_strong_count(Rc::as_ptr(&shared)) };
         shared.spans[usize::from(id)].set(1);
         Span { shared, id, start: 0, len: len as u32 }
     }
 
-    /// Lends the buffer to the kernel: its name and address. It comes back by [`Buffers::returned`].
+    /// Lends the buffer to the kernel and returns its id and address. [`Buffers::returned`] takes it back.
     pub(crate) fn lend(self) -> (u16, *mut u8) {
         let (id, start) = (self.id, self.shared.start_of(self.id));
         // Safe as in `into_span`: the worker's own handle keeps the allocation alive.
@@ -169,7 +172,7 @@ impl fmt::Debug for Blank {
     }
 }
 
-/// Received bytes, where they lie.
+/// Received bytes, in the buffer where the kernel put them.
 pub struct Span {
     shared: Rc<Shared>,
     id: u16,
@@ -178,7 +181,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A part of the same bytes, which shares the buffer.
+    /// A part of these bytes, which shares the buffer.
     ///
     /// # Panics
     /// When the range does not lie within the span.
@@ -195,18 +198,18 @@ impl Span {
         }
     }
 
-    /// Whether nobody else reads this buffer.
+    /// Whether no other span shares this buffer.
     pub(crate) fn is_alone(&self) -> bool {
         self.shared.spans[usize::from(self.id)].get() == 1
     }
 
-    /// The bytes to be written over, if nobody else reads this buffer.
+    /// The bytes for writing, if no other span shares this buffer.
     pub(crate) fn only(&mut self) -> Option<&mut [u8]> {
         if !self.is_alone() {
             return None;
         }
-        // Safe because this span is the only one of its buffer and is borrowed as a whole; its range lies within what was
-        // received.
+        // Safe because this span is the only one of its buffer and is mutably borrowed, and its range lies within what
+        // was received.
         Some(unsafe {
             std::slice::from_raw_parts_mut(
                 self.shared.start_of(self.id).as_ptr().add(self.start as usize),
@@ -215,10 +218,10 @@ impl Span {
         })
     }
 
-    /// Lets the first `bytes` go.
+    /// Drops the first `bytes` from this span.
     ///
     /// # Panics
-    /// When there are not that many.
+    /// When the span is shorter than that.
     pub fn advance(&mut self, bytes: usize) {
         assert!(bytes <= self.len as usize, "no more is let go than there is");
         self.start += bytes as u32;
@@ -230,7 +233,7 @@ impl Deref for Span {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // Safe because a buffer that spans share is written by nobody until the last of them is dropped, and `start` and
+        // Safe because nobody writes to a buffer that spans share until the last of them is dropped, and `start` and
         // `len` only ever shrink within what was received.
         unsafe {
             std::slice::from_raw_parts(
@@ -257,7 +260,7 @@ impl fmt::Debug for Span {
     }
 }
 
-/// Bytes of one buffer. Two pages: most requests and answers fit, and a stream of rows costs few system calls.
+/// Bytes of one buffer: two pages. Most requests and answers fit, and a stream of rows costs few system calls.
 pub const BUFFER_BYTES: usize = 8192;
 
 #[cfg(test)]
@@ -329,7 +332,7 @@ mod tests {
     fn a_buffer_lent_to_the_kernel_comes_back_full() {
         let buffers = Buffers::new(1);
         let (id, place) = buffers.take().expect("a free buffer").lend();
-        // Safe because this test plays the kernel: it owns the buffer it was lent.
+        // Safe because this test plays the kernel: it owns the buffer that it was lent.
         let span = unsafe {
             *place = b'x';
             buffers.returned(id, 1)

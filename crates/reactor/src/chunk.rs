@@ -1,18 +1,18 @@
-//! Bytes on their way out.
+//! Bytes to be sent.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use crate::Span;
 
-/// Bytes to be sent. Whatever they are, they stay where they are until they are sent.
+/// Bytes to be sent. The memory stays in place until the kernel has taken it.
 #[derive(Debug)]
 pub enum Chunk {
-    /// Received bytes that are sent on.
+    /// Received bytes that are forwarded.
     Span(Span),
-    /// Bytes of our own.
+    /// Bytes that Trunkline wrote.
     Own(Box<[u8]>),
-    /// Bytes of our own that many are sent.
+    /// Bytes that Trunkline wrote and sends to many connections.
     Shared(Rc<[u8]>),
 }
 
@@ -27,10 +27,10 @@ impl Chunk {
         }
     }
 
-    /// A part of the bytes: a span is shared, what is our own is copied.
+    /// A part of the bytes: a span is shared, other bytes are copied.
     ///
     /// # Panics
-    /// When the range does not lie within.
+    /// When the range does not lie within the chunk.
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
         match self {
@@ -39,7 +39,7 @@ impl Chunk {
         }
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes().len()

@@ -1,8 +1,8 @@
-//! The one door between a worker and the world, shaped as submissions and completions.
+//! The only interface between a worker and the outside world, shaped as submissions and completions.
 //!
-//! Always true: every call returns at once; what came of it is heard from [`Io::turn`]. Bytes of one connection are sent
-//! in the order in which they were given, and received in the order in which they came.
-//! Not here: how the kernel is spoken to (`kernel`).
+//! Always true: every call returns at once; [`Io::turn`] reports its outcome. The bytes of a connection are sent in the
+//! order in which they were queued, and delivered in the order in which they arrived.
+//! Not here: the system calls (`kernel`).
 
 use std::fmt;
 use std::io;
@@ -15,33 +15,33 @@ use base::{Key, Origin, Time, Wall};
 use crate::tls::{Carried, Security, Side};
 use crate::{Chunk, Lines, Listener, LogTarget, TcpTuning};
 
-/// The name of an open connection.
+/// The key of an open connection.
 pub type Conn = Key;
 
-/// What a worker can do to the world. `world` implements it on a virtual clock and network.
+/// Every operation of a worker on the outside world. The crate `world` implements it with a virtual clock and network.
 pub trait Io {
-    /// A connection that belongs to no worker at the moment, on its way from one to another.
+    /// A connection on its way from one worker to another, owned by neither.
     type Socket: Send + fmt::Debug;
 
     /// The time of this turn.
     fn now(&self) -> Time;
 
-    /// The calendar at this turn.
+    /// The wall-clock time of this turn.
     fn wall(&self) -> Wall;
 
-    /// What a counter says that grows evenly with time, at a rate of its own, and is read in some nanoseconds. It may stand
-    /// elsewhere after the machine was moved.
+    /// The value of a counter that grows evenly with time, at an unknown rate, and that is read in a few nanoseconds.
+    /// The counter may jump when the machine is migrated.
     fn ticks(&self) -> u64 {
         crate::ticks::ticks()
     }
 
-    /// Fills `bytes` with randomness fit for secrets.
+    /// Fills `bytes` with cryptographically secure random bytes.
     fn randomness(&mut self, bytes: &mut [u8]);
 
-    /// Who is at the other end.
+    /// Returns the address or the credentials of the other end.
     fn peer(&self, socket: &Self::Socket) -> Peer;
 
-    /// Makes a connection this worker's own. `owner` is said with everything that is heard of it.
+    /// Takes a connection into this worker. Each completion about the connection carries `owner`.
     ///
     /// # Errors
     /// The socket cannot be used; it is closed.
@@ -50,69 +50,72 @@ pub trait Io {
     /// Opens a connection; [`Completion::Connected`] or [`Completion::ConnectFailed`] follows.
     ///
     /// # Errors
-    /// It could not even be begun, such as when no descriptor is left.
+    /// The attempt cannot be started, for example because no descriptor is left.
     fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn>;
 
-    /// Begins TLS on a connection, of which `said` has been received already. Nothing is asked for meanwhile;
-    /// [`Completion::Secured`] or [`Completion::Ended`] follows. What was given to be sent before leaves as it is.
+    /// Starts TLS on a connection of which `said` has been received already. Nothing is received until
+    /// [`Completion::Secured`] or [`Completion::Ended`] follows. Bytes queued before this call are sent unencrypted.
     ///
     /// # Errors
-    /// It cannot be begun; the connection wants to be closed. Whoever has no TLS says this always.
+    /// TLS cannot be started; the caller has to close the connection. An implementation without TLS always returns this
+    /// error.
     fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
         let _ = (conn, owner, side, said);
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Asks for what the other side sends.
+    /// Starts to receive from the other side.
     fn receive(&mut self, conn: Conn, how: Receive);
 
-    /// Asks for no more. A little of what is under way may still arrive.
+    /// Stops receiving. Bytes that are already under way may still arrive.
     fn pause(&mut self, conn: Conn);
 
-    /// Gives bytes to be sent.
+    /// Queues bytes to be sent.
     fn send(&mut self, conn: Conn, chunk: Chunk);
 
-    /// Bytes given to be sent that the kernel has not taken yet.
+    /// Returns how many queued bytes the kernel has not taken yet.
     fn unsent(&self, conn: Conn) -> usize;
 
-    /// Asks for [`Completion::Drained`] once everything given so far has been taken by the kernel.
+    /// Requests [`Completion::Drained`] for the moment when the kernel has taken everything queued so far.
     fn tell_when_drained(&mut self, conn: Conn);
 
-    /// Ends a connection. Nothing more is heard of it.
+    /// Closes a connection. No completion about the connection follows.
     fn close(&mut self, conn: Conn, how: Close);
 
-    /// Whether nothing of a connection is under way: it is asked for nothing, and everything given to it has been taken. What
-    /// was under way when it was paused may still arrive before.
+    /// Whether nothing of a connection is under way: no receive is pending and the kernel has taken all queued bytes.
+    /// Bytes that were under way when the connection was paused may arrive before that.
     fn is_at_rest(&self, conn: Conn) -> bool;
 
-    /// Takes a connection off this worker. Only one that is not asked for bytes and has nothing unsent can go.
+    /// Takes a connection off this worker. Only a connection without a pending receive and without unsent bytes can go.
     fn release(&mut self, conn: Conn) -> Option<Self::Socket>;
 
-    /// A connection once more, for another process; here it stays as it is. Only one at rest, which nothing secures.
+    /// Duplicates a connection for another process; the original stays unchanged. Only an unencrypted connection at
+    /// rest can be duplicated.
     ///
     /// # Errors
-    /// It is not at rest, or no descriptor is left.
+    /// The connection is encrypted or not at rest, or no descriptor is left.
     fn duplicate(&self, conn: Conn) -> io::Result<Self::Socket>;
 
-    /// Where newcomers knock, once more, for another process.
+    /// Duplicates the listening sockets for another process.
     ///
     /// # Errors
     /// No descriptor is left.
     fn listeners(&self) -> io::Result<Vec<Listener>>;
 
-    /// Our end of a TCP connection, for people.
+    /// The local address of a TCP connection, for display.
     fn near_end(&self, conn: Conn) -> Option<SocketAddr>;
 
-    /// Their end of a TCP connection, for people.
+    /// The remote address of a TCP connection, for display.
     fn far_end(&self, conn: Conn) -> Option<SocketAddr>;
 
-    /// Opens the doors, or shuts them for good: who knocks then is refused by the kernel.
+    /// Changes which listening sockets accept connections.
     fn accept(&mut self, doors: Doors);
 
-    /// Whether the doors are as they were ordered: nobody comes any more through one that is not open.
+    /// Whether the last [`Io::accept`] has taken effect: no more connections arrive at a listening socket that is not
+    /// open.
     fn are_doors_at_rest(&self) -> bool;
 
-    /// Changes the settings of sockets that will be opened.
+    /// Changes the socket options of connections opened from now on.
     fn tune(&mut self, tuning: TcpTuning);
 
     /// Changes where log lines go.
@@ -121,51 +124,51 @@ pub trait Io {
     /// Writes lines to the log before it returns.
     fn write_log(&mut self, lines: &Lines);
 
-    /// Receive buffers: (all, those in which nothing is).
+    /// Receive buffers: (all, those without received bytes).
     fn buffers(&self) -> (usize, usize);
 
     /// Receive buffers that have ever been used; the others cost no memory.
     fn buffers_touched(&self) -> usize;
 
-    /// Hands over all submissions, waits for something to happen or for `until`, and says what has happened.
+    /// Submits all operations, waits for a completion or for `until`, and appends what has happened to `done`.
     fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Self::Socket>>);
 }
 
-/// Whether newcomers are let in.
+/// Which listening sockets accept connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doors {
-    /// Everywhere.
+    /// All of them.
     Open,
-    /// Only by unix sockets: a shutdown that waits is still to be steered.
+    /// Only unix sockets, so that administrators can still control a shutdown that waits for clients.
     OnlyUnix,
-    /// Nowhere for now: who knocks waits until they are opened again.
+    /// None for now: new connections wait in the kernel until the listening sockets are opened again.
     Resting,
-    /// Nowhere.
+    /// None, for good: the listening sockets are closed and the kernel refuses new connections.
     Shut,
 }
 
-/// How much is asked for.
+/// How much to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receive {
-    /// Whatever comes first, once.
+    /// Whatever arrives first, once.
     Once,
-    /// Everything, until it is paused.
+    /// Everything, until [`Io::pause`].
     Stream,
 }
 
-/// How a connection is ended.
+/// How a connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// At once; what is unsent is lost.
+    /// At once; unsent bytes are lost.
     Now,
-    /// When everything given has been sent, or has failed to be, or [`LINGER`] has passed.
+    /// When everything queued has been sent, when sending has failed, or after [`LINGER`].
     AfterSending,
 }
 
-/// How long a connection that is to be closed may take to send its last words.
+/// How long a closing connection may take to send its queued bytes.
 pub const LINGER: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Where a server listens.
+/// Where a PostgreSQL host listens.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
     /// By TCP.
@@ -176,12 +179,12 @@ pub enum Address {
     Abstract(Box<str>),
 }
 
-/// Who is at the other end of an accepted connection.
+/// The other end of an accepted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// Somebody on the network.
+    /// A TCP connection from this address.
     Tcp(SocketAddr),
-    /// Somebody on this machine.
+    /// A unix socket of this machine.
     Unix {
         /// Process id, 0 if unknown.
         pid: u32,
@@ -191,7 +194,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Where it is, as far as connections are shared out by that.
+    /// The origin of this client, by which connections are shared out fairly.
     #[must_use]
     pub fn origin(self) -> Origin {
         match self {
@@ -202,7 +205,7 @@ impl Peer {
 }
 
 impl Address {
-    /// Where a server with it is, as far as connections are shared out by that.
+    /// The origin of a server with this address, by which connections are shared out fairly.
     #[must_use]
     pub fn origin(&self) -> Origin {
         match self {
@@ -212,28 +215,28 @@ impl Address {
     }
 }
 
-/// An accepted connection between workers.
+/// An accepted connection on its way to a worker.
 #[derive(Debug)]
 pub struct Socket {
     pub(crate) fd: OwnedFd,
-    /// Whether it came by a unix socket.
+    /// Whether this is a unix socket.
     pub(crate) is_unix: bool,
-    /// Where it came from, if that was told when it was accepted.
+    /// The remote address, if the kernel reported it when the connection was accepted.
     pub(crate) from: Option<SocketAddr>,
-    /// What secures it, if anything does.
+    /// The TLS session, if the connection is encrypted.
     pub(crate) tls: Option<Box<Carried>>,
-    /// Another process has had it, which may have waited at it in another way.
+    /// Another process had this connection, and may have set its blocking mode otherwise.
     pub(crate) is_inherited: bool,
 }
 
 impl Socket {
-    /// A connection that another process has had.
+    /// A connection that another process had.
     #[must_use]
     pub fn inherited(fd: OwnedFd, is_unix: bool) -> Self {
         Self { fd, is_unix, from: None, tls: None, is_inherited: true }
     }
 
-    /// Whether it is one of a unix socket.
+    /// Whether this is a unix socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         self.is_unix
@@ -253,73 +256,73 @@ impl From<OwnedFd> for Socket {
     }
 }
 
-/// Why nothing more comes.
+/// Why nothing more arrives.
 #[derive(Debug)]
 pub enum End {
-    /// The other side has closed.
+    /// The other side has closed the connection.
     Eof,
     /// The connection broke.
     Broken(io::Error),
-    /// TLS was not agreed on, or what came was not what had been sent; in words for the log.
+    /// The TLS handshake failed, or received bytes were not authentic; in words for the log.
     Insecure(String),
 }
 
-/// What has happened.
+/// An event that [`Io::turn`] reports.
 #[derive(Debug)]
 pub enum Completion<S> {
-    /// Somebody has connected.
+    /// A connection was accepted.
     Accepted {
         /// The connection.
         socket: S,
-        /// Whether descriptors have run out: it can be told so, and nothing else.
+        /// Whether descriptors are running out: the worker can only refuse this client.
         is_last: bool,
     },
-    /// Accepting failed and is tried again by itself after a pause.
+    /// Accepting failed, and is resumed after a pause.
     AcceptFailed(io::Error),
-    /// A connection that we opened stands.
+    /// A connection that we opened is established.
     Connected {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
     },
-    /// A connection that we opened has failed, and is gone.
+    /// A connection that we opened has failed, and is closed.
     ConnectFailed {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
         /// Why.
         error: io::Error,
     },
-    /// Bytes have come.
+    /// Bytes have arrived.
     Received {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
         /// The bytes.
         bytes: Chunk,
     },
-    /// TLS stands: what is sent and received from now on is plain here and secret on the wire.
+    /// The TLS handshake is complete: from now on bytes are plain text here and encrypted on the wire.
     Secured {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
-        /// How.
+        /// What the handshake has agreed on.
         security: Arc<Security>,
     },
-    /// Nothing more will come, or can be sent. The connection still wants to be closed.
+    /// Nothing more can be received or sent. The worker still has to close the connection.
     Ended {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
         /// Why.
         end: End,
     },
-    /// Everything given to be sent has been taken by the kernel.
+    /// The kernel has taken everything that was queued.
     Drained {
-        /// Whose.
+        /// The owner of the connection.
         owner: u64,
     },
-    /// Somebody has rung the bell of the letter box.
+    /// The worker's [`crate::Waker`] was used.
     Woken,
 }
 
 impl<S> Completion<S> {
-    /// Whose it is, if it is about a connection that has a name.
+    /// The owner of the connection, if the completion is about an open one.
     #[must_use]
     pub fn owner(&self) -> Option<u64> {
         match self {

@@ -1,8 +1,8 @@
-//! Between two processes: letters over a unix socket, and descriptors with them.
+//! Letters, and descriptors with them, between two processes over a unix socket.
 //!
-//! Always true: a letter arrives whole, with the descriptors that were given with it, or not at all; nobody waits longer than
-//! was said for a letter, however slowly it comes or is taken; who is at the other end is known from the kernel.
-//! Not here: what the letters say (`control::handover`).
+//! Always true: a letter arrives whole, with the descriptors that were sent with it, or not at all; a letter takes no
+//! longer than its time limit, however slowly its bytes come or are taken; the kernel tells who is at the other end.
+//! Not here: the contents of the letters (`control::handover`).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,19 +17,19 @@ use rustix::net::{
     SendFlags,
 };
 
-/// One end of it.
+/// One end of the connection.
 #[derive(Debug)]
 pub struct Ipc {
-    /// It never blocks: who waits does so for the rest of a letter's time.
+    /// Non-blocking: the remaining time of a letter is spent in `poll`.
     stream: UnixStream,
     patience: Duration,
 }
 
 impl Ipc {
-    /// The end that this connection is. No letter at it takes longer than `patience`.
+    /// Wraps `stream`. No letter takes longer than `patience`.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses non-blocking mode.
     pub fn new(stream: UnixStream, patience: Duration) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self { stream, patience })
@@ -38,31 +38,31 @@ impl Ipc {
     /// The system user at the other end.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn peer_uid(&self) -> io::Result<u32> {
         peer_uid(&self.stream)
     }
 
-    /// The process at the other end, if it can be seen from here.
+    /// The process at the other end, if it is visible in this process's namespace.
     #[must_use]
     pub fn peer_pid(&self) -> Option<u32> {
         credentials(&self.stream).ok().and_then(|found| u32::try_from(found.pid).ok()).filter(|pid| *pid > 0)
     }
 
-    /// Whether the other end is open and has said nothing that was not heard.
+    /// Whether the other end is open and has sent nothing that is still unread.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&at_once)), Ok(0) | Err(Errno::INTR))
     }
 
-    /// Gives a letter and descriptors, which stay open here.
+    /// Sends a letter and duplicates of the descriptors, which stay open here.
     ///
     /// # Errors
-    /// The other end is gone, or does not take it in time; the letter is longer than any.
+    /// The other end is gone, or does not take the letter in time; the letter is longer than any may be.
     ///
     /// # Panics
-    /// With more descriptors than [`DESCRIPTORS_MAX`].
+    /// With more than [`DESCRIPTORS_MAX`] descriptors.
     pub fn send(&self, letter: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert!(descriptors.len() <= DESCRIPTORS_MAX, "more descriptors than a letter carries");
         let length = u32::try_from(letter.len()).ok().filter(|_| letter.len() <= LETTER_BYTES_MAX);
@@ -97,18 +97,18 @@ impl Ipc {
         Ok(())
     }
 
-    /// The next letter and the descriptors in it. `None` when the other end has closed.
+    /// Receives the next letter and its descriptors. `None` when the other end has closed.
     ///
     /// # Errors
-    /// Nothing comes in time, or what comes is no letter.
+    /// Nothing arrives in time, or what arrives is no letter.
     pub fn receive(&self) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         self.receive_within(self.patience)
     }
 
-    /// The same, with another limit for this letter.
+    /// Like [`Ipc::receive`], with another time limit for this letter.
     ///
     /// # Errors
-    /// Nothing comes in time, or what comes is no letter.
+    /// Nothing arrives in time, or what arrives is no letter.
     pub fn receive_within(&self, limit: Duration) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         let deadline = Instant::now() + limit;
         let mut descriptors = Vec::new();
@@ -125,7 +125,8 @@ impl Ipc {
         Ok(Some((letter, descriptors)))
     }
 
-    /// Fills `bytes`; whether there was anything, where there need not be.
+    /// Fills `bytes`. Returns false if the other end closed before the first byte, which is an error in
+    /// [`Place::Middle`].
     fn fill(
         &self,
         bytes: &mut [u8],
@@ -155,7 +156,7 @@ impl Ipc {
                 Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
                 Err(error) => return Err(error.into()),
             }
-            // Who sends without end is told of the time as well as who sends nothing.
+            // The limit holds for a sender that dribbles bytes without end as well as for one that sends nothing.
             if filled < bytes.len() && Instant::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -175,19 +176,19 @@ impl Ipc {
     }
 }
 
-/// Where in a conversation.
+/// Where in the stream of letters the reader is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Between two letters: it may end here.
+    /// Between two letters: the connection may end here.
     Border,
-    /// Within one.
+    /// Within a letter.
     Middle,
 }
 
 /// The system user at the other end of a connection.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system does not report it.
 pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     Ok(credentials(stream)?.uid)
 }
@@ -195,8 +196,8 @@ pub fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
 fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // Safe because the option fills a `ucred`, of which there is one, and no more than `length` bytes of it. (rustix takes for granted
-    // that there is a number of a process, which there is not for one in another namespace.)
+    // Safe because the option fills one `ucred`, and no more than `length` bytes of it. (rustix assumes that there is a
+    // process id, but the kernel reports none for a process in another namespace.)
     let outcome = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -209,9 +210,9 @@ fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     if outcome == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Descriptors that go with one letter; Linux takes 253.
+/// Most descriptors with one letter; Linux takes 253.
 pub const DESCRIPTORS_MAX: usize = 200;
-/// The longest letter.
+/// Most bytes of one letter.
 const LETTER_BYTES_MAX: usize = 256 << 20;
 const TOO_LONG: &str = "a letter is longer than any";
 
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(far.receive().expect_err("torn").kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// The limit was one for each byte that came: who sent one now and then was waited for without end.
+    /// The limit once applied to each read: a sender of single bytes could keep the receiver waiting without end.
     #[test]
     fn the_time_is_a_letters_and_not_a_bytes() {
         let (near, far) = UnixStream::pair().expect("a pair");

@@ -1,8 +1,9 @@
-//! The hands of a worker: sockets, buffers, timers and the kernel. All the unsafe code of the house lives here.
+//! The I/O layer of a worker: sockets, buffers, timers and kernel calls. All unsafe code of the project is in this
+//! crate.
 //!
-//! Always true: a worker sees the world only through [`Io`]; what it asks for is a submission, what it hears is a
-//! [`Completion`]; after it has closed a connection it hears nothing more of it.
-//! Not here: what the bytes mean.
+//! Always true: a worker reaches the outside world only through [`Io`]: it submits operations and receives
+//! [`Completion`]s. No completion follows for a connection that the worker has closed.
+//! Not here: the meaning of the bytes.
 
 mod buffer;
 mod chunk;

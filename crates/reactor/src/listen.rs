@@ -1,7 +1,7 @@
-//! The sockets that newcomers knock at.
+//! The listening sockets.
 //!
-//! Always true: a listener is made once and shared by all workers; what newcomers inherit (no delay, keepalive, buffers) is
-//! set on it, so that accepting one costs no further call.
+//! Always true: a listener is made once and shared by all workers; the options that accepted connections inherit (no
+//! delay, keepalive, buffers) are set on the listener, so that accepting a connection needs no further call.
 //! Not here: accepting.
 
 use std::io;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    /// Where.
+    /// Its address.
     pub bound: Bound,
 }
 
@@ -30,7 +30,7 @@ pub enum Bound {
 }
 
 impl Listener {
-    /// From now on connections are there as soon as they are made (`tcp_defer_accept`).
+    /// Turns `tcp_defer_accept` off: connections appear as soon as they are established.
     pub(crate) fn stop_deferring(&self) -> io::Result<()> {
         defer_accept(&self.fd, 0)
     }
@@ -43,14 +43,15 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// One that another process has had.
+    /// A listener that another process had.
     #[must_use]
     pub fn inherited(fd: OwnedFd, bound: Bound) -> Self {
         Self { fd, bound }
     }
 
-    /// What another process has had becomes as it is wanted here. What cannot be changed on a socket that listens stays as that
-    /// process had it: the settings in question. To be called when that process has let go: it listens at the same socket.
+    /// Applies our settings to a listener that another process had. Returns the names of those settings that cannot be
+    /// changed on a listening socket and stay as that process had them. To be called when that process has let go,
+    /// because it listens at the same socket.
     ///
     /// # Errors
     /// Says which step failed.
@@ -72,7 +73,7 @@ impl Listener {
         Ok(staying)
     }
 
-    /// The same once more.
+    /// Duplicates the listener.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -81,7 +82,7 @@ impl Listener {
     }
 }
 
-/// Settings of TCP sockets (`tcp_*`); 0 leaves the system's own value.
+/// Settings of TCP sockets (`tcp_*`); 0 leaves the system's default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpTuning {
     /// `SO_KEEPALIVE`.
@@ -99,8 +100,9 @@ pub struct TcpTuning {
 }
 
 impl TcpTuning {
-    /// Bytes that one send gives to a socket: not more than its buffer is wanted to hold. The kernel would take more, as one
-    /// segment, and no other before the far side has confirmed that one, which may take it 40 ms (delayed acknowledgements).
+    /// Most bytes of one send: not more than the socket buffer is configured to hold. The kernel would take more, as
+    /// one segment, and would then send nothing until the other side has acknowledged that segment, which may take 40
+    /// ms (delayed acknowledgements).
     pub(crate) fn sent_at_once(&self) -> usize {
         if self.socket_buffer > 0 { self.socket_buffer as usize } else { usize::MAX }
     }
@@ -131,7 +133,7 @@ impl TcpTuning {
     }
 }
 
-/// Gives a socket that listens the settings of one that does not yet; those that cannot be taken back stay.
+/// Gives a listening socket the settings of a fresh one, and returns the names of those that cannot be reset.
 fn become_like(socket: &Socket, fresh: &Socket, tuning: &TcpTuning) -> io::Result<Vec<&'static str>> {
     let mut staying = Vec::new();
     tuning.apply(socket)?;
@@ -143,7 +145,8 @@ fn become_like(socket: &Socket, fresh: &Socket, tuning: &TcpTuning) -> io::Resul
         socket.set_tcp_keepalive(&keepalive)?;
     }
     socket.set_tcp_user_timeout(fresh.tcp_user_timeout()?)?;
-    // What is set once grows and shrinks by itself no more, so that nobody can set it to the system's own value.
+    // A buffer size that was set once is no longer tuned by the kernel, and setting the default size does not bring
+    // that back.
     let are_buffers_set = (socket.send_buffer_size()?, socket.recv_buffer_size()?)
         != (fresh.send_buffer_size()?, fresh.recv_buffer_size()?);
     if are_buffers_set {
@@ -152,16 +155,17 @@ fn become_like(socket: &Socket, fresh: &Socket, tuning: &TcpTuning) -> io::Resul
     Ok(staying)
 }
 
-/// How a listener is wanted.
+/// The settings of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// `listen_backlog`.
     pub backlog: u32,
     /// `so_reuseport`.
     pub is_port_shared: bool,
-    /// `tcp_defer_accept`: wake us only when the first bytes are there, at the latest after so many seconds; 0 is off.
+    /// `tcp_defer_accept`: a connection appears only when its first bytes have arrived, or after this many seconds; 0
+    /// is off.
     pub defer_accept_secs: u32,
-    /// What newcomers inherit.
+    /// What accepted connections inherit.
     pub tuning: TcpTuning,
 }
 
@@ -171,12 +175,12 @@ impl Wanted {
     }
 }
 
-/// Which step of listening failed.
+/// A failed step of listening.
 #[derive(Debug)]
 pub struct ListenFault {
     /// The system call.
     pub step: &'static str,
-    /// What it said.
+    /// Its error.
     pub error: io::Error,
 }
 
@@ -217,20 +221,20 @@ pub fn bind_unix(path: &str, wanted: &Wanted) -> Result<Listener, ListenFault> {
     Ok(Listener { fd: socket.into(), bound: Bound::Unix(path.into()) })
 }
 
-/// A socket that a service manager has opened for us, by its number. To be called once for each, before this process has closed
-/// any descriptor that was given to it.
+/// Takes over a socket that a service manager opened for us, by its descriptor number. To be called once for each
+/// number, before this process closes any descriptor that was passed to it.
 ///
 /// # Errors
-/// There is no such socket, or none that we could accept at: it is left as it is then. Says which step failed.
+/// There is no such socket, or it cannot accept connections, in which case it is left as it is. Says which step failed.
 pub fn passed(number: i32, wanted: &Wanted) -> Result<Listener, ListenFault> {
     let at = |step| move |error| ListenFault { step, error };
     if number < 0 {
         return Err(ListenFault { step: "fcntl", error: rustix::io::Errno::BADF.into() });
     }
-    // Safe because the descriptor is looked at for the length of some calls, which fail if there is none.
+    // Safe because the descriptor is borrowed for a few calls only, which fail if there is none.
     let flags = look_at(unsafe { BorrowedFd::borrow_raw(number) })?;
-    // Safe because it listens, and we have not opened any that does: it was opened for us by somebody who does not use it, and
-    // nobody else here knows it.
+    // Safe because the socket listens, and this process has not opened a listening socket yet: the service manager
+    // opened it for us and does not use it, and nothing else in this process knows its number.
     let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&fd, flags | rustix::io::FdFlags::CLOEXEC)
         .map_err(|error| ListenFault { step: "fcntl", error: error.into() })?;
@@ -253,7 +257,7 @@ pub fn passed(number: i32, wanted: &Wanted) -> Result<Listener, ListenFault> {
     Ok(Listener { fd: socket.into(), bound })
 }
 
-/// Makes sure that connections can be accepted at a descriptor that nobody owns yet; its flags.
+/// Checks that a descriptor without an owner accepts connections, and returns its flags.
 fn look_at(fd: BorrowedFd<'_>) -> Result<rustix::io::FdFlags, ListenFault> {
     let at = |step| move |error: rustix::io::Errno| ListenFault { step, error: error.into() };
     let flags = rustix::io::fcntl_getfd(fd).map_err(at("fcntl"))?;
@@ -308,7 +312,7 @@ mod tests {
         Wanted { backlog: 7, is_port_shared: false, defer_accept_secs: 0, tuning: TcpTuning::default() }
     }
 
-    /// They were made ours before anybody looked what they are, and closed with the complaint.
+    /// Such descriptors were once owned before they were examined, and closed together with the error.
     #[test]
     fn what_does_not_listen_is_left_alone() {
         let datagrams = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(passed(number, &wanted()).expect("a listener").bound, bound);
     }
 
-    /// Who was taken over kept the tuning of the process before, for as long as there are online restarts.
+    /// A process that took over a listener once kept the socket options of its predecessor through all online restarts.
     #[test]
     fn an_inherited_listener_becomes_as_it_is_wanted() {
         let tuning = TcpTuning {
@@ -349,7 +353,7 @@ mod tests {
             SockRef::from(&listener).accept().expect("somebody knocks").0
         };
         assert_eq!(listener.adopt(&wanted()).expect("adopted"), [""; 0]);
-        // It is accepted though it has said nothing.
+        // `accept` returns the connection though it has sent nothing.
         let plain = newcomer();
         let fresh = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         assert!(!plain.keepalive().expect("told"));
@@ -361,7 +365,7 @@ mod tests {
         assert_eq!(tuned.tcp_keepalive_time().expect("told"), fresh.tcp_keepalive_time().expect("told"));
         assert_eq!(tuned.tcp_keepalive_retries().expect("told"), 4);
         assert_eq!(tuned.tcp_user_timeout().expect("told"), Some(Duration::from_secs(5)));
-        // Nobody can take these back.
+        // Nobody can reset these.
         let shared = Wanted { is_port_shared: true, ..wanted() };
         assert_eq!(listener.adopt(&shared).expect("adopted"), ["tcp_socket_buffer", "so_reuseport"]);
     }

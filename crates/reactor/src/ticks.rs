@@ -1,17 +1,17 @@
 //! A counter that grows evenly with time and costs next to nothing to read.
 //!
-//! Always true: how fast it grows is unknown, and the same while the process runs; on processors that have none it counts
-//! nanoseconds.
+//! Always true: its rate is unknown, and constant while the process runs; on processors without such a counter it
+//! counts nanoseconds.
 //! Not here: what is measured with it.
 
-/// What the counter says. It may stand elsewhere after the machine was moved or has slept.
+/// The value of the counter. It may jump when the machine is migrated or has slept.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn ticks() -> u64 {
     // Safe because every processor of this architecture has the instruction, which reads a register.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// What the counter says.
+/// The value of the counter.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn ticks() -> u64 {
     let ticks: u64;

@@ -1,24 +1,24 @@
-//! Deadlines, in a wheel: putting one in and taking it out cost the same however many there are.
+//! Deadlines in a timer wheel: inserting and removing one cost the same however many there are.
 //!
-//! Always true: nothing fires early; everything fires within one tick of its deadline if [`Wheel::expire`] is called when
-//! [`Wheel::next_deadline`] says; what was taken out never fires.
-//! Not here: what a deadline means.
+//! Always true: no deadline fires early; each fires within one tick if [`Wheel::expire`] is called when
+//! [`Wheel::next_deadline`] says; a removed deadline never fires.
+//! Not here: the meaning of a deadline.
 
 use std::time::Duration;
 
 use base::{Key, Slab, Time};
 
-/// The name of a deadline that has not fired.
+/// The id of a deadline that has not fired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerId(Key);
 
-/// Deadlines with a word each.
+/// Deadlines, each with a value.
 #[derive(Debug)]
 pub struct Wheel<T> {
     entries: Slab<Entry<T>>,
     /// The first entry of each slot, level by level.
     slots: [[Option<Key>; SLOTS]; LEVELS],
-    /// One bit a slot: whether it has entries.
+    /// One bit per slot: whether the slot has entries.
     taken: [u64; LEVELS],
     /// The tick up to which everything has fired.
     tick: u64,
@@ -42,7 +42,7 @@ impl<T: Copy> Wheel<T> {
         Self { entries: Slab::with_capacity(u32::MAX), slots, taken: [0; LEVELS], tick: now.0 / TICK_MICROS }
     }
 
-    /// Puts a deadline in.
+    /// Inserts a deadline.
     pub fn insert(&mut self, at: Time, word: T) -> TimerId {
         let entry = Entry { word, at, level: 0, slot: 0, before: None, after: None };
         let Ok(key) = self.entries.insert(entry) else { unreachable!("a wheel holds four thousand million entries") };
@@ -50,7 +50,7 @@ impl<T: Copy> Wheel<T> {
         TimerId(key)
     }
 
-    /// Takes a deadline out. One that has fired is gone already.
+    /// Removes a deadline. Nothing happens if it has fired already.
     pub fn remove(&mut self, id: TimerId) {
         if self.entries.get(id.0).is_some() {
             self.unlink(id.0);
@@ -58,7 +58,7 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// Moves to `now` and hands out all words whose time has come.
+    /// Advances to `now` and passes the values of all deadlines that are due to `fire`.
     pub fn expire(&mut self, now: Time, mut fire: impl FnMut(T)) {
         let target = now.0 / TICK_MICROS;
         while self.tick < target {
@@ -78,25 +78,25 @@ impl<T: Copy> Wheel<T> {
         }
     }
 
-    /// When [`Wheel::expire`] is to be called next, if ever.
+    /// When [`Wheel::expire`] has to be called next, if ever.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         self.next_tick().map(|tick| Time(tick * TICK_MICROS))
     }
 
-    /// Deadlines in the wheel.
+    /// Number of deadlines in the wheel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no deadline is in the wheel.
+    /// Whether the wheel is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The next tick at which something fires or has to be spread over a lower level.
+    /// The next tick at which a deadline fires or a slot has to be spread over a lower level.
     fn next_tick(&self) -> Option<u64> {
         let mut best: Option<u64> = None;
         for level in 0..LEVELS {
@@ -105,7 +105,8 @@ impl<T: Copy> Wheel<T> {
             }
             let shift = level as u32 * SLOT_BITS;
             let here = self.tick >> shift;
-            // Slots ahead of the hand, in the order in which it reaches them; its own slot comes last, a whole round on.
+            // Slots after the current one, in the order in which they are reached; the current slot comes last, a whole
+            // round later.
             let turned = self.taken[level].rotate_right(((here + 1) & SLOT_MASK) as u32);
             let ahead = u64::from(turned.trailing_zeros()) + 1;
             let tick = (here + ahead) << shift;
@@ -114,7 +115,7 @@ impl<T: Copy> Wheel<T> {
         best
     }
 
-    /// Deals the entries of the slot that the hand has reached on this level out to the lower ones.
+    /// Spreads the entries of this level's current slot over the lower levels.
     fn spread(&mut self, level: usize) {
         let slot = ((self.tick >> (level as u32 * SLOT_BITS)) & SLOT_MASK) as usize;
         let mut next = self.slots[level][slot].take();
@@ -128,7 +129,7 @@ impl<T: Copy> Wheel<T> {
     }
 
     fn link(&mut self, key: Key, at: Time) {
-        // Not before the next tick: the present one has been dealt with.
+        // Not before the next tick: the current one has been handled.
         self.link_from(key, at, self.tick + 1);
     }
 
@@ -137,7 +138,7 @@ impl<T: Copy> Wheel<T> {
         let due = at.0.div_ceil(TICK_MICROS).max(earliest);
         let ahead = due - self.tick;
         let level = (0..LEVELS - 1).find(|&level| ahead < 1 << ((level as u32 + 1) * SLOT_BITS)).unwrap_or(LEVELS - 1);
-        // Beyond the last level's reach it waits in that level's farthest slot and is dealt out again from there.
+        // A deadline beyond the last level's reach waits in that level's farthest slot and is spread again from there.
         let reach = (1_u64 << (LEVELS as u32 * SLOT_BITS)) - 1;
         let slot = (((self.tick + ahead.min(reach)) >> (level as u32 * SLOT_BITS)) & SLOT_MASK) as usize;
         let first = self.slots[level][slot].replace(key);
@@ -166,14 +167,14 @@ impl<T: Copy> Wheel<T> {
     }
 }
 
-/// The wheel's grain: no deadline of a pooler is finer than this.
+/// The resolution of the wheel: no deadline of a pooler needs a finer one.
 pub const TICK: Duration = Duration::from_micros(TICK_MICROS);
 
 const TICK_MICROS: u64 = 4096;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_MASK: u64 = SLOTS as u64 - 1;
-/// Five levels reach 64^5 ticks, some fifty days; what lies beyond is dealt out again.
+/// Five levels reach 64^5 ticks, about fifty days; a deadline beyond that is spread again.
 const LEVELS: usize = 5;
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! The bell at a worker's letter box.
+//! The eventfd by which other threads wake a worker for its letters.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Rings a worker's bell from any thread.
+/// Wakes a worker from any thread.
 #[derive(Clone, Debug)]
 pub struct Waker {
     bell: Arc<OwnedFd>,
 }
 
 impl Waker {
-    /// Makes the worker's current or next wait end. Ringing twice is as good as once.
+    /// Ends the worker's current or next wait. Calling this twice has the same effect as once.
     pub fn wake(&self) {
-        // The write can only fail when the counter stands at its end, and then the bell rings already.
+        // The write fails only when the counter is at its maximum, and then the worker is being woken already.
         let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Stops the bell.
+    /// Resets the eventfd.
     pub(crate) fn quiet(&self) {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8][..]);
     }
@@ -28,7 +28,7 @@ impl AsFd for Waker {
     }
 }
 
-/// A new bell.
+/// Creates a waker.
 ///
 /// # Errors
 /// When no descriptor is left.

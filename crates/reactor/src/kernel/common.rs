@@ -1,4 +1,4 @@
-//! What both kernels do alike: clocks, randomness, sockets to be connected, the log.
+//! What both kernel interfaces share: clocks, randomness, sockets to be connected, the log.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 use crate::listen::unix_address;
 use crate::{Address, Bound, Listener, LogTarget, Peer, Socket, TcpTuning};
 
-/// The clock of a turn: read once, the same for everybody.
+/// The clock of a turn, read once for everybody.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Time,
@@ -31,8 +31,8 @@ impl Clock {
     }
 }
 
-/// Randomness fit for secrets, drawn from the system in advance: a login should not cost a system call for it. What has
-/// been handed out is wiped.
+/// Cryptographically secure random bytes, drawn from the system in advance so that a login costs no system call for
+/// them. Bytes that were handed out are wiped.
 #[derive(Debug)]
 pub(crate) struct Dice {
     drawn: [u8; DRAWN_BYTES],
@@ -65,7 +65,7 @@ fn draw(bytes: &mut [u8]) {
     }
 }
 
-/// A socket of the right kind, not connected yet, and the address to connect it to.
+/// Opens a socket of the right kind, not connected yet, and returns it with the address to connect it to.
 pub(crate) fn dialing_socket(to: &Address, tuning: &TcpTuning) -> io::Result<(OwnedFd, SockAddr)> {
     let (domain, protocol, address) = match to {
         Address::Tcp(address) => (Domain::for_address(*address), Some(Protocol::TCP), SockAddr::from(*address)),
@@ -79,7 +79,7 @@ pub(crate) fn dialing_socket(to: &Address, tuning: &TcpTuning) -> io::Result<(Ow
     Ok((socket.into(), address))
 }
 
-/// Who is at the other end.
+/// The address or the credentials of the other end.
 pub(crate) fn peer(socket: &Socket) -> Peer {
     if socket.is_unix {
         return match rustix::net::sockopt::socket_peercred(&socket.fd) {
@@ -94,22 +94,22 @@ pub(crate) fn peer(socket: &Socket) -> Peer {
     Peer::Tcp(address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))))
 }
 
-/// Our end of a TCP connection.
+/// The local address of a TCP connection.
 pub(crate) fn near_end(fd: impl AsFd) -> Option<SocketAddr> {
     SockRef::from(&fd.as_fd()).local_addr().ok()?.as_socket()
 }
 
-/// Their end of a TCP connection.
+/// The remote address of a TCP connection.
 pub(crate) fn far_end(fd: impl AsFd) -> Option<SocketAddr> {
     SockRef::from(&fd.as_fd()).peer_addr().ok()?.as_socket()
 }
 
-/// Whoever is connected already to a listener that is let go. Without this the kernel would reset their connections, though others
-/// may listen on the same port (`so_reuseport`).
+/// Accepts all connections that wait at a listener that is about to be closed. Without this the kernel would reset
+/// them, though other processes may listen on the same port (`so_reuseport`).
 pub(crate) fn last_knocks(listener: &Listener, flags: SocketFlags) -> Vec<Socket> {
     let is_unix = matches!(listener.bound, Bound::Unix(_));
     if !is_unix {
-        // Who is connected but has said nothing yet comes out of hiding (`tcp_defer_accept`) with its next packet.
+        // A connection that `tcp_defer_accept` holds back because it has sent nothing appears with its next packet.
         let _ = listener.stop_deferring();
     }
     let mut knocks = Vec::new();
@@ -129,7 +129,7 @@ pub(crate) fn last_knocks(listener: &Listener, flags: SocketFlags) -> Vec<Socket
     knocks
 }
 
-/// A descriptor kept in reserve, so that somebody can still be told that there are none left.
+/// A descriptor kept in reserve, so that a client can still be told that descriptors have run out.
 pub(crate) fn spare() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
 }
@@ -139,14 +139,14 @@ pub(crate) fn is_scarce(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// What both kernels hold beside their own machinery.
+/// What both kernel interfaces hold beside their own state.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) clock: Clock,
     pub(crate) tuning: TcpTuning,
     pub(crate) log: Arc<LogTarget>,
     pub(crate) dice: Dice,
-    /// A client whose descriptor has this number or a higher one is told that there is no room: the rest is for servers.
+    /// A client whose descriptor has this number or a higher one is refused: the remaining descriptors are for servers.
     descriptors_for_clients: i32,
 }
 
@@ -159,21 +159,22 @@ impl Desk {
         Self { clock: Clock::read(), tuning, log, dice, descriptors_for_clients }
     }
 
-    /// Whether a client with this descriptor takes what servers need. Descriptors are given out lowest first, so the number
-    /// says how many are in use.
+    /// Whether a client with this descriptor takes one of those kept for servers. The kernel gives out the lowest free
+    /// descriptor, so the number tells how many are in use.
     pub(crate) fn is_too_many(&self, fd: &OwnedFd) -> bool {
         fd.as_raw_fd() >= self.descriptors_for_clients
     }
 }
 
-/// How long accepting rests after it has failed.
+/// How long accepting pauses after it has failed.
 pub(crate) const ACCEPT_REST: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// More than may wait to be accepted, on any machine that is not being flooded.
+/// More connections than wait to be accepted on any machine that is not being flooded.
 const LAST_KNOCKS_MAX: usize = 4096;
-/// At least and at most so many descriptors are kept for servers, files and names; in between an eighth of all.
+/// Bounds of the number of descriptors kept for servers, files and name lookups; in between it is an eighth of the
+/// limit.
 const DESCRIPTORS_KEPT: (u64, u64) = (8, 512);
-/// Bytes of randomness drawn at once: enough for some tens of logins.
+/// Bytes of randomness drawn at once: enough for a few dozen logins.
 const DRAWN_BYTES: usize = 512;
 
 #[cfg(test)]

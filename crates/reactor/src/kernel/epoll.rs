@@ -1,9 +1,10 @@
-//! epoll: told what is ready, then one system call for each transfer. For kernels and containers without io_uring.
+//! epoll: the kernel reports which sockets are ready, then one system call for each transfer. For kernels and
+//! containers without io_uring.
 //!
-//! Always true: edges are remembered until they are used up, so no readiness is lost; what is sent during a turn leaves at
-//! its end, gathered into one call per connection; a connection receives at most one buffer each round, so that none
-//! starves the others.
-//! Not here: which of the two kernels is used (`probe`).
+//! Always true: an edge is remembered until it is used up, so no readiness is lost; bytes queued during a turn are sent
+//! at its end, gathered into one call per connection; a connection receives at most one buffer each round, so that no
+//! connection starves another.
+//! Not here: which of the two kernel interfaces is used (`probe`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,15 +28,15 @@ use crate::{
     Receive, Socket, TcpTuning, Waker,
 };
 
-/// The hands of a worker by epoll.
+/// The I/O of a worker by epoll.
 pub struct Epoll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     lines: Slab<Line>,
     buffers: Buffers,
-    /// Connections that are readable and wanted.
+    /// Connections that are readable and that the worker wants to receive from.
     ready: VecDeque<Conn>,
-    /// Connections that were given something to send.
+    /// Connections to which something was queued.
     dirty: Vec<Conn>,
     lingering: VecDeque<(Time, Conn)>,
     listeners: Vec<Door>,
@@ -48,12 +49,12 @@ pub struct Epoll {
 
 #[derive(Debug)]
 struct Door {
-    /// `None` once it has been shut for good.
+    /// `None` once it was closed for good.
     listener: Option<Arc<Listener>>,
     is_unix: bool,
     is_watched: bool,
-    /// How many are let in before the set is asked again: as many as came last time, so that a lone newcomer costs one call
-    /// and a storm few.
+    /// How many connections are accepted before epoll is asked again: as many as arrived last time, so that a single
+    /// connection costs one call and a burst few.
     accepts: usize,
 }
 
@@ -64,7 +65,7 @@ struct Line {
     outbox: Outbox,
     wish: Wish,
     life: Life,
-    /// The last edge said so and it has not been used up.
+    /// The last edge reported it, and nothing has contradicted it since.
     is_readable: bool,
     is_writable: bool,
     /// The other side has sent its last byte.
@@ -86,14 +87,14 @@ enum Wish {
 enum Life {
     Dialing,
     Open,
-    /// The other side is gone; the worker knows and has not closed yet.
+    /// The other side is gone; the worker was informed and has not closed the connection yet.
     Ended,
-    /// The worker has closed it; it goes when everything is sent.
+    /// The worker has closed it; the row goes when everything is sent.
     Leaving,
 }
 
 impl Epoll {
-    /// The hands of the worker whose thread this is.
+    /// Sets up the I/O of the worker that runs on the calling thread.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -155,12 +156,12 @@ impl Epoll {
         }
     }
 
-    /// Sends what can be sent. What came of it is said in `done`.
+    /// Sends what the socket takes, and appends the outcome to `done`.
     fn flush(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.is_in_dirty = false;
         while !line.outbox.is_empty() && line.is_writable {
-            // More than one call takes is not a full socket.
+            // The calls are limited to `sent_at_once`, so a complete send does not mean that the socket is full.
             let mut gathered = line.outbox.bytes().min(self.desk.tuning.sent_at_once());
             let sent = if let Some(bytes) = line.outbox.only() {
                 rustix::net::send(&line.fd, &bytes[..gathered], SendFlags::NOSIGNAL)
@@ -201,7 +202,7 @@ impl Epoll {
             return;
         }
         let Some(mut blank) = self.buffers.take() else {
-            // Every buffer is on its way somewhere; one that comes home wakes the queue again in the next turn.
+            // No buffer is free. The queue is worked off in a later turn, when a buffer is freed.
             line.is_in_ready = true;
             self.ready.push_back(conn);
             return;
@@ -209,7 +210,7 @@ impl Epoll {
         match rustix::net::recv(&line.fd, blank.as_mut_slice(), RecvFlags::empty()) {
             Ok((0, _)) => self.end(conn, End::Eof, done),
             Ok((bytes, _)) => {
-                // A short read has emptied the socket, unless its end is there to be read as well.
+                // A short read has emptied the socket, unless its end can be read as well.
                 line.is_readable = bytes == BUFFER_BYTES || line.is_over;
                 if line.wish == Wish::Once {
                     line.wish = Wish::Nothing;
@@ -270,8 +271,8 @@ impl Epoll {
         }
     }
 
-    /// Opens and shuts doors as they are wanted. A door that is shut lets those in who have knocked, and its listener go: who knocks
-    /// then is refused by the kernel.
+    /// Opens and closes listening sockets as [`Doors`] demands. Before a listener is closed, the connections that wait
+    /// at it are accepted; the kernel refuses later ones.
     fn mind_doors(&mut self, done: &mut Vec<Completion<Socket>>) {
         for (index, door) in self.listeners.iter_mut().enumerate() {
             let is_wanted = match self.doors {
@@ -284,7 +285,8 @@ impl Epoll {
             if may_open && !door.is_watched {
                 let name = EventData::new_u64(DOOR | index as u64);
                 let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
-                // Set now and not before: until it is opened here another process may have it, and its way of waiting.
+                // Set now and not before: another process may use the listener, in blocking mode, until it is opened
+                // here.
                 let is_ready = rustix::io::ioctl_fionbio(listener.as_fd(), true).is_ok();
                 door.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
             } else if !may_open && door.is_watched {
@@ -327,7 +329,7 @@ impl Epoll {
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => {
                     let error = io::Error::from(error);
-                    // The descriptor in reserve is given up, so that the next one who knocks can be told.
+                    // Gives up the descriptor in reserve, so that the next client can be told that there are none left.
                     if !common::is_scarce(&error) || self.spare.take().is_none() {
                         self.accept_again = Some(self.desk.clock.now + ACCEPT_REST);
                         done.push(Completion::AcceptFailed(error));
@@ -351,8 +353,8 @@ impl Epoll {
             Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 })
         } else {
             until.map(|until| {
-                // Read anew: the turn may have taken its time. epoll counts whole milliseconds, and a wait that ended early
-                // would be waited again in vain.
+                // The clock is read anew, because the turn may have taken some time. epoll counts whole milliseconds,
+                // so the rest is rounded up: a wait that ended too early would have to be repeated.
                 let wait = (until - Clock::read().now).as_nanos().div_ceil(1_000_000) as i64;
                 rustix::event::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 }
             })
@@ -479,7 +481,7 @@ impl Io for Epoll {
             return None;
         }
         let line = self.lines.remove(conn)?;
-        // The next owner watches it with a set of its own; in ours its edges would have no row.
+        // The next owner watches the socket with an epoll instance of its own; in ours its edges would have no row.
         let _ = epoll::delete(&self.epoll, &line.fd);
         Some(Socket { fd: line.fd, is_unix: line.is_unix, from: None, tls: None, is_inherited: false })
     }
@@ -505,7 +507,7 @@ impl Io for Epoll {
     fn accept(&mut self, doors: Doors) {
         self.doors = doors;
         if doors == Doors::Resting {
-            // Now: nothing else would have a turn begin. Nobody is let in by it.
+            // At once, because nothing else may start a turn. [`Doors::Resting`] accepts no connection.
             self.mind_doors(&mut Vec::new());
         }
     }
@@ -540,7 +542,8 @@ impl Io for Epoll {
         for conn in dirty.drain(..) {
             self.flush(conn, done);
         }
-        // Whatever became dirty meanwhile is in the new list; the old one's memory is kept for the next turn.
+        // Connections that became dirty meanwhile are in the new list; the memory of the old one is kept for the next
+        // turn.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         self.wait(until, !done.is_empty());
@@ -577,13 +580,13 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// Edges looked at in a turn, so that a turn is bounded; the rest wait in the kernel.
+/// Events handled in a turn, so that a turn is bounded; the rest wait in the kernel.
 const EVENTS_PER_TURN: usize = 1024;
-/// Newcomers let in by one door in a turn.
+/// Connections accepted at one listener in a turn.
 const ACCEPTS_PER_ROUND: usize = 64;
 /// Chunks sent with one call.
 const GATHER_MAX: usize = 32;
-/// The word of the bell; no key has all bits set.
+/// The event data of the waker; no key has all bits set.
 const BELL: u64 = u64::MAX;
-/// The bits that mark a door; no generation reaches them.
+/// The bits that mark a listener; no generation reaches them.
 const DOOR: u64 = 0xffff_fffe_0000_0000;

@@ -1,6 +1,6 @@
-//! One connection as io_uring sees it.
+//! One connection as io_uring needs it.
 //!
-//! Always true: the memory of a send that is under way stays where it is.
+//! Always true: the memory of a send that is under way does not move.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,7 +12,7 @@ use crate::kernel::outbox::Outbox;
 
 /// One connection.
 pub(crate) struct Line {
-    /// `None` once it has been closed while an operation was still on its way home.
+    /// `None` once the connection was closed while an operation was still under way.
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) owner: u64,
     pub(crate) outbox: Outbox,
@@ -39,7 +39,7 @@ pub(crate) enum Wish {
 pub(crate) enum Underway {
     No,
     Yes,
-    /// It was asked back.
+    /// Its cancellation has been submitted.
     Recalled,
 }
 
@@ -47,11 +47,11 @@ pub(crate) enum Underway {
 pub(crate) enum Life {
     Dialing,
     Open,
-    /// The other side is gone; the worker knows and has not closed yet.
+    /// The other side is gone; the worker was informed and has not closed the connection yet.
     Ended,
-    /// The worker has closed it; it goes when everything is sent.
+    /// The worker has closed it; the row goes when everything is sent.
     Leaving,
-    /// It goes when the last operation has come home.
+    /// The row goes when the last operation has completed.
     Dead,
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Gather {
 }
 
 impl Line {
-    /// The descriptor as the ring wants it named.
+    /// The descriptor in the form that the ring expects.
     pub(crate) fn target(&self) -> types::Fd {
         types::Fd(self.fd.as_ref().map_or(-1, |fd| fd.as_raw_fd()))
     }
 
-    /// Whether nothing of it is with the kernel, or is to be.
+    /// Whether no operation is with the kernel and nothing waits to be sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.receive == Underway::No && self.send == Underway::No && self.outbox.is_empty()
     }
@@ -81,7 +81,7 @@ impl Default for Box<Gather> {
 }
 
 impl Gather {
-    /// Points at the first chunks of the outbox, which stay where they are until the send has come home.
+    /// Points at the first chunks of the outbox, which do not move until the send has completed.
     pub(crate) fn fill(&mut self, outbox: &Outbox, bytes_max: usize) {
         let mut slices = [IoSlice::new(&[]); GATHER_MAX];
         let count = outbox.gather(&mut slices, bytes_max);

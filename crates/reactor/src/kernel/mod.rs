@@ -1,4 +1,4 @@
-//! The two ways of speaking to the kernel, and which one this machine allows.
+//! The two kernel interfaces, and which of them this machine allows.
 //!
 //! Always true: a feature is used only after it has been seen to work here.
 
@@ -18,18 +18,18 @@ pub use uring::Uring;
 
 use crate::{Conn, Io, Listener, LogTarget, Socket, TcpTuning, Waker};
 
-/// A way of speaking to the kernel, on which TLS can stand.
+/// A kernel interface on which the TLS layer can stand.
 pub trait Kernel: Io<Socket = Socket> {
-    /// Says `owner` from now on with everything that is heard of a connection.
+    /// Sets the owner that later completions of a connection carry.
     fn rename(&mut self, conn: Conn, owner: u64);
 }
 
-/// What a worker's kernel starts with.
+/// What a worker's kernel interface starts with.
 #[derive(Debug)]
 pub struct Equipment {
-    /// Where newcomers knock. Shared by all workers.
+    /// The listening sockets, shared by all workers.
     pub listeners: Vec<Arc<Listener>>,
-    /// The bell of this worker's letter box.
+    /// The waker of this worker's letter box.
     pub waker: Waker,
     /// How many receive buffers of [`crate::BUFFER_BYTES`] there may be.
     pub buffers: u16,

@@ -1,7 +1,7 @@
-//! What one connection has still to send.
+//! The bytes that one connection still has to send.
 //!
-//! Always true: chunks leave in the order in which they came; an empty outbox owns no memory; whatever the kernel takes at a time, no more is
-//! copied than is sent.
+//! Always true: chunks leave in the order in which they came; an empty outbox owns no memory; however little the kernel
+//! takes at a time, not more bytes are copied than are sent.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -9,13 +9,13 @@ use std::rc::Rc;
 
 use crate::Chunk;
 
-/// Chunks waiting to be sent, the first one inline since there is rarely a second.
+/// Chunks waiting to be sent. The first is stored inline, since there is rarely a second.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     first: Option<Chunk>,
     /// How many bytes of the first chunk have been sent.
     sent: usize,
-    /// A box, so that a connection at rest is small.
+    /// Boxed, so that an idle connection is small.
     #[allow(clippy::box_collection)]
     rest: Option<Box<VecDeque<Chunk>>>,
     bytes: usize,
@@ -31,7 +31,7 @@ impl Outbox {
         }
     }
 
-    /// The kernel has taken so many bytes. Chunks that are sent whole are let go.
+    /// Records that the kernel has taken `taken` bytes. Chunks that are sent completely are freed.
     pub(crate) fn advance(&mut self, taken: usize) {
         self.bytes -= taken;
         self.sent += taken;
@@ -50,8 +50,9 @@ impl Outbox {
         debug_assert!(self.sent == 0, "the kernel took more than it was given");
     }
 
-    /// Lets go of what has been sent of the first chunk: of one in memory of our own when it is long, and its rest no longer than what has been sent
-    /// since the last copy, and short enough to be copied within a turn.
+    /// Frees the sent part of the first chunk. A span is shortened. A chunk in memory of our own is replaced by a copy
+    /// of its rest when at least [`KEPT_BYTES_MAX`] have been sent since the last copy, and the rest is neither longer
+    /// than that part nor longer than [`COPIED_BYTES_MAX`], so that it can be copied within a turn.
     fn trim(&mut self) {
         let Some(chunk) = &mut self.first else { return };
         let rest = chunk.len() - self.sent;
@@ -59,7 +60,7 @@ impl Outbox {
         match chunk {
             Chunk::Span(span) => span.advance(std::mem::take(&mut self.sent)),
             Chunk::Own(bytes) if is_due => *bytes = bytes[std::mem::take(&mut self.sent)..].into(),
-            // A copy of what others keep would be one more.
+            // Copying bytes that other connections keep would only take more memory.
             Chunk::Shared(bytes) if is_due && Rc::strong_count(bytes) == 1 => {
                 *chunk = Chunk::Own(bytes[std::mem::take(&mut self.sent)..].into());
             }
@@ -67,7 +68,8 @@ impl Outbox {
         }
     }
 
-    /// Makes one chunk of several, if they are so short together that to copy them costs less than to tell the kernel of each.
+    /// Joins all chunks into one, if together they are so short that copying them costs less than passing each to the
+    /// kernel.
     pub(crate) fn join(&mut self) {
         if self.rest.is_some() && self.bytes <= JOINED_BYTES_MAX {
             let mut joined = Vec::with_capacity(self.bytes);
@@ -76,12 +78,13 @@ impl Outbox {
         }
     }
 
-    /// What is to be sent of the one chunk there is, if there is just one.
+    /// The unsent bytes of the only chunk, if there is exactly one.
     pub(crate) fn only(&self) -> Option<&[u8]> {
         if self.rest.is_none() { self.first.as_ref().map(|chunk| &chunk.bytes()[self.sent..]) } else { None }
     }
 
-    /// The first chunks, as many as `slices` has room for, and not more than `bytes_max` of their bytes; how many.
+    /// Fills `slices` with the first chunks, at most `bytes_max` of their bytes, and returns how many slices were
+    /// filled.
     pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> usize {
         let mut parts = self.parts();
         let (mut count, mut room) = (0, bytes_max);
@@ -94,7 +97,7 @@ impl Outbox {
         count
     }
 
-    /// What is to be sent of each chunk.
+    /// The unsent bytes of each chunk.
     fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let first = self.first.iter().map(|chunk| &chunk.bytes()[self.sent..]);
         first.chain(self.rest.iter().flat_map(|rest| rest.iter()).map(Chunk::bytes))
@@ -109,11 +112,11 @@ impl Outbox {
     }
 }
 
-/// Chunks are joined up to this length.
+/// Chunks are joined up to this total length.
 const JOINED_BYTES_MAX: usize = 1024;
-/// So much of a chunk may have been sent and still be kept.
+/// This much of a chunk may have been sent before its rest is copied and the chunk freed.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
-/// What is longer is not copied in a turn: half a millisecond.
+/// A longer rest is not copied in a turn: copying this much takes half a millisecond.
 const COPIED_BYTES_MAX: usize = 1024 * 1024;
 
 #[cfg(test)]
@@ -182,7 +185,7 @@ mod tests {
         outbox.advance(2);
         assert_eq!(shown(&outbox), b"cd");
     }
-    /// A reader who took a few bytes at a time had the rest of the chunk copied each time.
+    /// When a reader took a few bytes at a time, the rest of the chunk was once copied each time.
     #[test]
     fn what_is_left_of_a_chunk_stays_where_it_is_while_it_is_longer_than_what_has_been_sent() {
         for (length, pieces) in [(100_000, 50), (3 * COPIED_BYTES_MAX, 100_000)] {

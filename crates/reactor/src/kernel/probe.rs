@@ -1,4 +1,4 @@
-//! Whether io_uring works here, the way it is going to be used.
+//! Whether io_uring works on this machine, with the features that [`crate::Uring`] uses.
 
 use std::io;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use io_uring::{IoUring, cqueue, opcode, types};
 use crate::Buffers;
 use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
 
-/// A way of speaking to the kernel.
+/// A kernel interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
     /// io_uring: completions in batches.
@@ -22,7 +22,7 @@ pub enum Backend {
 /// Tries each feature that [`crate::Uring`] uses on throw-away sockets.
 ///
 /// # Errors
-/// Says which feature is missing, for the log.
+/// Names the missing feature, for the log.
 pub fn probe_uring() -> Result<(), String> {
     let fail = |step: &str| {
         let step = step.to_owned();
@@ -41,7 +41,7 @@ pub fn probe_uring() -> Result<(), String> {
         return Err(format!("multishot receive: result {result}, more {}", cqueue::more(flags)));
     }
     let id = cqueue::buffer_select(flags).ok_or("multishot receive: no buffer was selected")?;
-    // Safe because the kernel has just said that it has written to this buffer.
+    // Safe because the kernel has just reported that it has written to this buffer.
     drop(unsafe { given.returned(&buffers, id, 1) });
 
     use std::os::linux::net::SocketAddrExt as _;
@@ -54,7 +54,7 @@ pub fn probe_uring() -> Result<(), String> {
     if result < 0 || !cqueue::more(flags) {
         return Err(format!("multishot accept: {}", io::Error::from_raw_os_error(-result)));
     }
-    // Safe because the kernel has just given this descriptor to us and nobody else knows it.
+    // Safe because the kernel has just given this descriptor to us, and nobody else knows it.
     drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(result) });
     Ok(())
 }

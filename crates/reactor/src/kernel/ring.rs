@@ -1,6 +1,7 @@
-//! The ring of buffers that the kernel takes from when something has arrived, and the ring of everything else.
+//! The ring of buffers from which the kernel takes one when bytes arrive, and the io_uring itself.
 //!
-//! Always true: an entry is visible to the kernel only when it is whole; what the kernel holds is counted.
+//! Always true: an entry becomes visible to the kernel only when it is complete; the buffers that the kernel holds are
+//! counted.
 
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -9,12 +10,12 @@ use io_uring::{IoUring, types};
 
 use crate::{Blank, Buffers, Span};
 
-/// The ring of buffers that the kernel takes from when something has arrived.
+/// The ring of buffers from which the kernel takes one when bytes arrive.
 pub(crate) struct BufferRing {
     entries: *mut types::BufRingEntry,
     mask: u16,
     tail: u16,
-    /// Buffers that are with the kernel now.
+    /// Number of buffers that are with the kernel now.
     pub(crate) lent: u16,
 }
 
@@ -23,7 +24,7 @@ impl BufferRing {
     pub(crate) fn register(ring: &IoUring, size: u16) -> io::Result<Self> {
         assert!(size.is_power_of_two());
         let bytes = usize::from(size) * size_of::<types::BufRingEntry>();
-        // Safe because an anonymous mapping touches no memory of ours. Like the buffers it is never unmapped.
+        // Safe because an anonymous mapping touches no memory of ours. Like the buffers, it is never unmapped.
         let place = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -42,7 +43,7 @@ impl BufferRing {
         Ok(Self { entries: place.cast(), mask: size - 1, tail: 0, lent: 0 })
     }
 
-    /// Lends buffers until `wanted` are with the kernel or none is free.
+    /// Lends buffers to the kernel until it has `wanted` or none is free.
     pub(crate) fn top_up(&mut self, buffers: &Buffers, wanted: u16) {
         if self.lent >= wanted {
             return;
@@ -50,8 +51,8 @@ impl BufferRing {
         while self.lent < wanted.min(self.mask + 1) {
             let Some(blank) = buffers.take() else { break };
             let (id, place) = Blank::lend(blank);
-            // Safe because the index is masked to the ring's size, and the kernel does not look at an entry before the tail
-            // has moved past it.
+            // Safe because the index is masked to the ring's size, and the kernel does not read an entry before the
+            // tail has moved past it.
             unsafe {
                 let entry = &mut *self.entries.add(usize::from(self.tail & self.mask));
                 entry.set_addr(place as u64);
@@ -61,21 +62,21 @@ impl BufferRing {
             self.tail = self.tail.wrapping_add(1);
             self.lent += 1;
         }
-        // Safe because the tail lies in the first entry's reserved field, which the crate computes; the release store makes
-        // the entries visible before it.
+        // Safe because the tail lies in the reserved field of the first entry, whose address the crate computes; the
+        // release store makes the entries visible before the tail.
         unsafe {
             let tail = types::BufRingEntry::tail(self.entries).cast::<AtomicU16>();
             (*tail).store(self.tail, Ordering::Release);
         }
     }
 
-    /// What the kernel has written to buffer `id`.
+    /// Makes a span of what the kernel has written to buffer `id`.
     ///
     /// # Safety
-    /// A completion has named this buffer, and this is the one call for it.
+    /// A completion has named this buffer, and this function is called once for that completion.
     pub(crate) unsafe fn returned(&mut self, buffers: &Buffers, id: u16, len: usize) -> Span {
         self.lent -= 1;
-        // Safe because of our own contract.
+        // Safe because the caller keeps the same contract.
         unsafe { buffers.returned(id, len) }
     }
 }
@@ -84,5 +85,5 @@ pub(crate) fn build_ring(entries: u32) -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_cqsize(entries * 4).build(entries)
 }
 
-/// The name of our only group of provided buffers.
+/// The id of our only group of provided buffers.
 pub(crate) const BUFFER_GROUP: u16 = 1;

@@ -1,9 +1,10 @@
-//! io_uring: everything that is asked for in a turn goes down with one call, everything that has happened comes up with it.
+//! io_uring: one system call per turn submits all operations and collects all completions.
 //!
-//! Always true: at most one send and one receive of a connection are under way; memory that the kernel may read or write
-//! stays where it is until the kernel has said that it is done (an outbox keeps its chunks, a buffer lent is nobody's); a
-//! closed connection keeps its row until its last operation has come home, so no completion meets a stranger.
-//! Not here: what to do where io_uring is missing (`epoll`), and finding that out (`probe`).
+//! Always true: at most one send and one receive of a connection are under way; memory that the kernel may read or
+//! write stays in place until the kernel has reported that it is done (an outbox keeps its chunks, a lent buffer has no
+//! other owner); a closed connection keeps its row until its last operation has completed, so no completion meets
+//! another connection.
+//! Not here: what to do where io_uring is missing (`epoll`), and how that is found out (`probe`).
 
 #[path = "uring_doors.rs"]
 mod doors;
@@ -34,43 +35,44 @@ use crate::{
     TcpTuning, Waker,
 };
 
-/// The hands of a worker by io_uring.
+/// The I/O of a worker by io_uring.
 pub struct Uring {
     ring: IoUring,
     given: BufferRing,
     buffers: Buffers,
-    /// How many buffers the kernel is given; doubled when it ran out, halved when that has not happened for a while.
+    /// How many buffers the kernel is given; doubled when it ran out, halved when it has not run out for a while.
     given_wanted: u16,
-    /// The kernel has run out of them since they were given last.
+    /// The kernel has run out of buffers since they were last topped up.
     is_short: bool,
-    /// When that number was changed last.
+    /// When `given_wanted` last changed.
     given_changed: Time,
     lines: Slab<Line>,
-    /// Connections that have something to send since the last turn: what is said to one in a turn leaves together.
+    /// Connections with something to send since the last turn: what is queued for a connection in one turn leaves
+    /// together.
     unsent: Vec<Conn>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry>,
     /// Connections whose receive found no buffer.
     starved: Vec<Conn>,
-    /// Closed connections that may still send, the oldest first.
+    /// Closed connections that still send, the oldest first.
     lingering: VecDeque<(Time, Conn)>,
     listeners: Vec<Door>,
     doors: Doors,
     accept_again: Option<Time>,
     spare: Option<OwnedFd>,
-    /// The spare descriptor has been given up for somebody who is to be told that there are none left.
+    /// The spare descriptor was given up, so that the next client can be told that there are none left.
     is_spare_given: bool,
     waker: Waker,
-    /// When the log was told last that the kernel had no memory.
+    /// When the log last reported that the kernel had no memory.
     memory_missed: Option<Time>,
-    /// Boxed, since the kernel is told their address.
+    /// Boxed, because the kernel keeps their addresses.
     #[allow(clippy::vec_box)]
     spent_gathers: Vec<Box<Gather>>,
     desk: Desk,
 }
 
 impl Uring {
-    /// The hands of the worker whose thread this is.
+    /// Sets up the I/O of the worker that runs on the calling thread.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -120,7 +122,7 @@ impl Uring {
         self.backlog.push_back(entry);
     }
 
-    /// Moves what found no place into the submission queue, making room by submitting.
+    /// Moves the backlog into the submission queue, and submits when that is full.
     fn flush_backlog(&mut self) {
         while let Some(entry) = self.backlog.front() {
             // Safe as in `submit`.
@@ -151,7 +153,7 @@ impl Uring {
         conn
     }
 
-    /// Asks the kernel for what the worker wishes to receive, unless it is asked already.
+    /// Submits the receive that the worker wants, unless one is under way.
     fn arm(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         if line.receive != Underway::No || !matches!(line.life, Life::Open) {
@@ -174,8 +176,8 @@ impl Uring {
         self.submit(opcode::AsyncCancel::new(word(op, conn.index)).build().user_data(word(Op::Nobody, 0)));
     }
 
-    /// Lets a connection go for good: what is under way is called back and the descriptor closed in the same breath. An
-    /// operation holds the connection by itself, not by the descriptor's number, so that the number may be given out again.
+    /// Closes a connection for good: the cancellation of its operations and the close of its descriptor are submitted
+    /// together. Operations refer to the file and not to the descriptor's number, so the number may be reused at once.
     fn bury(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.life = Life::Dead;
@@ -198,7 +200,7 @@ impl Uring {
         self.bury_if_quiet(conn);
     }
 
-    /// The row of a dead connection goes when its last operation has come home.
+    /// Removes the row of a dead connection when its last operation has completed.
     fn bury_if_quiet(&mut self, conn: Conn) {
         let Some(line) = self.lines.get(conn) else { return };
         if line.life == Life::Dead && line.receive == Underway::No && line.send == Underway::No {
@@ -208,7 +210,7 @@ impl Uring {
 
     fn on_receive(&mut self, conn: Conn, result: i32, flags: u32, done: &mut Vec<Completion<Socket>>) {
         let span = cqueue::buffer_select(flags).map(|id| {
-            // Safe because this completion has just named the buffer, and each is looked at once.
+            // Safe because this completion has just named the buffer, and each completion is handled once.
             unsafe { self.given.returned(&self.buffers, id, result.max(0) as usize) }
         });
         let Some(line) = self.lines.get_mut(conn) else { return };
@@ -254,7 +256,7 @@ impl Uring {
         }
     }
 
-    /// The other side is gone: said once, whatever found it out first.
+    /// The other side is gone. This is reported once, whichever operation finds it out first.
     fn end(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         if line.life != Life::Open {
@@ -265,7 +267,7 @@ impl Uring {
         done.push(Completion::Ended { owner: line.owner, end });
     }
 
-    /// Everything that is done before the kernel is entered.
+    /// The work before the kernel is entered.
     fn prepare(&mut self) {
         self.send_all();
         if self.spare.is_none() && !self.is_spare_given {
@@ -292,7 +294,7 @@ impl Uring {
         self.flush_backlog();
     }
 
-    /// However many connections found no buffer in a turn, it is one shortage.
+    /// Adapts the number of given buffers. All connections that found no buffer in a turn count as one shortage.
     fn mind_given(&mut self) {
         let now = self.desk.clock.now;
         if std::mem::take(&mut self.is_short) {
@@ -444,7 +446,7 @@ impl Io for Uring {
     }
 
     fn buffers(&self) -> (usize, usize) {
-        // One that the kernel has been given, and has not written to, is as good as free.
+        // A buffer that the kernel was given and has not written to counts as free.
         (self.buffers.count(), self.buffers.free() + usize::from(self.given.lent))
     }
 
@@ -480,7 +482,7 @@ impl Io for Uring {
     }
 }
 
-/// What a completion is about.
+/// The kind of an operation, as the user data of its completion tells it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Op {
     Nobody = 0,
@@ -521,11 +523,11 @@ impl std::fmt::Debug for Uring {
     }
 }
 
-/// Entries of the submission queue; more wait in the backlog.
+/// Entries of the submission queue; further ones wait in the backlog.
 const QUEUE_ENTRIES: u32 = 1024;
-/// Completions looked at in a turn, so that a turn is bounded; the rest wait in the ring.
+/// Completions handled in a turn, so that a turn is bounded; the rest wait in the ring.
 const COMPLETIONS_PER_TURN: usize = 2048;
-/// The kernel is given half as many buffers when it has not run out of them for so long.
+/// The number of given buffers is halved when the kernel has not run out of them for this long.
 const GIVEN_LESS_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Buffers that the kernel is given at first: few, so that they stay in the cache.
 const GIVEN_AT_FIRST: u16 = 64;

@@ -1,7 +1,7 @@
-//! Doors: accepting by io_uring, and letting listeners go.
+//! Accepting connections by io_uring, and closing listeners.
 //!
-//! Always true: a listener that is shut is given back to the kernel as soon as its accept has been called back; when a
-//! ring ends no accept of it is left behind.
+//! Always true: a listener that is to be closed is closed as soon as the cancellation of its accept has completed; when
+//! a ring ends, none of its accepts is left behind.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -15,13 +15,13 @@ use crate::kernel::common::{self, ACCEPT_REST, Clock};
 use crate::{Bound, Completion, Doors, Io as _, Listener, Socket};
 
 pub(super) struct Door {
-    /// `None` once it has been shut for good.
+    /// `None` once it was closed for good.
     listener: Option<Arc<Listener>>,
-    /// Let go when its accept has been called back.
+    /// Closed when the cancellation of its accept has completed.
     leaving: Option<Arc<Listener>>,
     is_unix: bool,
     is_armed: bool,
-    /// Its accept has been called back and has not come home.
+    /// The cancellation of its accept is under way.
     is_recalled: bool,
 }
 
@@ -41,8 +41,8 @@ impl Door {
 }
 
 impl Uring {
-    /// Opens and shuts doors as they are wanted. A door that is shut lets those in who have knocked, and its listener go: who knocks
-    /// then is refused by the kernel.
+    /// Opens and closes listening sockets as [`Doors`] demands. Before a listener is closed, the connections that wait
+    /// at it are accepted; the kernel refuses later ones.
     pub(super) fn mind_doors(&mut self) {
         for index in 0..self.listeners.len() {
             let door = &mut self.listeners[index];
@@ -66,7 +66,7 @@ impl Uring {
                 && self.accept_again.is_none()
                 && let Some(listener) = &door.listener
             {
-                // Another process may have had it, and have waited for newcomers in another way.
+                // Another process may have had the listener, and may have made it non-blocking.
                 let _ = rustix::io::ioctl_fionbio(listener.as_fd(), false);
                 let fd = types::Fd(listener.as_fd().as_raw_fd());
                 let entry = if self.spare.is_some() {
@@ -89,7 +89,7 @@ impl Uring {
         let leaving = door.leaving.take_if(|_| !door.is_armed);
         door.is_recalled &= door.is_armed;
         if result >= 0 {
-            // Safe because the kernel has just given this descriptor to us and nobody else knows it.
+            // Safe because the kernel has just given this descriptor to us, and nobody else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             let is_last = std::mem::take(&mut self.is_spare_given) || self.desk.is_too_many(&fd);
             done.push(Completion::Accepted {
@@ -106,7 +106,8 @@ impl Uring {
         let error = io::Error::from_raw_os_error(-result);
         match -result {
             libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN => {}
-            // The descriptor in reserve is given up, so that the next one who knocks can be told.
+            // A listener that is being closed needs no retry. If descriptors have run out, the one in reserve is given
+            // up, so that the next client can be told.
             _ if leaving.is_some() => {}
             _ if common::is_scarce(&error) && self.spare.take().is_some() => self.is_spare_given = true,
             _ => {
@@ -119,8 +120,8 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// Calls the accepts back and waits for them: the kernel takes a ring apart in its own time, and until then it would hold
-    /// the listening sockets, so that a restarted process could not bind.
+    /// Cancels the accepts and waits for them. The kernel tears a ring down asynchronously and until then holds the
+    /// listening sockets, so that a restarted process could not bind.
     fn drop(&mut self) {
         self.accept(Doors::Shut);
         self.mind_doors();
@@ -142,6 +143,6 @@ impl Drop for Uring {
     }
 }
 
-/// How long the end of a ring may take, in rounds and each of them.
+/// Limits of the wait for cancelled accepts: the number of rounds, and the length of each.
 const FAREWELL_ROUNDS: usize = 50;
 const FAREWELL_WAIT: std::time::Duration = std::time::Duration::from_millis(20);

@@ -1,7 +1,7 @@
-//! The one call of a turn: what was asked for goes down, and the worker waits for what happens.
+//! The one system call of a turn: it submits the operations and waits for completions.
 //!
-//! Always true: an error that passes keeps everything that was asked for in the queue; one that does not ends the process.
-//! Not here: what is asked for, and what becomes of what has happened (`uring`).
+//! Always true: after a transient error all operations stay in the submission queue; any other error ends the process.
+//! Not here: the operations and their completions (`uring`).
 
 use std::io;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Uring {
             _ if starving => self.ring.submit_and_wait(0),
             None => self.ring.submit_and_wait(1),
             Some(until) => {
-                // Read anew: the turn may have taken its time.
+                // The clock is read anew, because the turn may have taken some time.
                 let wait = until - Clock::read().now;
                 let limit = types::Timespec::from(wait);
                 let args = types::SubmitArgs::new().timespec(&limit);
@@ -37,8 +37,8 @@ impl Uring {
         }
     }
 
-    /// The kernel has no memory for what it is asked: that stays in the queue, and is asked for again in a moment, or when the worker is rung for. It is told once
-    /// a second.
+    /// The kernel has no memory for an operation. It stays in the submission queue and is submitted again after
+    /// [`MEMORY_REST`], or when the waker is used. The log reports this at most once a second.
     fn rest_for_memory(&mut self) {
         let clock = Clock::read();
         if self.memory_missed.is_none_or(|before| clock.now.since(before) >= MEMORY_TOLD_AFTER) {
@@ -46,26 +46,27 @@ impl Uring {
             let text = format_args!("io_uring_enter: the kernel is out of memory, trying again");
             self.desk.log.write_one(clock.wall, Level::Warning, text);
         }
-        // An error is a rest that was too short.
+        // An error only makes the rest too short.
         let _ = poll(&mut [PollFd::new(&self.waker, PollFlags::IN)], Some(&MEMORY_REST));
     }
 }
 
-/// How the call has ended.
+/// How the system call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entered {
-    /// There may be something to look at.
+    /// There may be completions.
     Waited,
     /// The kernel has no memory.
     NoMemory,
-    /// It refuses, with this error.
+    /// It failed for good, with this error.
     Broken(Option<i32>),
 }
 
 impl Entered {
     fn after(error: &io::Error) -> Self {
         match error.raw_os_error() {
-            // A full completion queue is emptied by whoever looks at it, and an interrupted or timed-out wait is a short one.
+            // A full completion queue is emptied when it is read, and an interrupted or timed-out wait is only a short
+            // one.
             Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Self::Waited,
             Some(libc::ENOMEM) => Self::NoMemory,
             other => Self::Broken(other),
@@ -73,9 +74,9 @@ impl Entered {
     }
 }
 
-/// What the kernel had no memory for is asked for again after so long.
+/// How long to rest before operations are submitted again for which the kernel had no memory.
 const MEMORY_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// The log is told of it so often.
+/// The least time between two log lines about missing memory.
 const MEMORY_TOLD_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

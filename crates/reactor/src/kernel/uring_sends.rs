@@ -1,7 +1,8 @@
-//! Sends by io_uring: what is said to a connection in one turn leaves together.
+//! Sends by io_uring: what is queued for a connection in one turn leaves together.
 //!
-//! Always true: one send of a connection is under way at a time, and its memory stays where it is until that has come home.
-//! Not here: what waits to be sent (`outbox`), the memory of a send (`line`).
+//! Always true: one send of a connection is under way at a time, and its memory stays in place until the send has
+//! completed.
+//! Not here: the queued chunks (`outbox`), the memory of a send (`line`).
 
 use io_uring::opcode;
 
@@ -10,14 +11,14 @@ use crate::kernel::line::{Life, Underway};
 use crate::{Completion, Conn, Socket};
 
 impl Uring {
-    /// Gives the kernel what has been said since the last turn.
+    /// Starts the sends of the connections to which something was queued since the last turn.
     pub(super) fn send_all(&mut self) {
         let mut unsent = std::mem::take(&mut self.unsent);
         unsent.drain(..).for_each(|conn| self.kick(conn));
         self.unsent = unsent;
     }
 
-    /// Gives the kernel what waits to be sent, unless it is busy with some already.
+    /// Starts a send of the queued chunks, unless one is under way.
     pub(super) fn kick(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         if line.send != Underway::No || line.outbox.is_empty() || !matches!(line.life, Life::Open | Life::Leaving) {
@@ -69,5 +70,5 @@ impl Uring {
     }
 }
 
-/// Vectored sends whose memory is kept for the next ones.
+/// How many [`Gather`]s of finished sends are kept for the next ones.
 const SPENT_GATHERS_MAX: usize = 64;

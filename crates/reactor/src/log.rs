@@ -1,10 +1,10 @@
 //! Log lines, in PgBouncer's shape: `2026-01-31 12:00:00.123 UTC [4711] LOG message`, or as JSON objects (`json`).
 //!
-//! Always true: a batch of lines is written with one call per file, and one per line to a log of the system, before the call
-//! returns, where the log keeps up; a log that does not, or cannot be written, stops nobody: its lines are counted, and it is told
-//! how many it has missed when it can be written again.
-//! Not here: what is worth a line; who writes to standard error and to the file (`writer`); how the system's logs are spoken to
-//! (`syslog`).
+//! Always true: a batch of lines is written before the call returns, as long as the log keeps up: with one system call
+//! per file, and one per line to a system log. A log that does not keep up or cannot be written delays nobody: its lost
+//! lines are counted, and once it can be written again, a line in it tells how many were lost.
+//! Not here: what is worth a line; the thread that writes to standard error and to the file (`writer`); the protocols
+//! of the system logs (`syslog`).
 
 mod json;
 mod subject;
@@ -27,20 +27,20 @@ pub use subject::Subject;
 use subject::Marks;
 use writer::Writer;
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The process cannot go on.
+    /// The process cannot continue.
     Fatal,
-    /// Something failed that should not.
+    /// An operation failed that should not fail.
     Error,
     /// Something is not as it should be.
     Warning,
-    /// What an operator wants to know.
+    /// Information for operators.
     Log,
-    /// For looking closely (`verbose = 1`).
+    /// Details (`verbose = 1`).
     Debug,
-    /// For looking very closely (`verbose = 2`).
+    /// More details (`verbose = 2`).
     Noise,
 }
 
@@ -57,14 +57,14 @@ impl Level {
     }
 }
 
-/// Lines gathered during a turn.
+/// Lines collected during a turn.
 #[derive(Debug, Default)]
 pub struct Lines {
     text: String,
     ends: Vec<LineEnd>,
 }
 
-/// Where a line ends, how much it matters, and where in it is written whom it is about.
+/// Where a line ends, its level, and where the parts of its subject are.
 #[derive(Clone, Copy, Debug)]
 struct LineEnd {
     at: usize,
@@ -78,20 +78,20 @@ impl Lines {
         self.about(&Subject::default(), level, line);
     }
 
-    /// Adds a line about somebody, which begins with that.
+    /// Adds a line about a client, a server or a pool; the line begins with this subject.
     pub fn about(&mut self, subject: &Subject, level: Level, message: fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "{subject}{message}");
         self.ends.push(LineEnd { at: self.text.len(), level, about: subject.marks() });
     }
 
-    /// Whether nothing was added.
+    /// Whether no line was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Forgets all lines and keeps the memory.
+    /// Drops all lines and keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
@@ -108,17 +108,17 @@ impl Lines {
     }
 }
 
-/// How lines look (`log_format`).
+/// The format of lines (`log_format`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum LogFormat {
-    /// As PgBouncer writes them.
+    /// PgBouncer's format.
     #[default]
     Text,
-    /// One JSON object each.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where lines go. Shared by all threads, replaced as a whole.
+/// The destinations of lines. Shared by all threads, replaced as a whole.
 #[derive(Debug)]
 pub struct LogTarget {
     to_stderr: bool,
@@ -129,21 +129,21 @@ pub struct LogTarget {
     zone: TimeZone,
     format: LogFormat,
     quietest: Level,
-    /// Lines that a log of the system has not taken.
+    /// Lines that a system log did not take.
     lost: Arc<AtomicU64>,
 }
 
-/// A log of the system, and how many lines it has not taken since the last one that it took.
+/// A system log, and how many lines it did not take since the last one that it took.
 #[derive(Debug)]
 struct System {
     log: SystemLog,
     missing: Arc<AtomicU64>,
-    /// Standard error is what it stands for: lines that it does not take go there.
+    /// The system log stands in for standard error, which receives the lines that the system log does not take.
     is_for_stderr: bool,
 }
 
 impl LogTarget {
-    /// Lines go to standard error, to a file opened for appending, to both or to none.
+    /// Writes to standard error, to a file opened for appending, to both or to neither.
     #[must_use]
     pub fn new(to_stderr: bool, file: Option<File>) -> Self {
         Self {
@@ -159,36 +159,37 @@ impl LogTarget {
         }
     }
 
-    /// Lets lines for looking closely through as well: from 1 on those of [`Level::Debug`], from 2 on all (`verbose`).
+    /// Lets more detailed lines through (`verbose`): from 1 on those of [`Level::Debug`], from 2 on all.
     #[must_use]
     pub fn with_verbosity(mut self, verbose: u32) -> Self {
         self.quietest = [Level::Log, Level::Debug, Level::Noise][verbose.min(2) as usize];
         self
     }
 
-    /// Has lines look so.
+    /// Sets the format of lines.
     #[must_use]
     pub fn with_format(mut self, format: LogFormat) -> Self {
         self.format = format;
         self
     }
 
-    /// Has lines go to a log of the system too.
+    /// Adds a system log.
     #[must_use]
     pub fn with_system_log(mut self, log: SystemLog) -> Self {
         self.systems.push(System { log, missing: Arc::default(), is_for_stderr: false });
         self
     }
 
-    /// Has lines go to a log of the system in place of standard error, and there only when it takes none.
+    /// Adds a system log in place of standard error, which receives only the lines that the system log does not take.
     #[must_use]
     pub fn with_system_log_for_stderr(mut self, log: SystemLog) -> Self {
         self.systems.push(System { log, missing: Arc::default(), is_for_stderr: true });
         self
     }
 
-    /// Counts on from the target that this one takes the place of: lines that were lost stay so, and a log of the system that takes
-    /// none is neither told of twice nor forgotten. The two share their numbers, since somebody may write to the old one yet.
+    /// Continues the counters of the target that this one replaces: the number of lost lines stays, and a system log
+    /// that takes no lines is neither reported twice nor forgotten. The two targets share their counters, because a
+    /// thread may still write to the old one.
     #[must_use]
     pub fn in_place_of(mut self, old: &Self) -> Self {
         self.lost = Arc::clone(&old.lost);
@@ -227,14 +228,15 @@ impl LogTarget {
         receipts.into_iter().flatten().for_each(|(output, receipt)| output.wait(receipt));
     }
 
-    /// Waits until what was written is where it should be, for a process that ends: a second at most, if a log stands still.
+    /// Waits until all lines are written, before the process ends: at most a second for each output that does not keep
+    /// up.
     pub fn finish(&self) {
         self.file.iter().for_each(Writer::finish);
         self.stderr.finish();
     }
 
-    /// Tells a log of the system the message that stands at `message` of `out`. The first of several that it does not take,
-    /// and the end of that, become lines of `out`. Whether it has taken this one.
+    /// Sends a system log the message that is at `message` in `out`, and returns whether the system log took it. The
+    /// first of several messages that it does not take, and the first that it takes again, each add a line to `out`.
     fn tell(
         &self,
         system: &System,
@@ -292,17 +294,18 @@ impl LogTarget {
     }
 }
 
-/// What the lines of one moment have in common.
+/// What the lines of one batch have in common.
 #[derive(Clone, Default, Debug)]
 struct Stamp {
     format: LogFormat,
     pid: u32,
-    /// In text what a line begins with, in JSON the time.
+    /// In text format the beginning of a line, in JSON the time.
     text: String,
 }
 
 impl Stamp {
-    /// Appends a whole line; where in it stands what a log of the system is told, which writes the time and the process itself.
+    /// Appends a whole line, and returns where in it the message for a system log is, which adds time and process
+    /// itself.
     fn push(&self, out: &mut String, level: Level, about: Marks, line: &str) -> Range<usize> {
         let start = out.len();
         let range = match self.format {
@@ -327,13 +330,13 @@ impl Stamp {
     }
 }
 
-/// A moment on the calendar of a place.
+/// Formats a time in a time zone.
 pub(crate) fn local(wall: Wall, zone: &TimeZone, format: &str) -> String {
     let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
     instant.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// Why a log of the system takes nothing.
+/// Why a system log takes no lines.
 fn cause(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::WouldBlock => "it does not keep up",
@@ -344,8 +347,8 @@ fn cause(error: &io::Error) -> &'static str {
     }
 }
 
-/// Cuts what is too long, starts each further line of a message with a tab, and leaves no control character that could
-/// forge a line or drive a terminal.
+/// Truncates a message that is too long, starts each further line of the message with a tab, and leaves no control
+/// character that could forge a line or drive a terminal.
 fn push_folded(out: &mut String, line: &str) {
     for character in base::cut(line, LINE_BYTES_MAX).trim_end().chars() {
         match character {
@@ -357,7 +360,7 @@ fn push_folded(out: &mut String, line: &str) {
     }
 }
 
-/// Bytes of a message that are logged; PgBouncer cuts there too.
+/// Most bytes of a message; PgBouncer truncates there too.
 const LINE_BYTES_MAX: usize = 2048;
 
 #[cfg(test)]

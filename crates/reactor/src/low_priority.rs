@@ -1,13 +1,13 @@
-//! Threads beside the workers, which have time.
+//! Threads beside the workers, whose work is not urgent.
 //!
-//! Always true: queries that run come before them.
-//! Not here: what they do.
+//! Always true: the workers' queries come first.
+//! Not here: what the threads do.
 
-/// The calling thread steps back where processors are scarce (`nice(2)`, which counts for that thread alone).
+/// Lowers the priority of the calling thread (`nice(2)`, which on Linux applies to that thread alone).
 pub fn step_back() {
-    // What the system does not allow costs fairness and nothing else.
+    // If the system refuses, only fairness suffers.
     let _ = rustix::process::nice(NICE);
 }
 
-/// How far.
+/// The increment of the nice value.
 const NICE: i32 = 10;

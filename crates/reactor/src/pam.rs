@@ -1,8 +1,10 @@
-//! The system's modules that know passwords (PAM), by `libpam.so.0` as it is found when the first login asks for it: what is
-//! built runs also where there is none, and needs nothing of it to be built.
+//! PAM, by `libpam.so.0`, which is loaded when the first login needs it: Trunkline also runs where the library is
+//! missing, and needs nothing of PAM to be built.
 //!
-//! Always true: whoever is let in has passed `pam_authenticate` and `pam_acct_mgmt`; a password is in no text that comes out.
-//! Not here: which service is asked, who waits for the answer (`control`). A module may take its time: never call it from a turn.
+//! Always true: whoever is let in has passed `pam_authenticate` and `pam_acct_mgmt`; no returned text contains a
+//! password.
+//! Not here: which service is asked, who waits for the answer (`control`). A module may take its time: never call this
+//! from a turn.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
@@ -18,11 +20,11 @@ pub struct Pam {
     acct_mgmt: StepFn,
     end: StepFn,
     strerror: StrerrorFn,
-    /// The functions above are in it.
+    /// The library that contains the functions above.
     _library: Library,
 }
 
-/// Who wants to come in.
+/// An attempt to log in.
 #[derive(Clone, Copy)]
 pub struct PamVisit<'v> {
     /// The name of the service, and of its file in `/etc/pam.d`.
@@ -36,17 +38,17 @@ pub struct PamVisit<'v> {
 }
 
 impl Pam {
-    /// Finds the library of the system.
+    /// Loads the library of the system.
     ///
     /// # Errors
-    /// There is none, or it is none; the text is for the log.
+    /// There is no such library, or it lacks a function; the text is for the log.
     pub fn load() -> Result<Self, String> {
         Self::load_from(LIBRARY)
     }
 
     fn load_from(name: &str) -> Result<Self, String> {
         let failed = |error: libloading::Error| format!("PAM is not available: {error}");
-        // Safe because libpam has nothing that runs when it is loaded but what every program with PAM has run.
+        // Safe because libpam runs nothing when it is loaded but what it runs in every program with PAM.
         let library = unsafe { Library::new(name) }.map_err(failed)?;
         // Safe because these are the types of security/pam_appl.h, and the library outlives what is taken from it.
         unsafe {
@@ -62,10 +64,11 @@ impl Pam {
         }
     }
 
-    /// Asks whether this is the user's password, and whether the user may come in now. Takes as long as the modules take.
+    /// Asks PAM whether this is the user's password, and whether the user may log in now. Takes as long as the modules
+    /// take.
     ///
     /// # Errors
-    /// The user may not; the text says which step has failed and why, for the log.
+    /// PAM refuses the user; the text says which step has failed and why, for the log.
     pub fn check(&self, visit: &PamVisit<'_>) -> Result<(), String> {
         let c_string = |what: &str, bytes: &[u8]| {
             CString::new(bytes).map_err(|_| format!("pam_start() failed: the {what} has a zero byte"))
@@ -76,7 +79,7 @@ impl Pam {
         let password = c_string("password", visit.password)?;
         let conversation = Conversation { answer: Some(answer), password: password.as_ptr().cast_mut().cast() };
         let mut session = ptr::null_mut();
-        // Safe because all that is pointed to lives until the session is ended below, and `session` is written to only.
+        // Safe because all that is pointed to lives until the session is ended below, and `session` is only written to.
         let code = unsafe { (self.start)(service.as_ptr(), user.as_ptr(), &conversation, &mut session) };
         if code != SUCCESS {
             return Err(format!("pam_start() failed: {}", self.words(session, code)));
@@ -87,7 +90,7 @@ impl Pam {
         outcome
     }
 
-    /// The steps of a session that was started, and the code of the last one.
+    /// Performs the steps of a started session, and returns the outcome and the code of the last step.
     fn steps(&self, session: *mut Session, host: &CStr) -> (Result<(), String>, c_int) {
         // Safe because the session was started; the library copies the host.
         let code = unsafe { (self.set_item)(session, ITEM_HOST, host.as_ptr().cast()) };
@@ -105,12 +108,12 @@ impl Pam {
     }
 
     fn words(&self, session: *mut Session, code: c_int) -> String {
-        // Safe because the library takes any session here, also none, and gives a text of its own that stays.
+        // Safe because the library takes any session here, also a null pointer, and returns a static text.
         let text = unsafe { (self.strerror)(session, code) };
         if text.is_null() {
             return format!("error {code}");
         }
-        // Safe because it is no null and ends with a zero byte.
+        // Safe because it is not null and ends with a zero byte.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
@@ -121,8 +124,7 @@ impl fmt::Debug for Pam {
     }
 }
 
-/// What modules say to the user and ask of it: whatever is to be typed unseen is the password, the rest is for a screen that
-/// is not there.
+/// The conversation function: prompts without echo are answered with the password, other messages not at all.
 unsafe extern "C" fn answer(
     count: c_int,
     messages: *mut *const Message,
@@ -161,7 +163,7 @@ unsafe extern "C" fn answer(
     SUCCESS
 }
 
-/// `pam_handle_t`, which is the library's own.
+/// `pam_handle_t`, which is opaque.
 #[repr(C)]
 struct Session {
     _nothing: [u8; 0],
@@ -193,7 +195,7 @@ type SetItemFn = unsafe extern "C" fn(*mut Session, c_int, *const c_void) -> c_i
 type StepFn = unsafe extern "C" fn(*mut Session, c_int) -> c_int;
 type StrerrorFn = unsafe extern "C" fn(*mut Session, c_int) -> *const c_char;
 
-/// The library of Linux-PAM, by the name that programs are linked with.
+/// The library of Linux-PAM, by its soname.
 const LIBRARY: &str = "libpam.so.0";
 /// `PAM_MAX_NUM_MSG`.
 const MESSAGES_MAX: usize = 32;
@@ -216,13 +218,13 @@ mod tests {
         assert!(text.starts_with("PAM is not available: libpam-nowhere.so.0: "), "{text}");
     }
 
-    /// Says these styles of messages to the conversation, and tells the code and the answers.
+    /// Sends messages of these styles to the conversation function, and returns the code and the answers.
     fn asked(styles: &[c_int], count: c_int) -> (c_int, Vec<Option<String>>) {
         let messages: Vec<Message> = styles.iter().map(|&style| Message { style, text: c"?".as_ptr() }).collect();
         let mut pointers: Vec<*const Message> = messages.iter().map(ptr::from_ref).collect();
         let mut answers = ptr::null_mut();
         let password = c"secret".as_ptr().cast_mut().cast();
-        // Safe because there are as many messages as is said, or the count is refused before they are looked at.
+        // Safe because there are as many messages as is said, or the count is refused before they are read.
         let code = unsafe { answer(count, pointers.as_mut_ptr(), &mut answers, password) };
         if code != SUCCESS {
             return (code, Vec::new());
@@ -253,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_zero_byte_is_refused_before_anybody_is_asked() {
-        // Where there is no library, nothing can be asked.
+        // Without a library there is nothing to test.
         let Ok(pam) = Pam::load() else { return };
         let visit = PamVisit { service: "trunkline-test", user: "u", password: b"a\0b", host: "unix" };
         assert_eq!(pam.check(&visit), Err("pam_start() failed: the password has a zero byte".to_owned()));

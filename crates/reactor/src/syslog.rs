@@ -1,8 +1,8 @@
-//! The system's log, by datagrams: lines as syslog(3) writes them, or records of the journal in its own format.
+//! The system logs, by datagrams: lines as syslog(3) writes them, or records in the journal's native format.
 //!
-//! Always true: nobody waits for it; what is not taken at once is lost. Each message is one datagram, and the socket is found by
-//! its name each time, so that a log that was started anew is reached again.
-//! Not here: how lines look elsewhere, who is told of lost ones (`log`).
+//! Always true: sending never blocks; what the log does not take at once is lost. Each message is one datagram, and the
+//! socket is looked up by its path each time, so that a restarted log is reached again.
+//! Not here: the format of lines elsewhere, who is told of lost lines (`log`).
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 
 use crate::log::{Level, local};
 
-/// One log of the system.
+/// A system log.
 #[derive(Debug)]
 pub struct SystemLog {
     socket: UnixDatagram,
@@ -30,10 +30,10 @@ enum Form {
 }
 
 impl SystemLog {
-    /// A syslog that listens at `path`; `facility` is its number in RFC 3164.
+    /// The syslog that listens at `path`; `facility` is the number of RFC 3164.
     ///
     /// # Errors
-    /// The system gives no socket. That nobody listens is no error: somebody may later.
+    /// The system has no socket left. It is no error if nobody listens at `path`: a log may start later.
     pub fn syslog(path: impl Into<PathBuf>, ident: &str, facility: u8) -> io::Result<Self> {
         Self::new(path.into(), ident, Form::Syslog { facility })
     }
@@ -41,7 +41,7 @@ impl SystemLog {
     /// The journal that listens at `path`.
     ///
     /// # Errors
-    /// The system gives no socket.
+    /// The system has no socket left.
     pub fn journal(path: impl Into<PathBuf>, ident: &str) -> io::Result<Self> {
         Self::new(path.into(), ident, Form::Journal)
     }
@@ -49,12 +49,12 @@ impl SystemLog {
     fn new(path: PathBuf, ident: &str, form: Form) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        // A name with a line break would end its field in a record of the journal.
+        // A line break in the name would end its field in a journal record.
         let ident = ident.chars().filter(|character| !character.is_control()).collect();
         Ok(Self { socket, path, ident, form })
     }
 
-    /// Says a message, in which further lines are marked already.
+    /// Sends a message, whose further lines are marked already.
     pub(crate) fn say(&self, wall: Wall, zone: &TimeZone, pid: u32, level: Level, message: &str) -> io::Result<()> {
         let datagram = match self.form {
             Form::Syslog { facility } => {
@@ -67,7 +67,7 @@ impl SystemLog {
         self.socket.send_to(&datagram, &self.path).map(drop)
     }
 
-    /// The journal's native format: a field is a line, or, with line breaks in it, has its length before it.
+    /// The journal's native format: a field is a line; a field with line breaks is preceded by its length.
     fn record(&self, level: Level, message: &str) -> Vec<u8> {
         let mut record = format!("PRIORITY={}\nSYSLOG_IDENTIFIER={}\n", severity(level), self.ident).into_bytes();
         if message.contains('\n') {
@@ -81,13 +81,13 @@ impl SystemLog {
         record
     }
 
-    /// Whether lines for both go to the same place in the same kind of words, whatever name and facility they carry.
+    /// Whether both send to the same path in the same format, whatever name and facility they carry.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
         let is_journal = |log: &Self| log.form == Form::Journal;
         self.path == other.path && is_journal(self) == is_journal(other)
     }
 
-    /// Where it listens.
+    /// The path at which it listens.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -100,7 +100,7 @@ impl fmt::Display for SystemLog {
     }
 }
 
-/// The severity of RFC 3164, as PgBouncer has it.
+/// The severity of RFC 3164, as PgBouncer maps it.
 fn severity(level: Level) -> u8 {
     match level {
         Level::Fatal => 2,
@@ -189,7 +189,7 @@ mod tests {
             line();
             said += 1;
         }
-        // Somebody listens again: what was lost is told there too.
+        // The listener reads again: the number of lost lines is reported there too.
         for _ in 0..said - 3 {
             assert!(listener.hears().ends_with("]: x"));
         }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(text.matches(" takes lines again, 3 were lost\n").count(), 1, "{text}");
     }
 
-    /// A reload, or a SET, opens the logs anew.
+    /// `RELOAD` and `SET` open the logs anew.
     #[test]
     fn what_was_lost_is_told_by_the_target_that_comes_next() {
         let listener = Listener::new("next");
@@ -221,7 +221,7 @@ mod tests {
         say(&first);
         let second = target(syslog(&nowhere, "other")).in_place_of(&first);
         say(&second);
-        // A worker that has not heard of the second one yet.
+        // A worker that has not received the second target yet.
         say(&first);
         assert_eq!((first.lost(), second.lost()), (3, 3));
         let elsewhere = target(syslog(&listener.path, "pooler")).in_place_of(&second);

@@ -1,14 +1,14 @@
 //! A log line as one JSON object (`log_format = json`).
 //!
-//! Always true: an object is one line; its keys come in one order, and those that a line has nothing for are left out; nothing
+//! Always true: an object is one line; its keys come in a fixed order, and keys without a value are left out; nothing
 //! in a value ends a string, begins a line or drives a terminal.
-//! Not here: what is worth a line; the shape for people and for PgBouncer's scripts (`log`).
+//! Not here: what is worth a line; the text format (`log`).
 
 use std::fmt::Write as _;
 
 use super::subject::Parts;
 
-/// Begins an object, up to where the text of its message goes.
+/// Begins an object, up to where its message goes.
 pub(super) fn begin(out: &mut String, time: &str, level: &str, pid: u32, about: Parts<'_>) {
     let _ = write!(out, "{{\"time\":\"{time}\",\"level\":\"{level}\",\"pid\":{pid}");
     let named = [("id", about.id), ("database", about.database), ("user", about.user), ("address", about.address)];
@@ -22,12 +22,12 @@ pub(super) fn begin(out: &mut String, time: &str, level: &str, pid: u32, about: 
     out.push_str(",\"message\":\"");
 }
 
-/// Ends it.
+/// Ends the object.
 pub(super) fn end(out: &mut String) {
     out.push_str("\"}");
 }
 
-/// Appends what stands between the quotes of a string.
+/// Appends the contents of a JSON string.
 pub(super) fn push_escaped(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {
@@ -35,7 +35,7 @@ pub(super) fn push_escaped(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // Some readers take the last two for the end of a line.
+            // Some readers take the last two for line ends.
             other if other.is_control() || matches!(other, '\u{2028}' | '\u{2029}') => {
                 let _ = write!(out, "\\u{:04x}", u32::from(other));
             }

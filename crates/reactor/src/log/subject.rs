@@ -1,14 +1,14 @@
-//! Whom a log line is about: how that is written before its message, and where in it which part stands.
+//! The subject of a log line: how it is written before the message, and where each of its parts is.
 //!
-//! Always true: the text of it is what PgBouncer writes; its parts are found by where they were written and not by reading the
-//! text, since a client may put any character into the name of its database and user.
-//! Not here: how whole lines look (`log`, `json`).
+//! Always true: the text is what PgBouncer writes; the parts are found by the offsets where they were written and not
+//! by parsing the text, because a client may put any character into the names of its database and user.
+//! Not here: the format of whole lines (`log`, `json`).
 
 use std::fmt::{self, Write as _};
 
 use base::Id;
 
-/// Whom a line is about. Written, it is the beginning of the line: `C-0x2a: shop/ann@10.0.0.1:5000 `.
+/// The subject of a line. Written, it is the beginning of the line: `C-0x2a: shop/ann@10.0.0.1:5000 `.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Subject {
     text: String,
@@ -22,11 +22,11 @@ pub(super) struct Marks {
     database: u32,
     user: u32,
     address: u32,
-    /// The whole, with what divides it from the message.
+    /// The whole subject, with the separator before the message.
     all: u32,
 }
 
-/// The parts, as far as there are some.
+/// The parts of a subject that are present.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Parts<'l> {
     pub(super) id: Option<&'l str>,
@@ -49,7 +49,7 @@ impl Subject {
         subject
     }
 
-    /// A connection of which nothing else is known.
+    /// A connection of which nothing but its id is known.
     #[must_use]
     pub fn id(id: Id) -> Self {
         let mut subject = Self::default();
@@ -73,7 +73,7 @@ impl Subject {
         self.marks.user = self.put(format_args!("{user}"));
     }
 
-    /// Writes a part; where it ends.
+    /// Writes a part and returns where it ends.
     fn put(&mut self, part: fmt::Arguments<'_>) -> u32 {
         // Writing to a string cannot fail.
         let _ = self.text.write_fmt(part);
@@ -92,7 +92,7 @@ impl fmt::Display for Subject {
 }
 
 impl Marks {
-    /// The parts of a line that begins with the subject, and its message.
+    /// Divides a line that begins with the subject into the parts of the subject and the message.
     pub(super) fn part(self, line: &str) -> (Parts<'_>, &str) {
         let cut = |from: u32, to: u32| (to > 0).then(|| &line[from as usize..to as usize]);
         let database = if self.id > 0 { self.id + 2 } else { 0 };

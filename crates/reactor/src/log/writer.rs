@@ -1,11 +1,12 @@
-//! The thread that writes the lines of one output, which is standard error or the log file: either may stand still, as a pipe that
-//! nobody reads does, or a disk that does not answer.
+//! The thread that writes the lines of one output, which is standard error or the log file. Either may block, like a
+//! pipe that nobody reads or a disk that does not answer.
 //!
-//! Always true: lines are written in the order in which they were put. Whoever puts lines waits until they are written, where the
-//! output keeps up, so that a line stands before the answer that it explains; but never longer than [`LATE_AFTER`], not at all while
-//! the output stands still, and all threads together for a hundredth of the time. What does not fit into the queue, and what the
-//! output refuses, is lost and counted; the output is told how many lines it has missed when it takes some again.
-//! Not here: how a line looks (`log`).
+//! Always true: lines are written in the order in which they were put. A thread that puts lines waits until they are
+//! written, as long as the output keeps up, so that a line is in the log before the answer that it explains. It waits
+//! no longer than [`LATE_AFTER`], not at all while the output is blocked, and all threads together for a hundredth of
+//! the time. Lines that do not fit into the queue, and lines that the output refuses, are lost and counted; when the
+//! output takes lines again, a line in it tells how many were lost.
+//! Not here: the format of a line (`log`).
 
 use std::fs::File;
 use std::io;
@@ -17,15 +18,15 @@ use std::time::{Duration, Instant};
 use super::subject::Marks;
 use super::{Level, Stamp};
 
-/// Where lines go, and the thread that writes them there; it begins with the first line, and ends when this is dropped and all lines
-/// are written.
+/// An output, and the thread that writes to it. The thread starts with the first line, and ends when this is dropped
+/// and all lines are written.
 #[derive(Debug)]
 pub(super) struct Writer {
     desk: Arc<Desk>,
     output: Output,
 }
 
-/// Which of the lines that were put are meant: those up to the ones that this was given for.
+/// Names the lines of one [`Writer::put`] and all lines before them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receipt(u64);
 
@@ -50,12 +51,12 @@ impl Writer {
         Self { desk: Arc::new(desk), output: Output::default() }
     }
 
-    /// Counts on from the output that this one takes the place of. Nothing was put to this one yet.
+    /// Continues the counters of the writer that this one replaces. Nothing has been put to this one yet.
     pub(super) fn in_place_of(&mut self, old: &Self) {
         self.output = old.output.clone();
     }
 
-    /// Queues whole lines, which have this stamp.
+    /// Queues whole lines. `stamp` is theirs.
     pub(super) fn put(&self, lines: &str, count: u64, stamp: &Stamp) -> Receipt {
         let mut queue = self.desk.queue();
         if queue.lines.len() + lines.len() > QUEUE_BYTES_MAX {
@@ -76,7 +77,7 @@ impl Writer {
         receipt
     }
 
-    /// Waits until lines are written, as long as the output deserves it.
+    /// Waits until the lines are written, unless the output is late or the time for waiting is used up.
     pub(super) fn wait(&self, receipt: Receipt) {
         let mut queue = self.desk.queue();
         let now = Instant::now();
@@ -89,7 +90,7 @@ impl Writer {
         queue.credit.spend(now.elapsed());
     }
 
-    /// Waits until all lines are written, for a process that ends.
+    /// Waits until all lines are written, before the process ends.
     pub(super) fn finish(&self) {
         let mut queue = self.desk.queue();
         let receipt = Receipt(queue.put);
@@ -105,7 +106,7 @@ impl Writer {
         self.output.lost.load(Ordering::Relaxed)
     }
 
-    /// Starts the thread. A system that has none left has the caller write.
+    /// Starts the thread. If the system has no thread left, the caller writes the lines.
     fn employ(&self, mut queue: MutexGuard<'_, Queue>) {
         let (desk, output) = (Arc::clone(&self.desk), self.output.clone());
         let thread = std::thread::Builder::new().name(desk.sink.name().to_owned()).stack_size(STACK_BYTES);
@@ -124,12 +125,12 @@ impl Drop for Writer {
     }
 }
 
-/// What the thread shares with those who put lines.
+/// What the thread shares with the threads that put lines.
 #[derive(Debug)]
 struct Desk {
     sink: Sink,
     queue: Mutex<Queue>,
-    /// There are lines to write, or there will be no more.
+    /// Signals lines to write, or the end.
     filled: Condvar,
     written: Condvar,
 }
@@ -157,7 +158,7 @@ impl Desk {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does.
+    /// The loop of the thread.
     fn serve(&self, output: &Output) {
         let mut queue = self.queue();
         loop {
@@ -171,8 +172,8 @@ impl Desk {
         }
     }
 
-    /// Waits for lines. The thread takes a nap before it goes to sleep: while lines come one after another, whoever does not wait for
-    /// them wakes nobody, and several are written with one call.
+    /// Waits for lines. The thread naps before it sleeps: while lines follow each other closely, a thread that does not
+    /// wait for its lines wakes nobody, and several lines are written with one call.
     fn rest<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         queue.thread = Thread::Napping;
         let nap = self.filled.wait_timeout(queue, NAP);
@@ -193,7 +194,7 @@ impl Desk {
         let (number, stamp) = (queue.put, queue.stamp.clone());
         drop(queue);
         output.put(&self.sink, self.sink.name(), &stamp, &lines, count);
-        // They would have come behind the lines that were just written.
+        // The overflowed lines would have come after those just written.
         output.missing.fetch_add(overflowed, Ordering::Relaxed);
         let mut queue = self.queue();
         queue.written = number;
@@ -208,15 +209,15 @@ impl Desk {
 struct Queue {
     lines: String,
     count: u64,
-    /// Of the line that tells the output of others.
+    /// The stamp for the line that reports lost lines.
     stamp: Stamp,
-    /// How often lines were put, and how many of these times are done with.
+    /// How often lines were put, and how many of these are done with.
     put: u64,
     written: u64,
-    /// Lines that found no room since the thread has taken some.
+    /// Lines that found no room since the thread last took the queue.
     overflowed: u64,
     thread: Thread,
-    /// Somebody has waited in vain, and the thread has not caught up since.
+    /// A thread has waited in vain, and the writing thread has not caught up since.
     is_late: bool,
     credit: Credit,
     is_over: bool,
@@ -243,20 +244,20 @@ impl Queue {
     }
 }
 
-/// What the thread is doing.
+/// What the writing thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Thread {
-    /// There is none.
+    /// It was not started.
     None,
     /// It will look at the queue before it rests.
     Awake,
-    /// It looks at the queue in a moment by itself.
+    /// It will look at the queue in a moment.
     Napping,
     /// It has to be woken.
     Asleep,
 }
 
-/// How long threads may wait for the output: a hundredth of the time that passes, gathered up to [`CREDIT_MAX`].
+/// How long threads may wait for the output: a hundredth of the elapsed time, accumulated up to [`CREDIT_MAX`].
 #[derive(Clone, Copy, Debug)]
 struct Credit {
     left: Duration,
@@ -264,7 +265,7 @@ struct Credit {
 }
 
 impl Credit {
-    /// Whether somebody may wait for so long.
+    /// Whether a thread may wait for as long as `longest`.
     fn allows(&mut self, longest: Duration, now: Instant) -> bool {
         let gained = now.saturating_duration_since(self.at) / 100;
         (self.left, self.at) = ((self.left + gained).min(CREDIT_MAX), now);
@@ -276,7 +277,7 @@ impl Credit {
     }
 }
 
-/// What can be written to.
+/// An output.
 #[derive(Debug)]
 enum Sink {
     Stderr,
@@ -295,7 +296,7 @@ impl Sink {
 impl io::Write for &Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            // Not by the library's handle, whose lock would be held while the pipe stands still.
+            // Not through the library's handle, whose lock would be held while the pipe is blocked.
             Sink::Stderr => Ok(rustix::io::write(io::stderr().as_fd(), bytes)?),
             Sink::File(file) => Ok(rustix::io::write(file, bytes)?),
         }
@@ -306,19 +307,19 @@ impl io::Write for &Sink {
     }
 }
 
-/// What an output has not taken. Its clones count together.
+/// What an output did not take. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 struct Output {
-    /// Lines lost since the process has started.
+    /// Lines lost since the process started.
     lost: Arc<AtomicU64>,
-    /// Lines lost that the output was not told of.
+    /// Lost lines that were not reported to the output yet.
     missing: Arc<AtomicU64>,
-    /// It has taken the beginning of a line.
+    /// The output took only the beginning of a line.
     is_torn: Arc<AtomicBool>,
 }
 
 impl Output {
-    /// Writes lines, and ahead of them how many were lost before. Whether it took them.
+    /// Writes lines, and before them how many were lost. Returns whether the output took all of them.
     fn put(&self, mut to: impl io::Write, name: &str, stamp: &Stamp, lines: &str, count: u64) -> bool {
         let missing = self.missing.load(Ordering::Relaxed);
         let mut text = String::new();
@@ -348,7 +349,7 @@ impl Output {
     }
 }
 
-/// Writes until that fails; how many bytes were taken.
+/// Writes until an error occurs, and returns how many bytes were taken.
 fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -362,15 +363,15 @@ fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> usize {
     written
 }
 
-/// The longest that somebody waits for lines to be written.
+/// The longest that a thread waits for its lines to be written.
 const LATE_AFTER: Duration = Duration::from_millis(10);
-/// What of the time for waiting can be gathered.
+/// Most waiting time that can be accumulated.
 const CREDIT_MAX: Duration = Duration::from_millis(100);
 /// The longest that a process waits for its last lines.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
-/// How long the thread waits for further lines before it has to be woken for them.
+/// How long the thread waits for further lines before it has to be woken.
 const NAP: Duration = Duration::from_millis(1);
-/// Bytes of lines that wait for an output.
+/// Most bytes of lines that wait for an output.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 const STACK_BYTES: usize = 64 << 10;
 
@@ -381,7 +382,7 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::OwnedFd;
 
-    /// A pipe, and who writes to it.
+    /// A pipe, and a writer to it.
     fn pipe() -> (io::PipeReader, Writer) {
         let (reader, writer) = io::pipe().expect("a pipe");
         (reader, Writer::to_file(File::from(OwnedFd::from(writer))))
@@ -402,7 +403,7 @@ mod tests {
         for line in ["one", "two", "three"] {
             put(&writer, line);
             let mut text = vec![0; line.len() + 1];
-            // The pipe would block if the line was not there, and the test would not end.
+            // Without the line the pipe would block, and the test would not end.
             assert!(writer.desk.queue().is_written(Receipt(1)), "{line}");
             reader.read_exact(&mut text).expect("a line");
             assert_eq!(String::from_utf8(text).expect("text"), format!("{line}\n"));
@@ -449,7 +450,7 @@ mod tests {
         assert_eq!(waited, CREDIT_MAX + Duration::from_millis(90));
     }
 
-    /// Takes so many bytes, and then no more until it is given room.
+    /// Takes `room` bytes, and then no more until it is given room.
     struct Disk {
         taken: Vec<u8>,
         room: usize,

@@ -1,4 +1,4 @@
-//! The same stories told to both kernels, over unix sockets with abstract names: what one of them does, the other does.
+//! The same stories for both kernel interfaces, over unix sockets with abstract names: both have to behave alike.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -17,7 +17,7 @@ use reactor::{
 #[path = "kernels/tls.rs"]
 mod tls;
 
-/// Tells the story to each kernel that this machine allows.
+/// Runs the story with each kernel interface that this machine allows.
 fn both(story: fn(&mut dyn FnMut(u16) -> Stage)) {
     if probe_uring().is_ok() {
         story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Uring::new)));
@@ -25,7 +25,7 @@ fn both(story: fn(&mut dyn FnMut(u16) -> Stage)) {
     story(&mut |buffers| Stage::new(buffers, |equipment| with_tls(equipment, Epoll::new)));
 }
 
-/// As workers have it: TLS stands on each kernel, for connections that want it.
+/// TLS on a kernel interface, as workers use it.
 fn with_tls<K: Kernel + 'static>(
     equipment: Equipment,
     make: impl FnOnce(Equipment) -> std::io::Result<K>,
@@ -34,7 +34,7 @@ fn with_tls<K: Kernel + 'static>(
     Box::new(Tls::new(make(equipment).expect("a kernel"), HandshakePool::new(2), waker))
 }
 
-/// One kernel, and the name of its door.
+/// One kernel interface, and the name of its listening socket.
 struct Stage {
     io: Box<dyn Io<Socket = Socket>>,
     name: String,
@@ -56,7 +56,7 @@ impl Stage {
         stage
     }
 
-    /// Turns until something happens that the question recognises.
+    /// Runs turns until a completion arrives that `question` recognises.
     fn until<T>(&mut self, mut question: impl FnMut(Completion<Socket>) -> Option<T>) -> T {
         for _ in 0..10_000 {
             let soon = self.io.now() + Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Stage {
         self.io.turn(Some(now), &mut self.done);
     }
 
-    /// Somebody connects: their end, and ours.
+    /// Connects, and returns the client's end and ours.
     fn caller(&mut self, owner: u64) -> (UnixStream, Conn) {
         let address = SocketAddr::from_abstract_name(&self.name).expect("a name");
         let theirs = UnixStream::connect_addr(&address).expect("a door");
@@ -138,7 +138,8 @@ fn who_knocks_while_the_doors_rest_is_let_in_when_they_open() {
     });
 }
 
-/// As in an online restart: one process reads up to a moment, another from there on; if the other fails the first goes on.
+/// As in an online restart: one process reads up to some moment, and another one from there on; if the other fails, the
+/// first continues.
 #[test]
 fn a_connection_at_rest_can_go_on_elsewhere_or_here() {
     both(|make| {
@@ -156,7 +157,7 @@ fn a_connection_at_rest_can_go_on_elsewhere_or_here() {
         ann.write_all(b"two").expect("sent");
         here.turn();
         assert!(here.done.is_empty(), "nobody has asked: {:?}", here.done);
-        // A new process that has it, and dies with it.
+        // A new process duplicates the connection, and dies.
         drop(here.io.duplicate(near).expect("a descriptor"));
         let socket = here.io.duplicate(near).expect("a descriptor");
         let far = there.io.adopt(socket, 7).expect("ours");
@@ -169,7 +170,7 @@ fn a_connection_at_rest_can_go_on_elsewhere_or_here() {
         assert_eq!(&heard, b"takenback");
         there.io.close(far, Close::Now);
         there.turn();
-        // What another process has set on it does not matter here.
+        // What another process has set on the socket has no effect here.
         here.io.receive(near, Receive::Stream);
         ann.write_all(b"three").expect("sent");
         assert_eq!(&*here.received(1), b"three");
@@ -184,7 +185,7 @@ fn a_stream_goes_on_when_buffers_come_home() {
         let (mut ann, near) = stage.caller(1);
         stage.io.receive(near, Receive::Stream);
         let writer = std::thread::spawn(move || ann.write_all(&vec![7; 1_000_000]));
-        // Whoever keeps all buffers hears no more until some are dropped; then nothing has been lost.
+        // While all buffers are kept nothing is received; once some are dropped, nothing has been lost.
         let (mut heard, mut kept) = (0, Vec::new());
         while heard < 1_000_000 {
             let span = stage.received(1);
@@ -210,7 +211,7 @@ fn once_is_once() {
         ann.write_all(b"second").expect("sent");
         let (_bob, _) = stage.caller(2);
         assert!(!stage.done.iter().any(|done| matches!(done, Completion::Received { .. })));
-        // With nothing under way it can go to another worker, and is heard there.
+        // With nothing under way, the connection can move to another worker, which receives the rest.
         let socket = stage.io.release(near).expect("at rest");
         let near = stage.io.adopt(socket, 3).expect("ours again");
         stage.io.receive(near, Receive::Stream);
@@ -357,8 +358,8 @@ fn a_turn_ends_when_it_is_told_to() {
         stage.turn();
         drop(stage.done.drain(..));
         let until: Time = stage.io.now() + Duration::from_millis(20);
-        // The kernel may wake us early once or twice, such as for the sake of a ring that has just been closed; it must not
-        // keep us awake.
+        // The kernel may wake us early once or twice, for example because of a ring that has just been closed; it must
+        // not keep us awake.
         let mut turns = 0;
         while stage.io.now() < until {
             stage.io.turn(Some(until), &mut stage.done);
@@ -382,7 +383,8 @@ fn a_door_that_is_shut_refuses() {
     });
 }
 
-/// With several processes on one port (`so_reuseport`) whoever was given to this one has nobody else.
+/// With several processes on one port (`so_reuseport`), no other process can accept a connection that the kernel gave
+/// to this one.
 #[test]
 fn who_has_knocked_at_a_door_before_it_is_shut_is_let_in() {
     both(|make| {

@@ -1,13 +1,14 @@
-//! What a certificate says beyond what the TLS library asks of it: whom it names, and the hash that names its channel.
+//! What a certificate says beyond what the TLS library asks of it: the names in it, and its hash for channel binding.
 //!
-//! Always true: bytes that are no certificate give nothing, never a panic; nothing said here makes a certificate good.
-//! Not here: whether it can be trusted (`demand`, `offer`).
+//! Always true: bytes that are no certificate yield nothing, and never a panic; nothing here makes a certificate
+//! trusted.
+//! Not here: whether a certificate is trusted (`demand`, `offer`).
 
 use std::net::IpAddr;
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
-/// Whom a certificate names.
+/// The names in a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Named {
     /// DNS names of its subjectAltName.
@@ -24,14 +25,15 @@ impl Named {
         read_names(certificate).unwrap_or_default()
     }
 
-    /// Everything it names, as `auth_type = cert` compares it: the alternative names if there are any, else the common name.
+    /// All names, as `auth_type = cert` compares them: the alternative names if there are any, else the common name.
     pub(crate) fn all(&self) -> Vec<Box<str>> {
         let hosts = self.hosts.iter().map(|host| host.as_str().into());
         let named: Vec<Box<str>> = hosts.chain(self.addresses.iter().map(|ip| ip.to_string().into())).collect();
         if named.is_empty() { self.common.iter().map(|name| name.as_str().into()).collect() } else { named }
     }
 
-    /// Whether its common name is this host's. As in libpq it is looked at only where no host or address is named otherwise.
+    /// Whether its common name is this host's. As in libpq, the common name counts only without a host or address in
+    /// the subjectAltName.
     pub(crate) fn has_common_name(&self, host: &str) -> bool {
         let Some(common) = self.common.as_deref().filter(|_| self.hosts.is_empty() && self.addresses.is_empty()) else {
             return false;
@@ -39,15 +41,15 @@ impl Named {
         if common.eq_ignore_ascii_case(host) {
             return true;
         }
-        // A star stands for one label, the first.
+        // A wildcard stands for exactly one label, the first.
         let (Some(rest), Some((first, own))) = (common.strip_prefix("*."), host.split_once('.')) else { return false };
         !first.is_empty() && rest.contains('.') && rest.eq_ignore_ascii_case(own)
     }
 }
 
-/// The hash of a certificate that binds a login to its channel (`tls-server-end-point`, RFC 5929): by the hash function of its
-/// signature, where MD5 and SHA-1 become SHA-256. `None` if the signature has none of its own (Ed25519) or one that not every
-/// PostgreSQL tells alike (RSA-PSS).
+/// The hash of a certificate for channel binding (`tls-server-end-point`, RFC 5929): by the hash function of its
+/// signature, with SHA-256 in place of MD5 and SHA-1. `None` if the signature algorithm has no hash function of its own
+/// (Ed25519) or one that PostgreSQL versions disagree about (RSA-PSS).
 pub(crate) fn end_point(certificate: &[u8]) -> Option<Box<[u8]>> {
     let algorithm = Fields::of(certificate)?.algorithm;
     let (name, _) = Der::take(algorithm)?;
@@ -59,26 +61,26 @@ pub(crate) fn end_point(certificate: &[u8]) -> Option<Box<[u8]>> {
     })
 }
 
-/// The fields of a certificate, where they lie.
+/// The fields of a certificate, borrowed from its bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
-    /// It is of the first version: without extensions.
+    /// The certificate is X.509 version 1: it has no extensions.
     pub(crate) is_of_first_version: bool,
-    /// What is signed.
+    /// The signed part.
     pub(crate) signed: &'a [u8],
-    /// The algorithm of the signature: the value of an AlgorithmIdentifier.
+    /// The signature algorithm: the value of an AlgorithmIdentifier.
     pub(crate) algorithm: &'a [u8],
     /// The signature.
     pub(crate) signature: &'a [u8],
     /// The value of the issuer's Name.
     pub(crate) issuer: &'a [u8],
-    /// From when and until when it is good, in seconds of the Unix clock.
+    /// The validity period, in seconds of the Unix clock.
     pub(crate) valid: (i64, i64),
     /// The value of the subject's Name.
     subject: &'a [u8],
     /// The whole SubjectPublicKeyInfo.
     pub(crate) key: &'a [u8],
-    /// What follows it.
+    /// What follows the key.
     rest: &'a [u8],
 }
 
@@ -95,7 +97,7 @@ impl<'a> Fields<'a> {
         if !is_of_first_version {
             rest = after;
         }
-        // Its serial number, and the algorithm again.
+        // The serial number, and the algorithm again.
         rest = Der::take(Der::take(rest)?.1)?.1;
         let (issuer, rest) = Der::take(rest)?;
         let (valid, rest) = Der::take(rest)?;
@@ -122,12 +124,12 @@ pub(crate) fn key_parts(key: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((algorithm.body, bits(Der::take(rest)?.0)?))
 }
 
-/// The value of an element.
+/// The value of a DER element.
 pub(crate) fn value(element: &[u8]) -> Option<&[u8]> {
     Some(Der::take(element)?.0.body)
 }
 
-/// The bits of a BIT STRING, which are whole bytes here.
+/// The content of a BIT STRING of whole bytes.
 fn bits(element: Der<'_>) -> Option<&[u8]> {
     element.body.split_first().filter(|(unused, _)| **unused == 0).map(|(_, bits)| bits)
 }
@@ -185,7 +187,7 @@ fn common_name(mut subject: &[u8]) -> Option<String> {
             found = Some(text.body);
         }
     }
-    // A name with a zero byte inside would be read differently by others: it names nobody.
+    // A name with a zero byte inside would be read differently by others, so it is ignored.
     let text = found.filter(|text| !text.contains(&0))?;
     std::str::from_utf8(text).ok().map(str::to_owned)
 }
@@ -197,7 +199,7 @@ fn read_extensions(mut list: &[u8], named: &mut Named) {
         if name.body != SUBJECT_ALT_NAME {
             continue;
         }
-        // Whether it is critical stands between.
+        // The `critical` flag comes before the octets.
         while let Some((field, after)) = Der::take(value) {
             value = after;
             if field.tag == OCTETS
@@ -223,7 +225,7 @@ fn read_alternatives(mut names: &[u8], named: &mut Named) {
     }
 }
 
-/// One element of DER.
+/// A DER element.
 #[derive(Clone, Copy)]
 struct Der<'a> {
     tag: u8,
@@ -231,7 +233,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// The first element of these bytes, and what stands behind it.
+    /// The first element of these bytes, and the rest.
     fn take(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (&tag, rest) = bytes.split_first()?;
         let (&short, rest) = rest.split_first()?;

@@ -1,4 +1,4 @@
-//! Names, hashes and times of certificates made on the spot, and bytes that are none.
+//! Names, hashes and times of certificates that the tests generate, and bytes that are no certificate.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 

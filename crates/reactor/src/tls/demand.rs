@@ -1,6 +1,6 @@
-//! What servers must fulfil: how much of their certificate is checked, and what we show of ours.
+//! TLS with servers: how much of their certificate is checked, and which certificate they see.
 //!
-//! Always true: whatever is checked, a server proves that it has the key of the certificate that it shows.
+//! Always true: whatever is checked, a server proves that it has the key of its certificate.
 //! Not here: reading files (`control`).
 
 use std::fmt;
@@ -21,37 +21,37 @@ use super::x509_v1;
 /// How much of a server's certificate is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// Nothing: the wire is secret, but who is at its end is not known (`prefer`, `require`).
+    /// Nothing: the bytes are encrypted, but the server is not authenticated (`prefer`, `require`).
     Nothing,
-    /// Who has signed it (`verify-ca`).
+    /// The signature of an authority (`verify-ca`).
     Chain,
-    /// That, and whether it names the host (`verify-full`).
+    /// The signature, and that the certificate names the host (`verify-full`).
     ChainAndName,
 }
 
-/// What a [`Demand`] is made of; certificates and keys as PEM.
+/// The parts of a [`Demand`]; certificates and keys as PEM.
 #[derive(Clone, Copy)]
 pub struct DemandParts<'a> {
     /// How much is checked.
     pub check: Check,
-    /// Whose server certificates are good.
+    /// The authorities whose server certificates are trusted.
     pub authorities: Option<&'a [u8]>,
-    /// Our certificate and its private key, if servers are to see one.
+    /// Our certificate and its private key, if servers may ask for one.
     pub own: Option<(&'a [u8], &'a [u8])>,
     /// Versions, ciphers and curves.
     pub terms: TermsText<'a>,
 }
 
-/// What servers must fulfil.
+/// The TLS configuration for connections to servers.
 pub struct Demand {
     pub(crate) config: Arc<ClientConfig>,
 }
 
 impl Demand {
-    /// Checks the parts and puts them together. `None` if no protocol is left that could be spoken.
+    /// Checks the parts and combines them. `None` if the settings leave no protocol version.
     ///
     /// # Errors
-    /// Says what is wrong, without any of the key.
+    /// Says what is wrong, without quoting the key.
     pub fn new(parts: &DemandParts<'_>) -> Result<Option<Self>, String> {
         let terms = Terms::read(&parts.terms)?;
         if terms.are_empty() {
@@ -71,12 +71,12 @@ impl Demand {
             }
         };
         config.alpn_protocols = vec![ALPN.to_vec()];
-        // PostgreSQL keeps no sessions to be resumed.
+        // PostgreSQL resumes no TLS sessions.
         config.resumption = Resumption::disabled();
         Ok(Some(Self { config: Arc::new(config) }))
     }
 
-    /// The same for servers that speak something else than PostgreSQL's protocol.
+    /// The same without ALPN, for servers that do not speak PostgreSQL's protocol.
     #[must_use]
     pub fn without_alpn(&self) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);
@@ -85,20 +85,20 @@ impl Demand {
     }
 }
 
-/// The name of a host for the handshake. One that cannot be a name gets an address that nobody has.
+/// The name of a host for the handshake. A host that is no valid name becomes an address that nobody has.
 pub(crate) fn server_name(host: &str) -> ServerName<'static> {
     ServerName::try_from(host.to_owned())
         .unwrap_or(ServerName::IpAddress(IpAddr::from(std::net::Ipv4Addr::UNSPECIFIED)))
 }
 
-/// Checks a server's certificate as far as it is to be checked.
+/// Checks a server's certificate as far as `check` demands.
 #[derive(Debug)]
 struct Verifier {
     check: Check,
-    /// Does what is checked of the chain; there is none when nothing is.
+    /// Checks the chain; `None` for [`Check::Nothing`].
     chain: Option<Arc<WebPkiServerVerifier>>,
     authorities: Arc<RootCertStore>,
-    /// The certificates that are trusted by themselves: a server may show one that is its own authority.
+    /// The certificates that the operator trusts directly: a server may present one that is its own authority.
     trusted: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -157,10 +157,10 @@ impl ServerCertVerifier for Verifier {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.check == Check::Chain || self.names(end_entity, server_name) => {
-                // The chain has been found good before the name was looked at.
+                // The library checks the chain before the name, so the chain is good.
                 Ok(ServerCertVerified::assertion())
             }
-            // A certificate that is its own authority is good when the operator has named this very one.
+            // A self-signed certificate is good when the operator has named this very certificate.
             Err(Error::InvalidCertificate(error))
                 if is_about_authority(&error) && self.trusted.iter().any(|trusted| trusted == end_entity) =>
             {
@@ -200,7 +200,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Whether this says that no authority vouches for the certificate, which may be one itself.
+/// Whether the error says that no authority has signed the certificate, which may itself be an authority's.
 fn is_about_authority(error: &CertificateError) -> bool {
     matches!(error, CertificateError::UnknownIssuer | CertificateError::Other(_))
 }

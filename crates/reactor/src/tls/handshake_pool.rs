@@ -1,10 +1,10 @@
-//! The handshake_pool: a few threads that do handshakes, so that no turn waits for a signature.
+//! The handshake pool: a few threads that do TLS handshakes, so that no turn waits for a signature.
 //!
-//! Always true: a session is in one place, with the handshake pool or at its worker; whoever gave one away is rung when it is back.
-//! Addresses take turns, so that a flood from one of them does not delay the others, and so many handshakes wait and no more: one more
-//! takes the place of the youngest of the address that has most waiting. The handshake pool steps back where processors are scarce: queries that
-//! run come before logins.
-//! Not here: the queue (`base::PeerQueue`), what becomes of a session that is back (`layer`).
+//! Always true: a session is either with the handshake pool or with its worker, which is woken when the session
+//! returns. Addresses take turns, so that a flood from one of them does not delay the others. The number of waiting
+//! handshakes is limited: beyond it a handshake takes the place of the youngest of the address with the most waiting
+//! ones. The threads run with a lower priority, so that queries come before logins.
+//! Not here: the queue (`base::PeerQueue`), what becomes of a returned session (`layer`).
 
 use std::fmt;
 use std::sync::mpsc::Sender;
@@ -15,7 +15,7 @@ use base::{Key, Origin, PeerQueue, Place};
 use super::session::{Session, State, Taken};
 use crate::Waker;
 
-/// A few threads that do handshakes. A clone is another way to the same handshake pool.
+/// A few threads that do handshakes. A clone is another handle to the same handshake pool.
 #[derive(Clone)]
 pub struct HandshakePool {
     shared: Arc<Shared>,
@@ -24,9 +24,9 @@ pub struct HandshakePool {
 struct Shared {
     queue: Mutex<Queue>,
     bell: Condvar,
-    /// The most threads there may be.
+    /// Most threads.
     hands_max: usize,
-    /// The most handshakes that may wait, of clients and of servers each.
+    /// Most waiting handshakes of clients, and likewise of servers.
     waiting_max: usize,
 }
 
@@ -36,46 +36,46 @@ struct Queue {
     idle: usize,
 }
 
-/// A session with bytes to be taken.
+/// A session and the bytes that it has to process.
 pub(crate) struct Job {
-    /// Its owner's name for it.
+    /// The key of the stream in its layer.
     pub(crate) key: Key,
     pub(crate) session: Box<Session>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) home: Arc<Home>,
 }
 
-/// Where a session belongs.
+/// The worker that a session belongs to.
 pub(crate) struct Home {
     pub(crate) back: Sender<Return>,
     pub(crate) waker: Waker,
 }
 
-/// A session that is back.
+/// A session that returns to its worker.
 pub(crate) struct Return {
     pub(crate) key: Key,
     pub(crate) session: Box<Session>,
     pub(crate) taken: Taken,
-    /// What is left of the bytes.
+    /// The bytes that were not used.
     pub(crate) rest: Vec<u8>,
 }
 
 impl HandshakePool {
-    /// A handshake pool of up to as many threads, which are started when there is something to do.
+    /// A handshake pool of up to `hands_max` threads, which are started when there is work.
     #[must_use]
     pub fn new(hands_max: usize) -> Self {
         Self::with_room(hands_max, WAITING_MAX)
     }
 
-    /// The same, at which so many handshakes of clients may wait, and as many of servers.
+    /// The same with another limit of waiting handshakes.
     fn with_room(hands_max: usize, waiting_max: usize) -> Self {
         let queue = Mutex::new(Queue { jobs: PeerQueue::with_capacity(waiting_max), hands: 0, idle: 0 });
         let hands_max = hands_max.max(1);
         Self { shared: Arc::new(Shared { queue, bell: Condvar::new(), hands_max, waiting_max }) }
     }
 
-    /// Gives the handshake pool a session to go on with, of somebody who is there. Whoever has no place gets its session back, which is of no
-    /// more use: this one, or one of an address that has more waiting.
+    /// Gives the handshake pool a session to continue, and returns its place in the queue. If the queue is full, a
+    /// session is refused and returned as broken: this one, or one of an address that has more waiting.
     pub(crate) fn give(&self, from: Origin, job: Job) -> Option<Place<Origin>> {
         let mut queue = self.shared.queue();
         match queue.jobs.push(from, job) {
@@ -92,12 +92,12 @@ impl HandshakePool {
         }
     }
 
-    /// Whoever needed the handshake that waits at this place is gone. What has begun is done to its end.
+    /// Removes the handshake at this place, because its connection was closed. A handshake that has begun is completed.
     pub(crate) fn forget(&self, place: &Place<Origin>) {
         self.shared.queue().jobs.remove(place);
     }
 
-    /// Sees to it that somebody does what has come.
+    /// Wakes or starts a thread for the queued jobs.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         if queue.jobs.len() <= queue.idle || queue.hands >= self.shared.hands_max {
             drop(queue);
@@ -110,7 +110,8 @@ impl HandshakePool {
         let spawned = std::thread::Builder::new().name("tls".to_owned()).spawn(move || shared.work());
         if spawned.is_err() {
             self.shared.queue().hands -= 1;
-            // Nobody is there to do it, unless others are; a stalled turn is better than a client that waits for ever.
+            // Without any thread the handshakes are done here: a stalled turn is better than a client that waits for
+            // ever.
             if self.shared.queue().hands == 0 {
                 while let Some(job) = { self.shared.queue().jobs.pop() } {
                     job.work();
@@ -149,13 +150,13 @@ impl Job {
         let Self { key, mut session, mut bytes, home } = self;
         let taken = session.take(&mut bytes);
         bytes.drain(..taken.used);
-        // A worker that has ended waits for nothing.
+        // The worker may have ended.
         if home.back.send(Return { key, session, taken, rest: bytes }).is_ok() {
             home.waker.wake();
         }
     }
 
-    /// Gives the session back, which is of no more use.
+    /// Returns the session as broken.
     fn refuse(self, waiting_max: usize) {
         let Self { key, session, bytes, home } = self;
         let state = State::Broken(format!("too many TLS handshakes wait: {waiting_max}"));
@@ -172,8 +173,9 @@ impl fmt::Debug for HandshakePool {
     }
 }
 
-/// Handshakes of clients that may wait, and of servers. One takes about a millisecond of a processor: the last of these is done before
-/// `client_login_timeout` as it is by default, and thousands of clients that come back at once from one address have room.
+/// Most waiting handshakes of clients, and likewise of servers. A handshake takes about a millisecond of a processor:
+/// the last of these is done before the default of `client_login_timeout`, and thousands of clients that reconnect at
+/// once from one address have room.
 const WAITING_MAX: usize = 16_384;
 
 #[cfg(test)]
@@ -184,7 +186,7 @@ mod tests {
 
     use crate::tls::{Check, Demand, DemandParts, Side, TermsText};
 
-    /// Handshakes that wait, since nobody does them, and who is told of them.
+    /// Handshakes that wait because no thread does them, and the channel on which they return.
     struct Waiting {
         handshake_pool: HandshakePool,
         home: Arc<Home>,
@@ -194,7 +196,7 @@ mod tests {
     impl Waiting {
         fn new(waiting_max: usize) -> Self {
             let handshake_pool = HandshakePool::with_room(1, waiting_max);
-            // As if a thread were at work that is not done.
+            // Pretends that a thread is busy.
             handshake_pool.shared.queue().hands = 1;
             let (sender, back) = mpsc::channel();
             Self { handshake_pool, home: Arc::new(Home { back: sender, waker: crate::waker().expect("a bell") }), back }
@@ -210,14 +212,14 @@ mod tests {
             self.handshake_pool.give(Origin::of_client([127, 0, 0, address].into()), job)
         }
 
-        /// Who has been refused since the last question.
+        /// The handshakes refused since the last call.
         fn refused(&self) -> Vec<u32> {
             let is_refusal =
                 |back: &Return| matches!(&back.taken.state, State::Broken(why) if why.contains("too many"));
             self.back.try_iter().inspect(|back| assert!(is_refusal(back))).map(|back| back.key.index).collect()
         }
 
-        /// Who is served, in this order.
+        /// All waiting handshakes, in the order in which they would be done.
         fn served(&self) -> Vec<u32> {
             std::iter::from_fn(|| self.handshake_pool.shared.queue().jobs.pop()).map(|job| job.key.index).collect()
         }

@@ -1,8 +1,9 @@
-//! TLS between a worker and its kernel: the same door, [`Io`], on both sides.
+//! TLS between a worker and its kernel interface: [`Io`] on both sides.
 //!
-//! Always true: of a connection that was not secured nothing is looked at but whether it was; handshakes are done by the handshake pool;
-//! the kernel says a name of ours with everything that it hears of a secured connection, and the worker hears its own.
-//! Not here: what a record is (`session`).
+//! Always true: of an unencrypted connection only is looked at whether it is encrypted; handshakes are done by the
+//! handshake pool; the kernel interface reports an encrypted connection under a key of this layer, which replaces it by
+//! the worker's owner.
+//! Not here: TLS records (`session`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,15 +21,15 @@ use crate::{
     TcpTuning, Waker,
 };
 
-/// A kernel with TLS.
+/// A kernel interface with TLS.
 pub struct Tls<K> {
     kernel: K,
     streams: Slab<Stream>,
-    /// The stream of each connection, by its index; as long as nobody is secured there is none.
+    /// The stream of each connection, by the connection's index; empty as long as no connection is encrypted.
     by_conn: Vec<Option<Key>>,
-    /// Streams that may have something to give.
+    /// Streams that may have received bytes or an end to report.
     due: Vec<Key>,
-    /// What the kernel has said in this turn.
+    /// What the kernel interface reported in this turn.
     raw: Vec<Completion<Socket>>,
     handshake_pool: HandshakePool,
     home: Arc<Home>,
@@ -36,7 +37,7 @@ pub struct Tls<K> {
 }
 
 impl<K: Kernel> Tls<K> {
-    /// Puts TLS on a kernel. `waker` is the bell of the worker that waits at it.
+    /// Puts TLS on a kernel interface. `waker` is the one of the worker that uses it.
     pub fn new(kernel: K, handshake_pool: HandshakePool, waker: Waker) -> Self {
         let (sender, back) = mpsc::channel();
         Self {
@@ -77,7 +78,7 @@ impl<K: Kernel> Tls<K> {
         Some(stream)
     }
 
-    /// The stream that the kernel names. One that was closed in this turn may still be named by what happened before.
+    /// The stream that a completion names. A completion from before the close of a connection in this turn finds none.
     fn named(&self, owner: u64) -> Option<Key> {
         let key = self.streams.key_at(owner as u32)?;
         ((key.to_bits() ^ owner) & !OURS == 0).then_some(key)
@@ -91,12 +92,12 @@ impl<K: Kernel> Tls<K> {
         }
     }
 
-    /// Gives the handshake pool a session with the bytes that have come.
+    /// Gives the handshake pool a session with the bytes received so far.
     fn send_away(&mut self, key: Key, session: Box<Session>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let bytes = std::mem::take(&mut stream.pending);
         let far_end = self.kernel.far_end(stream.conn).map(|address| address.ip());
-        // A client whose address is not known has come by a unix socket, or has gone.
+        // A client without a known address came by a unix socket, or is gone.
         let from = match far_end {
             Some(address) if session.is_called() => Origin::of_client(address),
             None if session.is_called() => Origin::LocalClients(None),
@@ -107,13 +108,13 @@ impl<K: Kernel> Tls<K> {
             Stage::Away(self.handshake_pool.give(from, Job { key, session, bytes, home: Arc::clone(&self.home) }));
     }
 
-    /// A session is back from the handshake pool.
+    /// Continues a session that returned from the handshake pool.
     fn returned(&mut self, back: Return, done: &mut Vec<Completion<Socket>>) {
         let Return { key, session, taken, rest } = back;
-        // Whoever was closed meanwhile has no stream any more.
+        // The stream of a connection that was closed meanwhile is gone.
         let Some(stream) = self.streams.get_mut(key) else { return };
         let conn = stream.conn;
-        // What has come meanwhile stands behind what is left.
+        // Bytes that arrived meanwhile come after the unused ones.
         let since = std::mem::replace(&mut stream.pending, rest);
         stream.pending.extend(since);
         self.kernel.send(conn, taken.out.into());
@@ -122,7 +123,8 @@ impl<K: Kernel> Tls<K> {
                 stream.stage = Stage::Shaking(session);
                 self.kernel.receive(conn, Receive::Once);
             }
-            // Who has only one thing to say, such as a cancel request, has said its last word behind it by now.
+            // A client that sends a single message, such as a `CancelRequest`, may have closed its side behind it
+            // already.
             state @ (State::Open | State::Over) if !session.is_shaking() => {
                 stream.plain = taken.plain;
                 let security = Arc::new(session.security());
@@ -143,7 +145,7 @@ impl<K: Kernel> Tls<K> {
         }
     }
 
-    /// Bytes of a secured connection have come.
+    /// Handles received bytes of an encrypted connection.
     fn heard(&mut self, key: Key, bytes: Chunk, done: &mut Vec<Completion<Socket>>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         match std::mem::replace(&mut stream.stage, Stage::Broken) {
@@ -159,12 +161,12 @@ impl<K: Kernel> Tls<K> {
                 stream.stage = stage;
                 stream.pending.extend_from_slice(bytes.bytes());
             }
-            // What comes after the last word is for nobody.
+            // Bytes after the end of the TLS stream are dropped.
             stage @ (Stage::Over(_) | Stage::Broken) => stream.stage = stage,
         }
     }
 
-    /// Decrypts, gives on what is asked for, and sends what the session has to say itself.
+    /// Decrypts, delivers what the worker wants, and sends the records of the session itself.
     fn read(&mut self, key: Key, bytes: Chunk, done: &mut Vec<Completion<Socket>>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let conn = stream.conn;
@@ -174,7 +176,7 @@ impl<K: Kernel> Tls<K> {
             State::Open | State::Shaking => {
                 let was_once = stream.wish == Some(Receive::Once);
                 stream.give(done);
-                // The kernel has given what it was asked for once, and it was not enough.
+                // A single receive was delivered, but it did not contain a whole record.
                 if was_once && stream.wish.is_some() {
                     self.kernel.receive(conn, Receive::Once);
                 }
@@ -192,7 +194,7 @@ impl<K: Kernel> Tls<K> {
         }
     }
 
-    /// Those who have been asked for what they have already, or have something to tell.
+    /// Serves the streams that hold bytes for the worker already, or an end to report.
     fn read_due(&mut self, done: &mut Vec<Completion<Socket>>) {
         for key in std::mem::take(&mut self.due) {
             let Some(stream) = self.streams.get_mut(key) else { continue };
@@ -206,7 +208,7 @@ impl<K: Kernel> Tls<K> {
         }
     }
 
-    /// Says to the worker what the kernel has said of one of ours.
+    /// Reports to the worker what the kernel interface reported about an encrypted connection.
     fn translate(&mut self, completion: Completion<Socket>, done: &mut Vec<Completion<Socket>>) {
         let Some(key) = completion.owner().and_then(|owner| self.named(owner)) else { return };
         let Some(stream) = self.streams.get(key) else { return };
@@ -216,7 +218,7 @@ impl<K: Kernel> Tls<K> {
             Completion::Received { bytes, .. } => self.heard(key, bytes, done),
             Completion::Ended { end, .. } if !has_ended => done.push(Completion::Ended { owner, end }),
             Completion::Drained { .. } => done.push(Completion::Drained { owner }),
-            // It has been told already, or it is nothing that the kernel says of a connection that stands.
+            // The end was reported already, or no such completion exists for an established connection.
             _ => {}
         }
     }
@@ -263,7 +265,7 @@ impl<K: Kernel> Io for Tls<K> {
     fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
         let session = Box::new(Session::new(side).map_err(io::Error::other)?);
         self.kernel.pause(conn);
-        // Who was called has nothing to say before the other side has: the handshake pool is not asked for nothing.
+        // A TLS server sends nothing before the client does, so the handshake pool is not needed yet.
         if said.is_empty() && matches!(side, Side::Called(_)) {
             self.insert(conn, owner, Stage::Shaking(session));
             self.kernel.receive(conn, Receive::Once);
@@ -289,7 +291,7 @@ impl<K: Kernel> Io for Tls<K> {
         if has_some || stream.untold.is_some() {
             self.remember(key);
         }
-        // What was said already may be enough for once.
+        // For a single receive, bytes that have arrived already may be enough.
         if is_open && (how == Receive::Stream || !has_some) {
             self.kernel.receive(conn, how);
         }
@@ -308,7 +310,7 @@ impl<K: Kernel> Io for Tls<K> {
             return;
         };
         let Some(stream) = self.streams.get_mut(key) else { return };
-        // Before and after there is nobody who could read it.
+        // Without an established session the other side cannot read it.
         if chunk.is_empty() || !matches!(stream.stage, Stage::Open(_) | Stage::Over(_)) {
             return;
         }
@@ -413,7 +415,7 @@ impl<K: Kernel> Io for Tls<K> {
             self.kernel.turn(until, done);
             return;
         }
-        // Whoever has something to give is not waited for.
+        // With bytes to deliver already, the turn does not wait.
         let until = if self.due.is_empty() { until } else { Some(self.kernel.now()) };
         let mut raw = std::mem::take(&mut self.raw);
         self.kernel.turn(until, &mut raw);
@@ -440,5 +442,5 @@ impl<K: std::fmt::Debug> std::fmt::Debug for Tls<K> {
     }
 }
 
-/// The bits that mark the name of a secured connection; no worker names anybody so.
+/// The bits that mark the owner of an encrypted connection; no worker uses them.
 const OURS: u64 = 0b11 << 62;

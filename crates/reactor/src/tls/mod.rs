@@ -1,8 +1,8 @@
-//! TLS: connections whose bytes are secret on the wire and plain for the worker.
+//! TLS: connections whose bytes are encrypted on the wire and plain text for the worker.
 //!
-//! Always true: a connection that nobody secured goes the way it went without this; handshakes are done by the [`HandshakePool`], beside
-//! the turns; what is received is given on only after it has been decrypted and found whole.
-//! Not here: what is said before TLS begins (`SSLRequest` and its answer), and who must use it (`worker`).
+//! Always true: an unencrypted connection works as it does without this module; handshakes are done by the
+//! [`HandshakePool`], outside the turns; received bytes are delivered only after they were decrypted and authenticated.
+//! Not here: what precedes TLS (`SSLRequest` and its answer), and who must use it (`worker`).
 
 mod certificate;
 mod demand;
@@ -23,31 +23,31 @@ pub use terms::TermsText;
 
 use std::sync::Arc;
 
-/// Which side of a handshake we are.
+/// Our side of a handshake.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// We were called: a client.
+    /// We are the TLS server: the other side is a client.
     Called(Arc<Offer>),
-    /// We call: a server.
+    /// We are the TLS client: the other side is a server.
     Calling {
-        /// On which terms.
+        /// The TLS configuration.
         demand: Arc<Demand>,
-        /// The host as it was configured: its certificate must name it, if names are checked.
+        /// The host as configured: the certificate must name it, if names are checked.
         host: Arc<str>,
     },
 }
 
-/// How a connection is secured, for people and for logins.
+/// What a handshake has agreed on, for display and for logins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Security {
     /// `PROTOCOL/CIPHER/ECDH=CURVE`.
     pub summary: Box<str>,
-    /// The hash of the certificate of whoever was called (`tls-server-end-point`), if one is defined.
+    /// The hash of the TLS server's certificate for channel binding (`tls-server-end-point`), if one is defined.
     pub end_point: Option<Box<[u8]>>,
-    /// Whom the certificate of the other side names; it has proved that it is theirs.
+    /// The names in the other side's certificate; the other side has proved that it has the key.
     pub names: Vec<Box<str>>,
     /// Whether both sides have agreed on PostgreSQL's protocol (ALPN).
     pub is_protocol_agreed: bool,
-    /// Whether they have gone on with an earlier session, which costs little.
+    /// Whether the handshake resumed an earlier session, which costs little.
     pub is_resumed: bool,
 }

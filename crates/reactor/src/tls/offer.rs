@@ -1,7 +1,7 @@
-//! What clients are offered: our certificate, and whether we want to see theirs.
+//! TLS with clients: our certificate, and whether clients have to present theirs.
 //!
-//! Always true: a certificate that a client shows is verified, demanded or not, whenever we know authorities; nothing of one
-//! session serves another, so that what a reload takes away is gone.
+//! Always true: a certificate that a client presents is verified, demanded or not, whenever authorities are configured;
+//! no session is resumed, so that what a reload removes is gone.
 //! Not here: reading files (`control`).
 
 use std::fmt;
@@ -18,14 +18,14 @@ use super::certificate::{self, Fields};
 use super::terms::{Terms, TermsText};
 use super::x509_v1::X509V1Clients;
 
-/// What an [`Offer`] is made of; certificates and keys as PEM.
+/// The parts of an [`Offer`]; certificates and keys as PEM.
 #[derive(Clone, Copy)]
 pub struct OfferParts<'a> {
-    /// Our certificate, and those between it and its authority.
+    /// Our certificate, and the intermediate ones up to its authority.
     pub certificate: &'a [u8],
     /// Its private key.
     pub key: &'a [u8],
-    /// Whose client certificates are good, if we are to look at any.
+    /// The authorities whose client certificates are trusted, if clients are asked for any.
     pub authorities: Option<&'a [u8]>,
     /// Whether a client without a certificate is refused.
     pub demands_certificate: bool,
@@ -33,18 +33,18 @@ pub struct OfferParts<'a> {
     pub terms: TermsText<'a>,
 }
 
-/// What clients are offered.
+/// The TLS configuration for clients.
 pub struct Offer {
     pub(crate) config: Arc<ServerConfig>,
-    /// The hash of our certificate that binds a login to its channel.
+    /// The hash of our certificate for channel binding.
     pub(crate) end_point: Option<Box<[u8]>>,
 }
 
 impl Offer {
-    /// Checks the parts and puts them together.
+    /// Checks the parts and combines them.
     ///
     /// # Errors
-    /// Says what is wrong, without any of the key.
+    /// Says what is wrong, without quoting the key.
     pub fn new(parts: &OfferParts<'_>) -> Result<Self, String> {
         let terms = Terms::read(&parts.terms)?;
         if terms.are_empty() {
@@ -75,13 +75,13 @@ impl Offer {
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.ignore_client_order = true;
-        // libpq never resumes, and a session that was resumed would outlive a change of authorities.
+        // libpq never resumes a session, and a resumed session would outlive a change of authorities.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), end_point })
     }
 
-    /// The same certificate, authorities and ciphers for HTTP, which has a name of its own in ALPN.
+    /// The same certificate, authorities and ciphers for HTTP, which has its own protocol name in ALPN.
     #[must_use]
     pub fn for_http(&self) -> Arc<ServerConfig> {
         let mut config = (*self.config).clone();
@@ -90,7 +90,7 @@ impl Offer {
     }
 }
 
-/// A certificate with its key. The library's own check does not read certificates of the first version.
+/// Combines a certificate with its key. The library's own check cannot read certificates of X.509 version 1.
 pub(crate) fn own(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -140,5 +140,5 @@ impl fmt::Debug for Offer {
 
 /// The protocol's name in ALPN (PostgreSQL 17).
 pub(crate) const ALPN: &[u8] = b"postgresql";
-/// How a key says that it is locked: `BEGIN ENCRYPTED PRIVATE KEY`, or `Proc-Type: 4,ENCRYPTED`.
+/// The mark of an encrypted key: `BEGIN ENCRYPTED PRIVATE KEY`, or `Proc-Type: 4,ENCRYPTED`.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";

@@ -1,7 +1,7 @@
-//! One TLS session, driven by bytes: what came goes in; what is to be sent and what was said come out.
+//! One TLS session, driven by bytes: received bytes go in, bytes to be sent and plain text come out.
 //!
-//! Always true: it never waits and knows no socket; an error is in words for the log, and with it comes the alert that tells
-//! the other side.
+//! Always true: a session never waits and knows no socket; an error is in words for the log, and comes with the alert
+//! for the other side.
 //! Not here: where the bytes come from (`layer`), on which thread a handshake is done (`handshake_pool`).
 
 use std::fmt;
@@ -16,49 +16,49 @@ use super::demand::server_name;
 use super::offer::ALPN;
 use super::{Security, Side, terms};
 
-/// One session.
+/// A TLS session.
 pub(crate) struct Session {
     machine: Machine,
-    /// What the cipher adds to a record; known when the handshake is over.
+    /// Bytes that the cipher adds to a record; known after the handshake.
     overhead: usize,
-    /// The hash of our own certificate, if we were called.
+    /// The hash of our own certificate, if we are the TLS server.
     own_end_point: Option<Box<[u8]>>,
 }
 
-/// The library's part of it.
+/// The library's connection.
 enum Machine {
     Called(UnbufferedServerConnection),
     Calling(UnbufferedClientConnection),
 }
 
-/// What came of some bytes.
+/// The outcome of processing some bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// So many of the bytes are done with; the others wait for what follows them.
+    /// How many of the bytes were used; the others are the beginning of an incomplete record.
     pub(crate) used: usize,
-    /// What is to be sent.
+    /// Bytes to be sent.
     pub(crate) out: Vec<u8>,
-    /// What was said.
+    /// Decrypted bytes.
     pub(crate) plain: Vec<u8>,
-    /// How it stands now.
+    /// The state of the session now.
     pub(crate) state: State,
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum State {
-    /// The handshake wants more bytes.
+    /// The handshake needs more bytes.
     #[default]
     Shaking,
-    /// Bytes can be said and heard.
+    /// Bytes can be sent and received.
     Open,
-    /// The other side has said that it says nothing more.
+    /// The other side has sent `close_notify`.
     Over,
-    /// It is of no more use; in words for the log.
+    /// The session failed; in words for the log.
     Broken(String),
 }
 
-/// What is to be written.
+/// What is to be encrypted.
 #[derive(Clone, Copy)]
 enum Word<'a> {
     Say(&'a [u8]),
@@ -66,10 +66,10 @@ enum Word<'a> {
 }
 
 impl Session {
-    /// A session that has not begun.
+    /// Creates a session whose handshake has not begun.
     ///
     /// # Errors
-    /// The library wants nothing of it; in words for the log.
+    /// The library refuses; in words for the log.
     pub(crate) fn new(side: &Side) -> Result<Self, String> {
         let (machine, own_end_point) = match side {
             Side::Called(offer) => {
@@ -84,7 +84,7 @@ impl Session {
         Ok(Self { machine: machine.map_err(|error| words(&error))?, overhead: 0, own_end_point })
     }
 
-    /// Takes bytes as they came, those that the last call left before them. They are decrypted where they lie.
+    /// Processes received bytes, after those that the last call left unused. They are decrypted in place.
     pub(crate) fn take(&mut self, bytes: &mut [u8]) -> Taken {
         let taken = self.drive(bytes, None);
         if self.overhead == 0 {
@@ -93,14 +93,13 @@ impl Session {
         taken
     }
 
-    /// Encrypts what is to be said. `bytes` are those that the last call left: the library wants to see them whenever it is
-    /// asked for anything.
+    /// Encrypts `plain`. `bytes` are those that the last call left unused: the library wants to see them in every call.
     pub(crate) fn say(&mut self, bytes: &mut [u8], plain: &[u8]) -> Taken {
         let records = plain.len().div_ceil(RECORD_BYTES_MAX);
         self.drive(bytes, Some((Word::Say(plain), plain.len() + records * self.overhead)))
     }
 
-    /// The last word: nothing more will be said.
+    /// Encrypts `close_notify`: nothing more will be sent.
     pub(crate) fn farewell(&mut self, bytes: &mut [u8]) -> Vec<u8> {
         self.drive(bytes, Some((Word::Farewell, FAREWELL_BYTES_MAX))).out
     }
@@ -112,17 +111,17 @@ impl Session {
         }
     }
 
-    /// Whether we were called, by a client.
+    /// Whether we are the TLS server, called by a client.
     pub(crate) fn is_called(&self) -> bool {
         matches!(self.machine, Machine::Called(_))
     }
 
-    /// Whether the handshake has not come to its end.
+    /// Whether the handshake is not complete.
     pub(crate) fn is_shaking(&self) -> bool {
         self.common().is_handshaking()
     }
 
-    /// How it is secured.
+    /// What the handshake has agreed on.
     pub(crate) fn security(&self) -> Security {
         let common = self.common();
         let group = common.negotiated_key_exchange_group().map(|group| group.name());
@@ -146,7 +145,7 @@ impl Session {
     }
 }
 
-/// What both kinds of sessions do alike.
+/// What the library's two kinds of connections have in common.
 trait Process {
     type Kind;
 
@@ -179,8 +178,8 @@ impl Process for UnbufferedClientConnection {
     }
 }
 
-/// Goes on until the library wants more bytes, or has written the word. Records of its own, such as a change of keys, come
-/// before the word.
+/// Runs the library until it needs more bytes or has encrypted `word`. Records of the library itself, such as key
+/// updates, come before `word`.
 fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, usize)>) -> Taken {
     let mut taken = Taken::default();
     let mut is_over = false;
@@ -207,7 +206,7 @@ fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, 
                 return taken;
             }
             Ok(ConnectionState::BlockedHandshake) => return taken,
-            // Early data is never offered, so none comes: both sides have said their last word.
+            // We never offer early data, so no other state is possible but that both sides have closed.
             Ok(_) => {
                 taken.state = State::Over;
                 return taken;
@@ -221,7 +220,8 @@ fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, 
     }
 }
 
-/// After an error: what the library wants to tell the other side. It is asked nothing else any more.
+/// After an error, encodes the alert that the library has for the other side. The library is asked for nothing else any
+/// more.
 fn alert<M: Process>(machine: &mut M, bytes: &mut [u8], out: &mut Vec<u8>) {
     while machine.has_more_to_send() {
         let Ok(ConnectionState::EncodeTlsData(record)) = machine.process(bytes).state else { return };
@@ -250,7 +250,8 @@ impl Word<'_> {
     }
 }
 
-/// Appends what `write` writes: into `room` bytes at first, then into as many as it says that it needs.
+/// Appends what `write` writes: with room for `room` bytes at first, then with as much as it asks for. Returns whether
+/// it succeeded.
 fn fill(out: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> bool {
     let start = out.len();
     let mut room = room;
@@ -269,7 +270,7 @@ fn fill(out: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Resu
     false
 }
 
-/// An error in the words that those who come from OpenSSL look for.
+/// Words an error with the phrases that users of OpenSSL look for.
 fn words(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => {
@@ -297,9 +298,9 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The most of application data that one record carries.
+/// Most bytes of application data in one record.
 const RECORD_BYTES_MAX: usize = 16_384;
-/// More than an alert and whatever the library puts before it.
+/// More than an alert and the records before it need.
 const FAREWELL_BYTES_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Both ends of a wire in memory: what one says the other hears, and what is refused.
+//! Both ends of a wire in memory: what one sends the other receives, and what is refused.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::tls::{Check, Demand, DemandParts, Offer, OfferParts, TermsText};
 
 const TERMS: TermsText<'_> = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
 
-/// An authority, and what it has signed.
+/// A certificate authority.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -33,7 +33,7 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// A certificate for these names, or for a common name alone, and its key.
+    /// Signs a certificate for these names, or for a common name alone, and returns it with its key.
     fn signs(&self, hosts: &[&str], common: &str) -> (String, String) {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
         let mut params = CertificateParams::new(hosts).expect("good names");
@@ -46,7 +46,7 @@ impl Authority {
 }
 
 impl Authority {
-    /// The same certificate as one of X.509's first version: without a version, without extensions, signed anew.
+    /// The same certificate in X.509 version 1: without a version, without extensions, signed again.
     fn signs_as_x509_v1(&self, common: &str) -> (String, String) {
         let (pem, key) = self.signs(&[], common);
         let der = certificates(pem.as_bytes()).expect("one")[0].to_vec();
@@ -68,7 +68,7 @@ impl Authority {
     }
 }
 
-/// The first element with its head, and what follows.
+/// The first element with its header, and the rest.
 fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (body, rest) = take_element(bytes);
     let whole = bytes.len() - rest.len();
@@ -76,7 +76,7 @@ fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(whole)
 }
 
-/// The value of the first element, and what follows.
+/// The value of the first element, and the rest.
 fn take_element(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (length, head) = match bytes[1] {
         0x81 => (usize::from(bytes[2]), 3),
@@ -137,7 +137,8 @@ struct Wire {
 }
 
 impl Wire {
-    /// Shakes hands until both stand, or one breaks: then what it said, and whether the other was told.
+    /// Does the handshake until both sides are open or one breaks, and returns that side's error and whether it sent an
+    /// alert.
     fn shake(called: &Side, calling: &Side) -> Result<Self, (String, bool)> {
         let mut wire = Self {
             called: Session::new(called).expect("a session"),
@@ -215,7 +216,7 @@ fn a_farewell_is_heard_as_the_end() {
     wired.extend(wire.calling.farewell(&mut []));
     let taken = wire.called.take(&mut wired);
     assert_eq!((taken.plain.as_slice(), taken.state), (&b"bye"[..], State::Over));
-    // It may still be answered.
+    // The called side may still answer.
     assert!(!wire.called.say(&mut [], b"bye").out.is_empty());
 }
 
@@ -263,7 +264,7 @@ fn a_common_name_is_a_name_where_there_is_no_other() {
     assert!(!try_with("otherhost"));
 }
 
-/// Small installations name the server's own certificate as the authority; libpq takes it.
+/// Small installations configure the server's own certificate as the authority; libpq accepts that.
 #[test]
 fn a_certificate_that_is_its_own_authority_is_good_if_it_is_the_one_named() {
     let make = || {
@@ -281,11 +282,11 @@ fn a_certificate_that_is_its_own_authority_is_good_if_it_is_the_one_named() {
     assert!(!try_with(Check::Chain, &other.0, "db.example"));
 }
 
-/// `openssl x509 -req` without extensions makes such certificates, and PostgreSQL's documentation tells people to use it.
+/// `openssl x509 -req` without extensions makes such certificates, and PostgreSQL's documentation recommends it.
 #[test]
 fn certificates_of_the_first_version_are_checked_as_others_are() {
     let (ours, other) = (Authority::new(), Authority::named("another authority"));
-    // Somebody who took the same name is not the same authority.
+    // An authority with the same name is not the same authority.
     let impostor = Authority::new();
     let ca = ours.pem();
     for protocols in ["tlsv1.2", "tlsv1.3"] {
@@ -305,7 +306,7 @@ fn certificates_of_the_first_version_are_checked_as_others_are() {
         assert_eq!(shake(Check::ChainAndName, &ca, None, "otherhost"), failed("it does not name the host"));
         assert_eq!(shake(Check::Nothing, &ca, Some(&ours.signs_as_x509_v1("ann")), "x"), Ok(1));
         assert_eq!(shake(Check::Nothing, &ca, Some(&impostor.signs_as_x509_v1("ann")), "x"), unknown);
-        // Its key is looked at like any other's.
+        // Its key is checked like that of any other certificate.
         let stolen = (own.0.clone(), ours.signs(&[], "x").1);
         let parts = (stolen.0.as_bytes(), stolen.1.as_bytes());
         let parts = DemandParts { check: Check::Nothing, authorities: None, own: Some(parts), terms: TERMS };

@@ -1,6 +1,7 @@
-//! A secured connection as its worker has it.
+//! An encrypted connection of a worker.
 //!
-//! Always true: plain bytes are given on only when they are asked for; between two pieces a quiet connection owns no buffer.
+//! Always true: plain text is delivered only when the worker wants it; between two pieces an idle connection owns no
+//! buffer.
 //! Not here: when it is read and written (`layer`).
 
 use base::{Origin, Place};
@@ -8,40 +9,40 @@ use base::{Origin, Place};
 use super::session::{Session, State};
 use crate::{Chunk, Completion, Conn, End, Receive, Socket};
 
-/// A secured connection.
+/// An encrypted connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) conn: Conn,
     pub(crate) owner: u64,
     pub(crate) stage: Stage,
-    /// What the worker asks for.
+    /// What the worker wants to receive.
     pub(crate) wish: Option<Receive>,
-    /// The beginning of a record whose end has not come.
+    /// The beginning of a record whose end has not arrived.
     pub(crate) pending: Vec<u8>,
-    /// What was said and nobody has asked for.
+    /// Decrypted bytes that the worker has not asked for yet.
     pub(crate) plain: Vec<u8>,
-    /// Why nothing more comes, if the worker has not been told: what was said before comes first.
+    /// Why the stream ended, if the worker does not know yet: received bytes are delivered first.
     pub(crate) untold: Option<End>,
-    /// It is in the list of those that may have something to give.
+    /// Whether it is in the layer's list of streams that may have something to report.
     pub(crate) is_due: bool,
 }
 
-/// How far it is.
+/// The stage of the connection.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Its handshake is with the handshake pool, where it waits or has waited at this place.
+    /// The session is with the handshake pool, where it waits or waited at this place.
     Away(Option<Place<Origin>>),
-    /// Its handshake waits for bytes.
+    /// The handshake waits for bytes.
     Shaking(Box<Session>),
-    /// Bytes go to and fro.
+    /// The session is established.
     Open(Box<Session>),
-    /// The other side says nothing more.
+    /// The other side has closed its direction.
     Over(Box<Session>),
-    /// It is of no more use.
+    /// The session failed.
     Broken,
 }
 
-/// What goes along with a connection from one worker to another.
+/// The TLS state of a connection that moves to another worker.
 #[derive(Debug)]
 pub struct Carried {
     pub(crate) session: Box<Session>,
@@ -54,11 +55,11 @@ impl Stream {
         Self { conn, owner, stage, wish: None, pending: Vec::new(), plain: Vec::new(), untold: None, is_due: false }
     }
 
-    /// Takes what was received; what was said is kept. Gives back what is to be sent, and how the session stands.
+    /// Processes received bytes and keeps the plain text. Returns bytes to be sent, and the state of the session.
     pub(crate) fn hear(&mut self, mut chunk: Chunk) -> (Vec<u8>, State) {
         let Stage::Open(session) = &mut self.stage else { return (Vec::new(), State::Shaking) };
         let taken = match &mut chunk {
-            // Nothing waits for it and nobody else reads it: it is decrypted where it lies.
+            // Nothing came before it and nobody else reads it, so it is decrypted in place.
             Chunk::Span(span) if self.pending.is_empty() && span.is_alone() => {
                 let bytes = span.only().unwrap_or_default();
                 let taken = session.take(bytes);
@@ -80,7 +81,8 @@ impl Stream {
         (taken.out, taken.state)
     }
 
-    /// Encrypts what is to be said; what is left of what was received may turn out to be of use by the way.
+    /// Encrypts `plain`. Returns bytes to be sent, and the state of the session. The library may use up pending
+    /// received bytes in this call.
     pub(crate) fn say(&mut self, plain: &[u8]) -> (Vec<u8>, State) {
         let (Stage::Open(session) | Stage::Over(session)) = &mut self.stage else { return (Vec::new(), State::Over) };
         let taken = session.say(&mut self.pending, plain);
@@ -97,7 +99,7 @@ impl Stream {
         }
     }
 
-    /// Nothing more is heard of it.
+    /// Records that the stream has ended.
     pub(crate) fn end(&mut self, end: End) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Broken) {
             Stage::Open(session) if matches!(end, End::Eof) => Stage::Over(session),
@@ -106,7 +108,7 @@ impl Stream {
         self.untold = Some(end);
     }
 
-    /// Gives on what was said, if it is asked for, and then why nothing more comes.
+    /// Delivers received bytes, if the worker wants them, and then the end.
     pub(crate) fn give(&mut self, done: &mut Vec<Completion<Socket>>) {
         let owner = self.owner;
         if let Some(wish) = self.wish.filter(|_| !self.plain.is_empty()) {

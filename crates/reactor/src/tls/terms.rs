@@ -1,13 +1,13 @@
-//! What is spoken: versions, ciphers and curves of TLS, by the names that OpenSSL has for them.
+//! The terms of TLS: versions, ciphers and curves, by OpenSSL's names.
 //!
-//! Always true: a word that nobody knows is an error that names it; a cipher that OpenSSL knows and that is not built here is
-//! passed over, as long as another one is left; the order given is the order of preference.
+//! Always true: an unknown word is an error that names it; a cipher that OpenSSL has and that Trunkline lacks is
+//! skipped, as long as another one is left; the order given is the order of preference.
 //! Not here: certificates (`offer`, `demand`).
 
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// The settings as they were written.
+/// The settings as written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TermsText<'a> {
     /// `*_tls_protocols`.
@@ -20,7 +20,7 @@ pub struct TermsText<'a> {
     pub curves: &'a str,
 }
 
-/// What may be agreed on.
+/// The versions, ciphers and curves that a handshake may agree on.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
@@ -31,7 +31,7 @@ impl Terms {
     /// Reads the settings.
     ///
     /// # Errors
-    /// Names the word that is not understood, or says that nothing is left.
+    /// Names the unknown word, or says that nothing is left.
     pub(crate) fn read(text: &TermsText<'_>) -> Result<Self, String> {
         let versions = versions(text.protocols)?;
         let mut provider = ring::default_provider();
@@ -43,7 +43,7 @@ impl Terms {
         chosen.retain(|suite| versions.contains(&suite.version()));
         provider.cipher_suites = chosen;
         provider.kx_groups = curves(text.curves)?;
-        // A version without a cipher cannot be spoken.
+        // A version without a cipher cannot be used.
         let spoken = |version: &&'static SupportedProtocolVersion| {
             provider.cipher_suites.iter().any(|suite| suite.version() == *version)
         };
@@ -51,13 +51,13 @@ impl Terms {
         Ok(Self { versions, provider })
     }
 
-    /// Whether nothing can be agreed on, such as when only TLS 1.0 is allowed.
+    /// Whether no version is left, such as when only TLS 1.0 is allowed.
     pub(crate) fn are_empty(&self) -> bool {
         self.versions.is_empty()
     }
 }
 
-/// Says what was agreed on, as `PROTOCOL/CIPHER/ECDH=CURVE`.
+/// What a handshake has agreed on, as `PROTOCOL/CIPHER/ECDH=CURVE`.
 pub(crate) fn summary(
     version: Option<ProtocolVersion>,
     suite: Option<SupportedCipherSuite>,
@@ -104,7 +104,7 @@ fn versions(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String
             "all" | "secure" | "default" | "tlsv1" => (newer, older) = (is_wanted, is_wanted),
             "tlsv1.3" => newer = is_wanted,
             "tlsv1.2" => older = is_wanted,
-            // Nobody should speak these any more, and nobody does here.
+            // These versions are obsolete, and the TLS library does not have them.
             "tlsv1.0" | "tlsv1.1" => {}
             _ => return Err(format!("invalid protocol version: {word}")),
         }
@@ -131,7 +131,7 @@ fn suites(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     Ok(chosen)
 }
 
-/// Reads a list of ciphers in OpenSSL's grammar: names and classes, `!` and `-` take away, `+` moves to the end.
+/// Reads a list of ciphers in OpenSSL's grammar: names and classes; `!` and `-` remove, `+` moves to the end.
 fn ciphers(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut chosen: Vec<&Cipher> = Vec::new();
     let mut banned: Vec<&Cipher> = Vec::new();
@@ -163,12 +163,12 @@ fn ciphers(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     Ok(chosen.into_iter().map(|cipher| cipher.suite).collect())
 }
 
-/// The ciphers that a name or a class such as `ECDHE+AESGCM` means here. One that OpenSSL has and we have not means none.
+/// The ciphers that a name or a class such as `ECDHE+AESGCM` selects. A cipher that only OpenSSL has selects none.
 fn meant_by(class: &str) -> Result<Vec<&'static Cipher>, String> {
     if let Some(cipher) = Cipher::older().find(|cipher| cipher.name.eq_ignore_ascii_case(class)) {
         return Ok(vec![cipher]);
     }
-    // Lists that are made for both kinds together are common; this setting is for the older ones.
+    // Lists that name ciphers of TLS 1.3 as well are common; this setting is for the older versions.
     if Cipher::newest().any(|cipher| cipher.name.eq_ignore_ascii_case(class)) {
         return Ok(Vec::new());
     }
@@ -203,7 +203,7 @@ fn meant_by(class: &str) -> Result<Vec<&'static Cipher>, String> {
     Ok(meant)
 }
 
-/// Whether this is a cipher or a class of OpenSSL's, by the pieces of its name.
+/// Whether this is a cipher or a class of OpenSSL, by the pieces of its name.
 fn is_known_elsewhere(word: &str) -> bool {
     !word.is_empty()
         && word.split('-').all(|piece| PIECES_ELSEWHERE.iter().any(|known| known.eq_ignore_ascii_case(piece)))
@@ -231,7 +231,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([':', ',', ' ', '\t', ';']).filter(|word| !word.is_empty())
 }
 
-/// A cipher by the name that OpenSSL has for it.
+/// A cipher with its name in OpenSSL.
 #[derive(PartialEq)]
 struct Cipher {
     name: &'static str,
@@ -248,7 +248,7 @@ impl Cipher {
     }
 }
 
-/// A curve by the names that OpenSSL has for it, the one that it prints first.
+/// A curve with its names in OpenSSL, first the one that OpenSSL prints.
 struct Curve {
     names: &'static [&'static str],
     group: &'static dyn SupportedKxGroup,
@@ -285,10 +285,10 @@ const CURVES: &[Curve] = &[
     Curve { names: &["secp384r1", "P-384"], group: ring::kx_group::SECP384R1 },
 ];
 
-/// Suites of TLS 1.3 that OpenSSL has and we have not.
+/// Suites of TLS 1.3 that only OpenSSL has.
 const SUITES_ELSEWHERE: &[&str] = &["TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256"];
 
-/// What names of ciphers and classes of OpenSSL are made of (`ciphers(1)`).
+/// The pieces of OpenSSL's names of ciphers and classes (`ciphers(1)`).
 #[rustfmt::skip]
 const PIECES_ELSEWHERE: &[&str] = &[
     "3DES", "ADH", "aDH", "AECDH", "aDSS", "AES", "AES128", "AES256", "AESCCM", "AESCCM8", "aGOST", "aNULL", "aPSK", "ARIA",

@@ -1,4 +1,4 @@
-//! What people write for ciphers, versions and curves, and what it comes to.
+//! Ciphers, versions and curves as people write them, and what they select.
 
 use super::*;
 

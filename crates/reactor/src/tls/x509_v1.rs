@@ -1,8 +1,8 @@
-//! Certificates of X.509's first version, which the TLS library does not take and everybody's instructions make: `openssl x509
+//! Certificates of X.509 version 1, which the TLS library refuses and which many instructions produce: `openssl x509
 //! -req` without extensions, as in PostgreSQL's own documentation.
 //!
-//! Always true: such a certificate is good only if one of the named authorities has signed it itself and its time has come and
-//! not gone; it can be an authority for nobody.
+//! Always true: such a certificate is good only if one of the configured authorities has signed it directly and the
+//! current time is within its validity period; it can never be an authority.
 //! Not here: certificates with extensions (`rustls`).
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 
 use super::certificate::{Fields, key_parts, value};
 
-/// Whether this certificate is one of the first version.
+/// Whether this certificate is X.509 version 1.
 pub(crate) fn is_x509_v1(certificate: &[u8]) -> bool {
     Fields::of(certificate).is_some_and(|fields| fields.is_of_first_version)
 }
@@ -45,7 +45,7 @@ pub(crate) fn verify(
     if is_signed { Ok(()) } else { Err(CertificateError::UnknownIssuer) }
 }
 
-/// Checks that whoever showed a certificate of any version has its key, in TLS 1.2.
+/// Checks in TLS 1.2 that the side that presented a certificate of any version has its key.
 pub(crate) fn older_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn older_signature(
     }
 }
 
-/// The same in TLS 1.3, where the scheme says the curve too.
+/// Like [`older_signature`] in TLS 1.3, where the signature scheme determines the curve too.
 pub(crate) fn newer_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -67,7 +67,7 @@ pub(crate) fn newer_signature(
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
     if is_x509_v1(certificate) {
-        // PKCS #1 signatures have no place in TLS 1.3 (RFC 8446, section 4.2.3).
+        // PKCS #1 signatures are not allowed in TLS 1.3 (RFC 8446, section 4.2.3).
         let is_spoken = !matches!(
             signed.scheme,
             SignatureScheme::RSA_PKCS1_SHA256 | SignatureScheme::RSA_PKCS1_SHA384 | SignatureScheme::RSA_PKCS1_SHA512
@@ -103,7 +103,7 @@ fn proof(
     }
 }
 
-/// The library's verifier of client certificates, and those of the first version.
+/// The library's verifier of client certificates, extended by certificates of X.509 version 1.
 #[derive(Debug)]
 pub(crate) struct X509V1Clients {
     pub(crate) others: Arc<dyn ClientCertVerifier>,

@@ -1,4 +1,4 @@
-//! Secured connections on both kernels: the other side is a client of the TLS library's own.
+//! Encrypted connections on both kernel interfaces: the other side is a client of the TLS library itself.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use super::{Stage, both};
 
 type Stream = StreamOwned<ClientConnection, UnixStream>;
 
-/// What we offer, and a client that trusts it.
+/// The side of Trunkline, and a client that trusts its certificate.
 fn parties() -> (Side, Arc<ClientConfig>) {
     let own = rcgen::generate_simple_self_signed(vec!["db".to_owned()]).expect("a certificate");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
@@ -35,7 +35,7 @@ fn parties() -> (Side, Arc<ClientConfig>) {
     (Side::Called(Arc::new(Offer::new(&parts).expect("an offer"))), Arc::new(config))
 }
 
-/// A client that does what it is told, on a thread of its own since it blocks.
+/// A client that performs `act`, on a thread of its own because it blocks.
 fn client(theirs: UnixStream, config: Arc<ClientConfig>, act: fn(&mut Stream)) -> JoinHandle<Stream> {
     let name = ServerName::try_from("db").expect("a name");
     let mut stream = StreamOwned::new(ClientConnection::new(config, name).expect("a client"), theirs);
@@ -45,7 +45,7 @@ fn client(theirs: UnixStream, config: Arc<ClientConfig>, act: fn(&mut Stream)) -
     })
 }
 
-/// Secures our end; how it is secured.
+/// Starts TLS on our end, and returns what the handshake has agreed on.
 fn secure(stage: &mut Stage, conn: Conn, owner: u64, side: &Side) -> Arc<Security> {
     stage.io.secure(conn, owner, side, &[]).expect("TLS is begun");
     stage.until(|completion| match completion {
@@ -71,7 +71,7 @@ fn what_is_said_in_secret_is_heard_and_the_farewell_too() {
         let them = client(theirs, config, |stream| {
             stream.write_all(b"hello").expect("said");
             let mut answer = Vec::new();
-            // An end without a word of TLS would be an error here.
+            // An end without `close_notify` would be an error here.
             stream.read_to_end(&mut answer).expect("a farewell");
             assert_eq!(answer, b"good day");
         });
@@ -88,7 +88,7 @@ fn what_is_said_in_secret_is_heard_and_the_farewell_too() {
     });
 }
 
-/// A client's first words come with its last of the handshake: nobody has asked for them yet.
+/// A client's first bytes arrive with its last ones of the handshake, before the worker has asked for any.
 #[test]
 fn what_came_early_goes_along_to_another_worker() {
     both(|make| {
@@ -144,7 +144,7 @@ fn who_is_paused_hears_nothing_and_all_of_it_after() {
         stage.io.receive(conn, Receive::Stream);
         let mut all = heard(&mut stage, 4);
         stage.io.pause(conn);
-        // What the last turn had brought.
+        // The completions of the last turn.
         for done in std::mem::take(&mut stage.done) {
             if let Completion::Received { bytes, .. } = done {
                 all.extend_from_slice(bytes.bytes());
@@ -176,7 +176,7 @@ fn nonsense_instead_of_a_handshake_is_told_and_answered_with_an_alert() {
             _ => None,
         });
         assert!(matches!(end, End::Insecure(_)), "{end:?}");
-        // A word in clear text would be read as a record.
+        // Plain text would be read as a record.
         stage.io.send(conn, Chunk::Own((*b"error").into()));
         stage.io.close(conn, Close::AfterSending);
         stage.turn();

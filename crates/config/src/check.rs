@@ -1,7 +1,7 @@
-//! What is wrong with settings that are each right: what this version must refuse, what it ignores, what contradicts.
+//! Checks of settings that are valid each by itself: what this version must refuse, what it ignores, what contradicts.
 //!
-//! Always true: an operator who asks for protection that this version cannot give gets no process at all.
-//! Not here: what is wrong with one line (`load`).
+//! Always true: Trunkline does not start if the configuration asks for protection that this version cannot give.
+//! Not here: mistakes within one line (`load`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::load::Found;
 use crate::mistake::{Place, Warning, Wrong};
 
-/// Finds what must not be served.
+/// Adds a mistake for each combination that must not be served.
 pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
     if settings.auth_type == AuthType::Hba && settings.auth_hba_file.is_none() {
         let wrong = Wrong::new("auth_type = hba needs auth_hba_file: without rules nobody is let in");
@@ -20,7 +20,7 @@ pub(crate) fn refuse(settings: &Settings, path: &str, found: &mut Found) {
     }
 }
 
-/// Finds what will not work as it looks.
+/// Adds a warning for each setting that will not have the effect that it seems to have.
 pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, Place>, found: &mut Found) {
     warn_of_idle_settings(settings, path, found);
     if syslog_facility(&settings.syslog_facility).is_none() {
@@ -39,7 +39,7 @@ pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, 
     }
 }
 
-/// Settings that are accepted and do nothing.
+/// Warns of settings that are accepted and have no effect.
 fn warn_of_idle_settings(settings: &Settings, path: &str, found: &mut Found) {
     let defaults = Settings::default();
     for entry in CATALOG {
@@ -53,7 +53,7 @@ pub(crate) fn no_meaning(name: &str) -> String {
     format!("{name} is accepted but has no meaning here")
 }
 
-/// Peers of a process without a number: it passes nothing on, and nobody finds it.
+/// Warns of peers without a `peer_id`: this process forwards no cancel requests, and no peer finds it.
 fn warn_of_peers(settings: &Settings, found: &mut Found) {
     let has_others = settings.peers.keys().any(|id| *id != settings.own_peer());
     if let Some(place) = found.peers_at.clone().filter(|_| has_others && settings.own_peer() == 0) {
@@ -90,7 +90,7 @@ fn warn_of_contradictions(settings: &Settings, path: &str, found: &mut Found) {
     }
 }
 
-/// What one database says that contradicts the rest; silent about what the settings say for all.
+/// A contradiction in the line of one database. Those in the settings for all databases are reported elsewhere.
 fn contradiction(settings: &Settings, database: &Database) -> Option<String> {
     let size = database.pool_size.unwrap_or(settings.default_pool_size);
     let min = database.min_pool_size.unwrap_or(settings.min_pool_size);
@@ -117,8 +117,8 @@ fn do_owners_answer(settings: &Settings) -> bool {
     settings.auth_user.is_some() && settings.auth_dbname.is_none() && is_owners(&settings.auth_query)
 }
 
-/// Whether a question reads from something that the owner of a database has a say in: what has no schema, or is in `public`,
-/// and is not one of PostgreSQL's own tables. This is no reading of SQL, and finds what people write.
+/// Whether a query reads from something that the owner of a database can replace: a name without a schema or in
+/// `public` that is not one of PostgreSQL's own tables. This does not parse SQL, but finds the usual queries.
 fn is_owners(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
     let mut words = sql.split(|end: char| end.is_whitespace() || matches!(end, '(' | ')' | ',' | ';'));
@@ -129,7 +129,7 @@ fn is_owners(sql: &str) -> bool {
 const OWNERS_ANSWER: &str = "auth_query is put in the client's own database, since auth_dbname is not set: whoever owns \
                              that database can replace what the question reads, which then runs with the rights of auth_user";
 
-/// The reserve of a pool, which needs its timeout.
+/// The size of a pool's reserve, which is 0 without `reserve_pool_timeout`.
 fn reserve(settings: &Settings, size: u32) -> u32 {
     settings.reserve_pool_timeout.map_or(0, |_| size)
 }

@@ -1,7 +1,7 @@
-//! One database that clients may ask for: a line of `[databases]`.
+//! A database that clients may connect to: a line of `[databases]`.
 //!
-//! Always true: it has a name that PostgreSQL can hold, a port that is not 0, and at least one host. Its password is never
-//! printed. Equal texts of several databases are one text in memory.
+//! Always true: its name fits into PostgreSQL's limit, its port is not 0, and it has at least one host. Its password is
+//! never printed. Equal texts of several databases share their memory.
 //! Not here: what it inherits from the settings (`limits`).
 
 use std::collections::HashSet;
@@ -17,68 +17,69 @@ use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, port, time, unrecognized, word};
 
-/// A database as clients see it, and where its servers are.
+/// A database as clients see it, and the location of its servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Database {
-    /// The name clients ask for; `*` in the fallback.
+    /// The name in the clients' startup packets; `*` for the fallback.
     pub name: Arc<str>,
-    /// The name of the database on its servers.
+    /// The name of the database on its hosts.
     pub dbname: Arc<str>,
-    /// Where its servers are; never empty.
+    /// The hosts; never empty.
     pub hosts: Vec<Host>,
-    /// The hosts as they were written; `None` stands for the unix socket in `unix_socket_dir`.
+    /// The hosts as written; `None` stands for the unix socket in `unix_socket_dir`.
     pub host_text: Option<Arc<str>>,
     /// The port of every host.
     pub port: u16,
-    /// The user of every server, whoever the client is.
+    /// The forced user of every server, whoever the client is.
     pub user: Option<Arc<str>>,
     /// The password of that user.
     pub password: Option<Password>,
-    /// Servers of one pool; 0 is unlimited; `None` is `default_pool_size`.
+    /// Most servers of one pool; 0 is unlimited; `None` inherits `default_pool_size`.
     pub pool_size: Option<u32>,
-    /// Servers that are kept open; `None` is the setting of this name.
+    /// Servers that are kept open; `None` inherits the setting of this name.
     pub min_pool_size: Option<u32>,
-    /// Servers beyond the size; `None` is the setting of this name.
+    /// Servers beyond `pool_size`; `None` inherits the setting of this name.
     pub reserve_pool_size: Option<u32>,
-    /// Replication connections of one pool apart from its size, 0 for in it; `None` is the setting of this name.
+    /// Replication connections of one pool besides `pool_size`, 0 to count them within it; `None` inherits the setting
+    /// of this name.
     pub replication_pool_size: Option<u32>,
-    /// How old a server may become; `None` is the setting of this name.
+    /// Maximum age of a server; `None` inherits the setting of this name.
     pub server_lifetime: Option<Duration>,
-    /// How long a client may wait for a server (`Some(None)` is for ever); `None` is the setting of this name.
+    /// How long a client may wait for a server (`Some(None)` is for ever); `None` inherits the setting of this name.
     pub query_wait_timeout: Option<Option<Duration>>,
-    /// When a server is given back; `None` is the setting of this name.
+    /// When a loan ends; `None` inherits the setting of this name.
     pub pool_mode: Option<Mode>,
-    /// What becomes of the state of a session; `None` is the setting of this name.
+    /// What happens to session state; `None` inherits the setting of this name.
     pub session_state: Option<SessionState>,
-    /// What is done about what sessions hold; what it does not say is the setting of this name.
+    /// The policies for session state; missing ones are inherited from the setting of this name.
     pub session_policy: Policies,
-    /// What is done about what functions may have changed in a session.
+    /// What to do about possible session changes by functions; `None` inherits the setting of this name.
     pub session_unseen: Option<Unseen>,
-    /// Servers of a pool that may be kept, 0 for any number; `None` is the setting of this name.
+    /// Most pinned servers of a pool, 0 is unlimited; `None` inherits the setting of this name.
     pub max_pinned_servers: Option<u32>,
-    /// For how long (`Some(None)` is for ever); `None` is the setting of this name.
+    /// How long a server may be pinned (`Some(None)` is for ever); `None` inherits the setting of this name.
     pub pinned_server_timeout: Option<Option<Duration>>,
-    /// Servers over all users, never 0; `None` is the setting of this name.
+    /// Most servers over all users, never 0; `None` inherits the setting of this name.
     pub max_db_connections: Option<u32>,
-    /// Clients, never 0; `None` is the setting of this name.
+    /// Most clients, never 0; `None` inherits the setting of this name.
     pub max_db_client_connections: Option<u32>,
     /// Which of several hosts is dialed.
     pub load_balance_hosts: LoadBalance,
-    /// SQL that every server is told after its login.
+    /// SQL that every server receives after its login.
     pub connect_query: Option<Arc<str>>,
-    /// A parameter of the server's startup packet.
+    /// A parameter of the startup packet for servers.
     pub client_encoding: Option<Arc<str>>,
-    /// A parameter of the server's startup packet.
+    /// A parameter of the startup packet for servers.
     pub datestyle: Option<Arc<str>>,
-    /// A parameter of the server's startup packet.
+    /// A parameter of the startup packet for servers.
     pub timezone: Option<Arc<str>>,
-    /// A parameter of the server's startup packet.
+    /// A parameter of the startup packet for servers.
     pub application_name: Option<Arc<str>>,
-    /// Who asks `auth_query`; `None` is the setting of this name.
+    /// The user who runs `auth_query`; `None` inherits the setting of this name.
     pub auth_user: Option<Arc<str>>,
-    /// Where it is asked; `None` is the setting of this name.
+    /// The database in which `auth_query` runs; `None` inherits the setting of this name.
     pub auth_dbname: Option<Arc<str>>,
-    /// What is asked; `None` is the setting of this name.
+    /// The query itself; `None` inherits the setting of this name.
     pub auth_query: Option<Arc<str>>,
     /// Whether it was made from the fallback, because a client asked for its name.
     pub automatic: bool,
@@ -87,14 +88,14 @@ pub struct Database {
 /// Which of several hosts is dialed (`load_balance_hosts`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LoadBalance {
-    /// One after the other.
+    /// Each in turn.
     #[default]
     RoundRobin,
-    /// The same until it fails, then the next.
+    /// The same host until it fails, then the next.
     Disable,
 }
 
-/// A password in clear text. Its `Debug` does not say it.
+/// A password in clear text, which `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<str>);
 
@@ -105,7 +106,7 @@ impl Password {
         Self(text.into())
     }
 
-    /// The text itself, for a login and nothing else.
+    /// The text itself, only for a login.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -123,7 +124,7 @@ impl Words for LoadBalance {
 }
 
 impl Database {
-    /// A database of which nothing but the name is known.
+    /// A database with defaults for everything but its name.
     pub(crate) fn named(name: Arc<str>) -> Self {
         Self {
             dbname: Arc::clone(&name),
@@ -160,7 +161,8 @@ impl Database {
         }
     }
 
-    /// A line of `[databases]`. Without `host=` its hosts are still empty, since the settings are not yet known.
+    /// Parses a line of `[databases]`. Without `host=` its hosts stay empty for now, because the settings are not known
+    /// yet.
     pub(crate) fn parse(name: &str, value: &str, texts: &mut Texts) -> Result<Self, Vec<Wrong>> {
         check_name(name).map_err(|wrong| vec![wrong])?;
         if value.starts_with("postgres://") || value.starts_with("postgresql://") {
@@ -170,7 +172,7 @@ impl Database {
         let mut database = Self::named(texts.share(name));
         let mut wrongs = Vec::new();
         for (key, value) in pairs(value).map_err(|wrong| vec![wrong])? {
-            // What stands behind the semicolon may be a password: the value is not told.
+            // The text after the semicolon may be a password, so the value is not repeated.
             match swallowed(key, &value) {
                 Some(wrong) => wrongs.push(wrong),
                 None => wrongs.extend(database.assign(key, &value, texts).err()),
@@ -190,7 +192,7 @@ impl Database {
             "user" => self.user = Some(texts.share(value)),
             "password" => self.password = Some(Password(texts.share(value))),
             "auth_user" => self.auth_user = Some(texts.share(value)),
-            // As in PgBouncer, the console is no answer, which is told to whoever logs in.
+            // As in PgBouncer, the console is accepted here, and the error occurs at a login.
             "auth_dbname" => {
                 self.auth_dbname = Some(texts.share(value));
             }
@@ -232,7 +234,7 @@ impl Database {
         Ok(())
     }
 
-    /// The fallback under the name that a client asked for.
+    /// Makes a database from the fallback, with the name that a client asked for.
     pub(crate) fn instance(&self, name: &str) -> Self {
         let name: Arc<str> = name.into();
         let dbname = if self.dbname == self.name { Arc::clone(&name) } else { Arc::clone(&self.dbname) };
@@ -240,7 +242,7 @@ impl Database {
     }
 }
 
-/// What is wrong with a name in `[databases]`, if anything is.
+/// Checks a name in `[databases]`.
 fn check_name(name: &str) -> Result<(), Wrong> {
     if name == RESERVED {
         return Err(Wrong::new(format!("database name \"{RESERVED}\" is reserved")));
@@ -252,7 +254,8 @@ fn check_name(name: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A pair that stands in the value of the one before it, since a semicolon separates nothing. What may well contain one is not looked at.
+/// Finds a pair within the value of another one, because a semicolon separates no pairs. Values that may well contain
+/// semicolons are not examined.
 fn swallowed(key: &str, value: &str) -> Option<Wrong> {
     if matches!(key, "password" | "connect_query" | "auth_query" | "application_name") {
         return None;
@@ -263,7 +266,7 @@ fn swallowed(key: &str, value: &str) -> Option<Wrong> {
     Some(wrong.advise(Some("pairs are separated by spaces".to_owned())))
 }
 
-/// The setting that stands for a word of libpq's connection strings.
+/// The setting that corresponds to a parameter of libpq's connection strings.
 fn of_libpq(key: &str) -> Option<&'static str> {
     Some(match key {
         "sslmode" | "requiressl" => "server_tls_sslmode",
@@ -276,7 +279,7 @@ fn of_libpq(key: &str) -> Option<&'static str> {
     })
 }
 
-/// The console has no table of secrets.
+/// Refuses the console, which has no table of secrets.
 pub(crate) fn check_auth_dbname(value: &str) -> Result<(), Wrong> {
     if value == RESERVED {
         return Err(Wrong::new(format!("cannot use the reserved \"{RESERVED}\" database as an auth_dbname")));
@@ -284,7 +287,7 @@ pub(crate) fn check_auth_dbname(value: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Texts that are in memory once, however many databases say them.
+/// Texts that are in memory only once, however many databases use them.
 #[derive(Default)]
 pub(crate) struct Texts(HashSet<Arc<str>>);
 

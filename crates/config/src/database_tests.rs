@@ -63,7 +63,7 @@ fn all_that_is_wrong_with_a_line_is_told_at_once() {
 fn the_console_is_no_database() {
     let wrong = Database::parse("pgbouncer", "", &mut Texts::default()).expect_err("reserved");
     assert_eq!(wrong[0].text, "database name \"pgbouncer\" is reserved");
-    // As a place of secrets it is refused to whoever logs in, as in PgBouncer.
+    // As `auth_dbname` it is refused only at a login, as in PgBouncer.
     assert_eq!(good("auth_dbname=pgbouncer").auth_dbname.as_deref(), Some("pgbouncer"));
 }
 

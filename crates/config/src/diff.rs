@@ -1,7 +1,7 @@
-//! What a change of the settings means for what already runs.
+//! What changed settings mean for a running process.
 //!
-//! Always true: a change that servers must not survive is one that a server cannot be told after its login.
-//! Not here: carrying it out (`worker`, `control`).
+//! Always true: servers become obsolete only by changes that cannot be applied to a server after its login.
+//! Not here: carrying out the changes (`worker`, `control`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -10,8 +10,8 @@ use crate::catalog::{CATALOG, Reload, Settings};
 use crate::database::Database;
 
 impl Settings {
-    /// The settings that differ from those of a running process and that only a restart changes. What
-    /// [`load_over`](crate::load_over) returns keeps them, so this is empty for it; see
+    /// The settings that differ from those of a running process and that only a restart changes.
+    /// [`load_over`](crate::load_over) keeps the old values of these, so this is empty for its result; see
     /// [`Loaded::restart_needed`](crate::Loaded::restart_needed).
     #[must_use]
     pub fn restart_needed(&self, old: &Self) -> Vec<&'static str> {
@@ -19,8 +19,8 @@ impl Settings {
     }
 }
 
-/// What a reload has changed, each thing in a few words: settings with their new values, unless these are secret, and the names of
-/// databases, users, peers and rate limits.
+/// What a reload has changed, each item in a few words: settings with their new values, unless these are secret, and
+/// the names of databases, users, peers and rate limits.
 #[must_use]
 pub fn changes(old: &Settings, new: &Settings) -> Vec<String> {
     let mut told = Vec::new();
@@ -65,8 +65,8 @@ pub(crate) fn restart_needed(new: &Settings, old: &Settings) -> Vec<&'static str
 }
 
 impl Database {
-    /// Whether the servers of `old` are of no use to this database: they are elsewhere, somebody else's, or were told
-    /// something else after their login. A new password alone leaves them as they are.
+    /// Whether the servers of `old` cannot serve this database: they are on another host or database, belong to another
+    /// user, or received another query after their login. A new password alone does not matter to them.
     #[must_use]
     pub fn must_reconnect(&self, old: &Self) -> bool {
         let is_elsewhere = self.dbname != old.dbname || self.hosts != old.hosts || self.port != old.port;
@@ -77,7 +77,8 @@ impl Database {
         is_elsewhere || is_somebody_else || is_told_otherwise
     }
 
-    /// A text that differs for two databases of which [`Database::must_reconnect`] is true, for another process.
+    /// A text that differs for any two databases for which [`Database::must_reconnect`] is true, to be passed to
+    /// another process.
     #[must_use]
     pub fn stamp(&self) -> String {
         let place = (&self.dbname, &self.hosts, self.port);

@@ -1,7 +1,7 @@
-//! Which worker is the home of a database: the one that owns its pools, its queue and its limits.
+//! Which worker is the home of a database: the worker that owns its pools, its queue and its limits.
 //!
-//! Always true: a database keeps its home as long as that worker exists. The configured ones are spread evenly; one that is
-//! made from the fallback has a home that follows from its name alone, so that it needs no table.
+//! Always true: a database keeps its home as long as that worker exists. Configured databases are spread evenly. The
+//! home of a database made from the fallback follows from its name alone, so that it needs no table.
 //! Not here: moving clients there (`worker`).
 
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use crate::catalog::Settings;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Homes {
     workers: u8,
-    /// Whether a database of any name may be in use.
+    /// Whether databases of any name may be in use.
     has_fallback: bool,
     assigned: BTreeMap<Arc<str>, WorkerId>,
 }
 
 impl Homes {
-    /// Gives every configured database a home among `workers` (0 counts as 1). Those of `previous` keep theirs, also while they
-    /// are not configured: a worker that is slow to hear of their end still has their servers when they come back. A new one
-    /// goes to the worker with the fewest, the first of them in a tie, unless it may be in use already as one made from the
-    /// fallback: then it stays where such a one is.
+    /// Assigns each configured database to one of `workers` (0 counts as 1). Databases of `previous` keep their homes,
+    /// even while they are not configured: a worker that learns late of their removal still has their servers when they
+    /// are configured again. A new database goes to the worker with the fewest, the first of these in a tie, unless it
+    /// may be in use already as a database made from the fallback: then it keeps the home of that.
     #[must_use]
     pub fn assign(settings: &Settings, workers: u8, previous: Option<&Self>) -> Self {
         let workers = workers.max(1);
@@ -54,28 +54,28 @@ impl Homes {
         Self { workers, has_fallback, assigned }
     }
 
-    /// The homes that another process has assigned, among so many workers.
+    /// The homes that another process assigned among `workers` workers.
     #[must_use]
     pub fn inherited(workers: u8, assigned: impl IntoIterator<Item = (Arc<str>, u8)>) -> Self {
         let assigned = assigned.into_iter().map(|(name, home)| (name, WorkerId(home))).collect();
         Self { workers: workers.max(1), has_fallback: false, assigned }
     }
 
-    /// The homes that have been assigned.
+    /// The homes of configured databases.
     pub fn assigned(&self) -> impl Iterator<Item = (&Arc<str>, WorkerId)> {
         self.assigned.iter().map(|(name, home)| (name, *home))
     }
 
-    /// The home of a database, configured or not.
+    /// The home of any database, configured or not.
     #[must_use]
     pub fn home_of(&self, database: &str) -> WorkerId {
-        // The low half of the hash alone would follow the last bits of the name's bytes too closely.
+        // The low half of the hash alone depends too much on the last bits of the name's bytes.
         let mixed = |hash: u64| hash ^ (hash >> 32);
         let by_name = || WorkerId(u8::try_from(mixed(hash(database)) % u64::from(self.workers)).unwrap_or(0));
         self.assigned.get(database).copied().unwrap_or_else(by_name)
     }
 
-    /// How many workers share the databases, at least 1.
+    /// Number of workers that share the databases, at least 1.
     #[must_use]
     pub fn workers(&self) -> u8 {
         self.workers
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(homes(&second, &names), [0, 1, 2, 3]);
         let third = Homes::assign(&with_fallback(&names), 4, Some(&second));
         assert_eq!(homes(&third, &names), [0, 1, 2, 3]);
-        // One that was made from the fallback, and is configured now, stays where it is.
+        // A database that was made from the fallback keeps its home when it is configured.
         let new = ["x1", "x2", "x3", "x4", "x5"];
         let fourth = Homes::assign(&with_fallback(&new), 4, Some(&third));
         assert_eq!(homes(&fourth, &new), homes(&third, &new));
@@ -151,7 +151,7 @@ mod tests {
     fn the_home_of_an_unknown_database_follows_from_its_name_in_every_process() {
         let none = Homes::assign(&settings(&[]), 4, None);
         assert_eq!(homes(&none, &["app", "shop", "app", ""]), homes(&none.clone(), &["app", "shop", "app", ""]));
-        // The published values of the function.
+        // The published test values of FNV-1a.
         assert_eq!((hash("a"), hash("foobar")), (0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8));
         assert_eq!(Homes::assign(&settings(&[]), 0, None).home_of("app"), WorkerId(0));
     }

@@ -1,28 +1,28 @@
-//! Where a database's servers are: the elements of `host=`.
+//! The hosts of a database: the elements of `host=`.
 //!
-//! Always true: what is written as an address is never looked up as a name.
-//! Not here: looking up names (`control`), which host of several is dialed next (`worker`).
+//! Always true: an address is never looked up as a name.
+//! Not here: name lookups (`control`), which of several hosts is dialed next (`worker`).
 
 use core::net::IpAddr;
 use std::sync::Arc;
 
 use crate::mistake::Wrong;
 
-/// One place where a PostgreSQL may listen.
+/// A place where PostgreSQL may listen.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Host {
     /// The directory of a unix socket.
     Unix(Arc<str>),
-    /// The "directory" of an abstract unix socket, without its `@`.
+    /// The "directory" of an abstract unix socket, without the `@`.
     Abstract(Arc<str>),
     /// A TCP address.
     Ip(IpAddr),
-    /// A name to be looked up.
+    /// A host name to be looked up.
     Name(Arc<str>),
 }
 
 impl Host {
-    /// One element of a host list.
+    /// Parses an element of a host list.
     pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
         if text.is_empty() {
             return Err(Wrong::new("invalid host: an element of the list is empty"));
@@ -47,7 +47,7 @@ impl Host {
         Ok(Self::Name(text.into()))
     }
 
-    /// The unix socket of a directory, or the abstract one of a name that begins with `@`.
+    /// The unix socket in a directory, or an abstract one if the name begins with `@`.
     pub(crate) fn unix(dir: &str) -> Self {
         dir.strip_prefix('@').map_or_else(|| Self::Unix(dir.into()), |name| Self::Abstract(name.into()))
     }
@@ -63,7 +63,7 @@ impl Host {
     }
 }
 
-/// The longest name of the domain name system (RFC 1035, section 2.3.4).
+/// The longest DNS name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! From the text of a configuration to [`Settings`]: the checked, immutable whole that everybody else reads.
+//! From the text of a configuration to [`Settings`]: the checked, immutable whole that all other parts read.
 //!
-//! Always true: nothing here opens a file, reads a clock or the environment; the caller hands in a reader. All mistakes of
-//! all files are found in one go, and when there is one, there are no settings. What a setting is called, its type, its
-//! default and its documentation stand in one entry of `catalog/entries.rs`, and nowhere else.
+//! Always true: nothing here opens a file, reads a clock or the environment; the caller passes a reader. All mistakes
+//! in all files are found in one go, and if there is one, there are no settings. The name, type, default and
+//! documentation of a setting are in one entry of `catalog/entries.rs`, and nowhere else.
 //! Not here: what the settings do (each machine), when they are loaded (`control`), the file of secrets (`auth`).
 //!
 //! To read it, begin with `load`, then `catalog`.

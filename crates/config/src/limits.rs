@@ -1,8 +1,8 @@
-//! What holds for a pool, a database or a user: the settings, with what their own lines say instead.
+//! The values for a pool, a database or a user: the settings, overridden by the lines of the database and the user.
 //!
-//! Always true: the order of precedence is PgBouncer's. The user of a pool is the user of its servers, which is the forced
-//! user of the database where there is one.
-//! Not here: keeping the limits (`pool`, `worker`).
+//! Always true: the precedence is PgBouncer's. The user of a pool is the user of its servers, which is the forced user
+//! of the database if there is one.
+//! Not here: enforcing the limits (`pool`, `worker`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::database::{Database, RESERVED};
 use crate::user::UserSettings;
 
 impl Settings {
-    /// The database that a client means: one of that name, else one made from the fallback. The console is none.
+    /// The database of this name, else one made from the fallback. `None` for the console.
     #[must_use]
     pub fn database(&self, name: &str) -> Option<Arc<Database>> {
         if let Some(known) = self.databases.get(name) {
@@ -53,14 +53,14 @@ impl Settings {
         }
     }
 
-    /// When a server of this pool is given back.
+    /// The pool mode of a pool.
     #[must_use]
     pub fn pool_mode(&self, database: &Database, user: &str) -> Mode {
         let user = self.users.get(database.user.as_deref().unwrap_or(user));
         user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(self.pool_mode)
     }
 
-    /// Whether the state of their sessions follows the clients of this pool.
+    /// Whether session state follows the clients of this pool.
     #[must_use]
     pub fn follows_state(&self, database: &Database, user: &str) -> bool {
         let state = database.session_state.unwrap_or(self.session_state);
@@ -88,7 +88,7 @@ impl Settings {
         }
     }
 
-    /// How long a client of this login user may wait for a server; `None` is for ever.
+    /// How long a client that logged in as this user may wait for a server; `None` is for ever.
     #[must_use]
     pub fn query_wait_timeout(&self, database: &Database, user: &str) -> Option<Duration> {
         self.wait_of(database, self.users.get(user).map(|user| &**user))
@@ -99,66 +99,67 @@ impl Settings {
         own.unwrap_or(self.query_wait_timeout)
     }
 
-    /// Servers of a database over all its users; `None` is unlimited.
+    /// Most servers of a database over all its users; `None` is unlimited.
     #[must_use]
     pub fn max_db_connections(&self, database: &Database) -> Option<u32> {
         database.max_db_connections.or(above_zero(self.max_db_connections))
     }
 
-    /// Clients of a database; `None` is unlimited.
+    /// Most clients of a database; `None` is unlimited.
     #[must_use]
     pub fn max_db_client_connections(&self, database: &Database) -> Option<u32> {
         database.max_db_client_connections.or(above_zero(self.max_db_client_connections))
     }
 
-    /// Servers of a user over all databases; `None` is unlimited.
+    /// Most servers of a user over all databases; `None` is unlimited.
     #[must_use]
     pub fn max_user_connections(&self, user: &str) -> Option<u32> {
         let own = self.users.get(user).and_then(|user| user.max_user_connections);
         own.or(above_zero(self.max_user_connections))
     }
 
-    /// Connections that have not logged in.
+    /// Most connections that have not logged in.
     #[must_use]
     pub fn unauthenticated_connections_max(&self) -> u32 {
-        // All clients may come back at once, and by TLS more than all at a time: whoever waits for a handshake is no client yet.
+        // All clients may reconnect at once, and with TLS even more connections exist: one that waits for its handshake
+        // is not a client yet.
         let by_itself = self.max_client_conn.saturating_mul(2).max(UNAUTHENTICATED_MIN);
         above_zero(self.max_unauthenticated_connections).unwrap_or(by_itself)
     }
 
-    /// Clients that logged in as this user; `None` is unlimited.
+    /// Most clients that logged in as this user; `None` is unlimited.
     #[must_use]
     pub fn max_user_client_connections(&self, user: &str) -> Option<u32> {
         let own = self.users.get(user).and_then(|user| user.max_user_client_connections);
         own.or(above_zero(self.max_user_client_connections))
     }
 
-    /// How long a query on a server of this user may run; `None` is for ever.
+    /// Maximum duration of a query on a server of this user; `None` is for ever.
     #[must_use]
     pub fn query_timeout(&self, user: &str) -> Option<Duration> {
         self.users.get(user).and_then(|user| user.query_timeout).or(self.query_timeout)
     }
 
-    /// How long the client of a server of this user may be silent inside a transaction; `None` is for ever.
+    /// How long a client with a server of this user may be idle in a transaction; `None` is for ever.
     #[must_use]
     pub fn idle_transaction_timeout(&self, user: &str) -> Option<Duration> {
         self.users.get(user).and_then(|user| user.idle_transaction_timeout).or(self.idle_transaction_timeout)
     }
 
-    /// How long a transaction on a server of this user may last; `None` is for ever.
+    /// Maximum duration of a transaction on a server of this user; `None` is for ever.
     #[must_use]
     pub fn transaction_timeout(&self, user: &str) -> Option<Duration> {
         self.users.get(user).and_then(|user| user.transaction_timeout).or(self.transaction_timeout)
     }
 
-    /// How long a client of this login user may be silent outside a transaction; `None` is for ever.
+    /// How long a client that logged in as this user may be idle outside a transaction; `None` is for ever.
     #[must_use]
     pub fn client_idle_timeout(&self, user: &str) -> Option<Duration> {
         self.users.get(user).and_then(|user| user.client_idle_timeout).or(self.client_idle_timeout)
     }
 }
 
-/// Connections that have not logged in and always have room, however small `max_client_conn` is.
+/// Most connections that have not logged in, if `max_client_conn` is small.
 const UNAUTHENTICATED_MIN: u32 = 1000;
 
 fn above_zero(limit: u32) -> Option<u32> {

@@ -1,8 +1,8 @@
-//! From files to settings: walks a file and what it includes, and gathers everything that is wrong.
+//! From files to settings: reads a file and the files that it includes, and collects all mistakes.
 //!
-//! Always true: there are settings only if there is no mistake in any file. Later lines win over earlier ones, whatever
-//! section or file they are in. What only a restart can change stays as it is in a running process.
-//! Not here: the grammar of a line (`text`), the types of settings (`catalog`), what contradicts what (`check`).
+//! Always true: there are settings only if no file contains a mistake. Later lines override earlier ones, whatever
+//! section or file they are in. In a running process, settings that only a restart can change keep their values.
+//! Not here: the grammar of a line (`text`), the types of settings (`catalog`), contradictions (`check`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,15 +21,15 @@ use crate::rate_limit;
 use crate::text::{Item, Items};
 use crate::user::UserSettings;
 
-/// Reads a file for us: the name as it was written, relative ones meant from the working directory.
+/// Reads a file by its name as written; relative names start at the working directory.
 pub(crate) type Reader<'r> = dyn Fn(&str) -> io::Result<Vec<u8>> + 'r;
 
-/// What the command line says, which wins over the file.
+/// Options of the command line, which override the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Overrides {
     /// `-u`: the system user to become.
     pub user: Option<String>,
-    /// How many times `-v`: added to what the file says.
+    /// The number of `-v`: added to the setting of the file.
     pub verbose: u32,
     /// `-q`: nothing on standard error.
     pub quiet: bool,
@@ -40,20 +40,20 @@ pub struct Overrides {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// What will not work as it looks, in the order of the files; each of them once.
+    /// What will not work as it seems, in the order of the files and without repetitions.
     pub warnings: Vec<Warning>,
-    /// Settings whose new value waits for a restart, because `settings` replaces those of a running process. Each has
-    /// its warning, too.
+    /// Settings whose new values take effect at a restart, because `settings` replaces those of a running process. For
+    /// each there is a warning as well.
     pub restart_needed: Vec<&'static str>,
-    /// Every file that was read, in the order of reading; one that was included twice is in it twice.
+    /// Every file that was read, in the order of reading; a file that was included twice is listed twice.
     pub files: Vec<Arc<str>>,
-    /// The lines of all of them.
+    /// Number of lines of all files.
     pub lines: u64,
-    /// Where what stands.
+    /// The positions of settings and databases.
     pub places: Places,
 }
 
-/// Where settings and databases stand, for warnings about what only others can know.
+/// The positions of settings and databases, for warnings that other parts of Trunkline find.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Places {
     file: Arc<str>,
@@ -62,14 +62,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// Where a setting was set last, or else the file.
+    /// The line that set a setting last, or else the file.
     #[must_use]
     pub fn setting(&self, name: &str) -> Place {
         let place = find(name).and_then(|index| self.settings.get(index)?.clone());
         place.unwrap_or_else(|| Place { file: Arc::clone(&self.file), line: 0 })
     }
 
-    /// Where the line of a database is, or else the file.
+    /// The line of a database, or else the file.
     #[must_use]
     pub fn database(&self, name: &str) -> Place {
         self.databases.get(name).cloned().unwrap_or_else(|| Place { file: Arc::clone(&self.file), line: 0 })
@@ -79,13 +79,13 @@ impl Places {
 /// Reads the settings of a process that starts.
 ///
 /// # Errors
-/// Every mistake of every file, at least one.
+/// All mistakes of all files, at least one.
 pub fn load(path: &str, read: &Reader<'_>, overrides: &Overrides) -> Result<Loaded, Vec<Mistake>> {
     let reading = Reading::new(read, Settings::default()).all(path)?;
     reading.finish(path, overrides, None)
 }
 
-/// Reads the settings to judge them: those that could be read are there beside all mistakes.
+/// Reads the settings in order to check them: returns what could be read together with all mistakes.
 ///
 /// # Errors
 /// The file itself cannot be read.
@@ -93,11 +93,11 @@ pub fn inspect(path: &str, read: &Reader<'_>, overrides: &Overrides) -> Result<(
     Ok(Reading::new(read, Settings::default()).all(path)?.conclude(path, overrides, None))
 }
 
-/// Reads the settings again, for a process that runs with `previous`. As in PgBouncer, settings whose default is NULL keep
-/// their value when the file does not mention them. What needs a restart keeps its value in any case.
+/// Reads the settings again for a process that runs with `previous`. As in PgBouncer, settings whose default is NULL
+/// keep their value when the file does not mention them. Settings that need a restart keep their value in any case.
 ///
 /// # Errors
-/// Every mistake of every file, at least one; `previous` stays in force then.
+/// All mistakes of all files, at least one; `previous` stays in force then.
 pub fn load_over(
     previous: &Settings,
     path: &str,
@@ -112,11 +112,12 @@ pub fn load_over(
     reading.finish(path, overrides, Some(previous))
 }
 
-/// Changes one setting of a process that runs with `previous`, by the same rules as a line of the file; no file is read. `rate_limits.NAME` is
-/// the rate limit of that name, which goes when its value is empty. The second part says whether the setting stays as it is because only a restart changes it.
+/// Changes one setting of a process that runs with `previous`, by the same rules as a line of the file; no file is
+/// read. The key `rate_limits.NAME` is the rate limit of that name, which an empty value removes. The boolean is true
+/// if the setting keeps its old value because only a restart changes it.
 ///
 /// # Errors
-/// The setting is unknown, the value does not fit, or this version cannot do what it asks for; in words for an operator.
+/// The setting is unknown, the value is invalid, or this version must refuse it; in words for an operator.
 pub fn set(previous: &Settings, key: &str, value: &str) -> Result<(Settings, bool), String> {
     let place = Place { file: "SET".into(), line: 0 };
     let no_file = |_: &str| Err(io::ErrorKind::NotFound.into());
@@ -147,7 +148,7 @@ pub fn set(previous: &Settings, key: &str, value: &str) -> Result<(Settings, boo
     }
 }
 
-/// Which table the next key belongs to.
+/// The section that the next key belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     None,
@@ -156,11 +157,11 @@ enum Section {
     Users,
     Peers,
     RateLimits,
-    /// Its name was a mistake already; its keys are not called mistakes, too.
+    /// Its name was reported as a mistake; its keys are not reported as well.
     Unknown,
 }
 
-/// The state of a walk through the files. The section goes on through includes and back, as in PgBouncer.
+/// The state of reading. A section continues through included files and after them, as in PgBouncer.
 struct Reading<'r> {
     read: &'r Reader<'r>,
     settings: Settings,
@@ -174,24 +175,24 @@ struct Reading<'r> {
     lines: u64,
 }
 
-/// What a walk has found out, by place.
+/// What reading has found, by position.
 pub(crate) struct Found {
-    /// Where each setting of the catalog was set last.
+    /// The line that set each setting of the catalog last.
     pub(crate) set_at: Vec<Option<Place>>,
-    /// The first `[peers]`.
+    /// The first `[peers]` section.
     pub(crate) peers_at: Option<Place>,
     pub(crate) mistakes: Vec<Mistake>,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl Found {
-    /// Where a setting was set, or else the file.
+    /// The line that set a setting, or else the file.
     pub(crate) fn place_of(&self, name: &str, path: &str) -> Place {
         let set_at = find(name).and_then(|index| self.set_at[index].clone());
         set_at.unwrap_or_else(|| Place { file: path.into(), line: 0 })
     }
 
-    /// A warning about a setting.
+    /// Adds a warning about a setting.
     pub(crate) fn warn(&mut self, name: &str, path: &str, text: String) {
         let place = self.place_of(name, path);
         self.warnings.push(Warning { place, text });
@@ -216,7 +217,7 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// Walks the whole tree of files. Without its root there is nothing to say but that.
+    /// Reads the file and all included ones. If the file itself cannot be read, that is the only mistake.
     fn all(mut self, path: &str) -> Result<Self, Vec<Mistake>> {
         let file: Arc<str> = path.into();
         let root = Place { file: Arc::clone(&file), line: 0 };
@@ -302,8 +303,8 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// PgBouncer forgets at every `[pgbouncer]` what was set under an earlier one. Nobody wants that, and with
-    /// `[trunkline]` meaning the same it would be a trap, so we keep the values; but a file that was written for it may
+    /// At every `[pgbouncer]` line PgBouncer resets the settings of an earlier `[pgbouncer]` section. That would be a
+    /// trap, the more so as `[trunkline]` means the same, so we keep the values; but a file written for PgBouncer may
     /// now mean something else.
     fn warn_of_forgetting(&mut self, name: &str, place: Place) {
         let is_forgotten = |index: usize| CATALOG[index].reload == Reload::Live && CATALOG[index].default.is_some();
@@ -350,7 +351,7 @@ impl<'r> Reading<'r> {
             let advice = if is_commented { Some(COMMENT.to_owned()) } else { misfit.advice };
             Wrong::new(format!("{bad}: expected {}", misfit.expected)).advise(advice)
         })?;
-        // Sentences and SQL may well have such an end.
+        // Sentences and SQL may well end like this.
         if is_commented && !key.ends_with("query") && key != "login_notify_message" {
             let text = format!("the value of {key} ends in what looks like a comment: {COMMENT}");
             self.found.warnings.push(Warning { place: place.clone(), text });
@@ -378,7 +379,7 @@ impl<'r> Reading<'r> {
         Ok(())
     }
 
-    /// There are settings only if there is no mistake.
+    /// Returns the settings only if there is no mistake.
     fn finish(self, path: &str, overrides: &Overrides, previous: Option<&Settings>) -> Result<Loaded, Vec<Mistake>> {
         match self.conclude(path, overrides, previous) {
             (loaded, mistakes) if mistakes.is_empty() => Ok(loaded),
@@ -386,7 +387,7 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// What can be judged only when everything is read.
+    /// The steps that need all files to be read.
     fn conclude(mut self, path: &str, overrides: &Overrides, previous: Option<&Settings>) -> (Loaded, Vec<Mistake>) {
         self.override_by(path, overrides, previous);
         let restart_needed = previous.map_or(Vec::new(), |previous| self.keep_started(path, previous));
@@ -411,7 +412,7 @@ impl<'r> Reading<'r> {
     fn override_by(&mut self, path: &str, overrides: &Overrides, previous: Option<&Settings>) {
         let settings = &mut self.settings;
         let is_verbose_read = find("verbose").is_some_and(|index| self.found.set_at[index].is_some());
-        // What a reload keeps has the command line's share in it already.
+        // The value that a reload keeps includes the command line's share already.
         if is_verbose_read || previous.is_none() {
             settings.verbose = settings.verbose.saturating_add(overrides.verbose);
         }
@@ -422,7 +423,7 @@ impl<'r> Reading<'r> {
         settings.conffile.get_or_insert_with(|| path.to_owned());
     }
 
-    /// Where the servers of a database without `host=` are.
+    /// The host of a database without `host=`.
     fn local_host(&mut self, name: &str, place: &Place) -> Host {
         Host::unix(self.settings.unix_socket_dir.as_deref().unwrap_or_else(|| {
             let text = format!(
@@ -433,14 +434,14 @@ impl<'r> Reading<'r> {
         }))
     }
 
-    /// Takes from the running process what it cannot change, and says so.
+    /// Restores the settings of the running process that only a restart can change, and warns of them.
     fn keep_started(&mut self, path: &str, previous: &Settings) -> Vec<&'static str> {
-        // What means nothing here means nothing after a restart either.
+        // A setting without meaning has none after a restart either.
         let is_moot = |name: &&str| find(name).is_some_and(|index| CATALOG[index].state == State::Moot);
         let (moot, changed): (Vec<_>, Vec<_>) = restart_needed(&self.settings, previous).into_iter().partition(is_moot);
         let defaults = Settings::default();
         let is_told = |entry: &Entry| (entry.show)(previous) != (entry.show)(&defaults);
-        // The value of before is told of with everything that means nothing.
+        // A value that differs from the default was reported with the other settings that have no meaning.
         for name in moot.iter().filter(|name| !find(name).is_some_and(|index| is_told(&CATALOG[index]))) {
             self.found.warn(name, path, check::no_meaning(name));
         }
@@ -454,9 +455,9 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// Where PostgreSQL puts its unix socket if it is not told otherwise (`DEFAULT_PGSOCKET_DIR`).
+/// Where PostgreSQL puts its unix socket by default (`DEFAULT_PGSOCKET_DIR`).
 const SOCKET_DIR: &str = "/tmp";
-/// PgBouncer's limit: the file of the command line and nine below it.
+/// PgBouncer's limit: the main file and nine levels below it.
 const INCLUDE_DEPTH_MAX: usize = 10;
-/// More files than any person keeps apart; files that include each other twice could name them for hours.
+/// More files than anybody uses; files that include each other twice could take hours to read.
 const FILES_MAX: usize = 10_000;

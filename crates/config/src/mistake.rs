@@ -1,7 +1,7 @@
-//! What is wrong with a configuration, told to an operator in one line: where, what, and what was probably meant.
+//! A mistake in a configuration, described to an operator in one line: where, what, and what was probably meant.
 //!
 //! Always true: a message is one line whatever the file contains, and never repeats the text of a password.
-//! Not here: what counts as wrong.
+//! Not here: what counts as a mistake.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that a configuration may not contain. Its `Display` is one line for an operator.
+/// An error in a configuration. Its `Display` is one line for an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mistake {
-    /// Where it stands.
+    /// The position of the mistake.
     pub place: Place,
-    /// What is wrong with which text.
+    /// What is wrong, with the text in question.
     pub text: String,
     /// What was probably meant, as a clause of its own: `did you mean "pool_mode"?`
     pub advice: Option<String>,
@@ -37,7 +37,7 @@ pub struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // PgBouncer's own texts say the place themselves, and scripts look for that.
+        // PgBouncer's own messages contain the position themselves, and scripts look for that.
         match self.text.contains(&format!("({})", self.place)) {
             true => write!(f, "{}", OneLine(&self.text))?,
             false => write!(f, "{}: {}", self.place, OneLine(&self.text))?,
@@ -48,10 +48,10 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Something that works, but probably not as the operator thinks. Its `Display` is one line.
+/// A setting that works, but probably not as the operator expects. Its `Display` is one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// Where the reason of it stands.
+    /// The position of its cause.
     pub place: Place,
     /// What happens, and what to do about it.
     pub text: String,
@@ -63,7 +63,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is wrong, before it is known where.
+/// A mistake whose position is not known yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wrong {
     pub(crate) text: String,
@@ -85,13 +85,13 @@ impl Wrong {
     }
 }
 
-/// The question that names what was probably meant, if one of `names` is near.
+/// The question that suggests one of `names`, if one is near.
 pub(crate) fn did_you_mean<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
     nearest(written, names).map(|name| format!("did you mean \"{name}\"?"))
 }
 
-/// The name at the smallest distance, the first of them in a tie, or else the only one that begins so; none if even that is another
-/// word altogether.
+/// The name at the smallest edit distance, the first of these in a tie, or else the only name that begins with
+/// `written`; `None` if all names are too different.
 #[must_use]
 pub fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     if written.len() > WRITTEN_BYTES_MAX {
@@ -112,15 +112,15 @@ pub fn nearest<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> O
     near.or_else(|| begun.next().copied().filter(|_| begun.next().is_none()))
 }
 
-/// Whether the end of a value looks like a comment, which needs a line of its own.
+/// Whether a value ends with what looks like a comment; a comment needs a line of its own.
 pub(crate) fn has_comment(value: &str) -> bool {
     value.contains(" ;") || value.contains(" #") || value.contains("\t;") || value.contains("\t#")
 }
 
-/// What to say of such a value.
+/// The advice for such a value.
 pub(crate) const COMMENT: &str = "a comment needs a line of its own, which begins with ; or #";
 
-/// Writes control characters as escapes, so that a message stays on its line and cannot paint a terminal.
+/// Escapes control characters, so that a message stays on one line and cannot drive a terminal.
 struct OneLine<'t>(&'t str);
 
 impl fmt::Display for OneLine<'_> {
@@ -133,9 +133,9 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// Longer words are nothing that a person mistyped, and the distance costs the product of the lengths.
+/// A longer word is no typing mistake, and computing the distance costs the product of the lengths.
 const WRITTEN_BYTES_MAX: usize = 64;
-/// Shorter beginnings say nothing.
+/// A shorter beginning is too ambiguous.
 const BEGINNING_BYTES_MIN: usize = 3;
 
 #[cfg(test)]

@@ -1,28 +1,29 @@
-//! Where spans go, and what is said with them: the values of `otlp_endpoint` and `otlp_headers`.
+//! The collector of spans and the headers for it: the values of `otlp_endpoint` and `otlp_headers`.
 //!
-//! Always true: a value of a header is in no text that is shown; a URL has no user and no password in it, and nothing that could end a line of a request.
+//! Always true: no shown text contains the value of a header; a URL contains no user and no password, and nothing that
+//! could end a line of a request.
 //! Not here: posting (`control::otlp`).
 
 use std::fmt;
 
-/// A collector of OpenTelemetry that takes OTLP over HTTP.
+/// An OpenTelemetry collector that accepts OTLP over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtlpEndpoint {
-    /// Whether TLS is spoken with it.
+    /// Whether the scheme is `https`.
     pub is_tls: bool,
-    /// A name or an address; one of IPv6 without its brackets.
+    /// A name or an address; an IPv6 address without its brackets.
     pub host: Box<str>,
     /// Its port.
     pub port: u16,
-    /// Path and query, as they are asked for.
+    /// Path and query for the request line.
     pub target: Box<str>,
 }
 
 impl OtlpEndpoint {
-    /// Reads a URL. Without a path it is `/v1/traces`, as with `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    /// Parses a URL. The default path is `/v1/traces`, as with `OTEL_EXPORTER_OTLP_ENDPOINT`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says what is wrong with the URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or("it has no scheme, http:// or https://")?;
         let is_tls = match scheme.to_ascii_lowercase().as_str() {
@@ -57,7 +58,7 @@ impl OtlpEndpoint {
         Ok(Self { is_tls, host: host.into(), port, target: target.into() })
     }
 
-    /// Host and port, as the header `Host` has them.
+    /// Host and port for the `Host` header.
     #[must_use]
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -69,7 +70,7 @@ impl OtlpEndpoint {
 }
 
 impl fmt::Display for OtlpEndpoint {
-    /// Without its query, which may have a token in it.
+    /// Without the query, which may contain a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
         let path = self.target.split('?').next().unwrap_or_default();
@@ -83,7 +84,7 @@ impl fmt::Debug for OtlpEndpoint {
     }
 }
 
-/// The host and the port of a URL, as they are written.
+/// The host and the port of a URL, as written.
 fn split_authority(authority: &str) -> Result<(&str, Option<&str>), String> {
     let is_none = || "it has no host".to_owned();
     let (host, port) = match authority.strip_prefix('[') {
@@ -107,17 +108,17 @@ fn split_authority(authority: &str) -> Result<(&str, Option<&str>), String> {
     if host.is_empty() { Err(is_none()) } else { Ok((host, port)) }
 }
 
-/// Headers that are sent to a collector, such as a token. What they say is a secret.
+/// Headers that are sent to a collector, such as a token. Their values are secret.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct OtlpHeaders {
     items: Vec<(Box<str>, Box<str>)>,
 }
 
 impl OtlpHeaders {
-    /// Reads `key=value,key=value`, where `%2C` in a value is a comma, as in `OTEL_EXPORTER_OTLP_HEADERS`.
+    /// Parses `key=value,key=value`; `%2C` in a value is a comma, as in `OTEL_EXPORTER_OTLP_HEADERS`.
     ///
     /// # Errors
-    /// What is wrong with it, without a value.
+    /// Says what is wrong, without repeating a value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut items: Vec<(Box<str>, Box<str>)> = Vec::new();
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -136,7 +137,7 @@ impl OtlpHeaders {
         Ok(Self { items })
     }
 
-    /// Each with what it says.
+    /// Each header with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.items.iter().map(|(key, value)| (&**key, &**value))
     }
@@ -157,7 +158,8 @@ impl fmt::Debug for OtlpHeaders {
     }
 }
 
-/// A value in which `%2C` is a comma; of visible characters and blanks.
+/// Decodes `%2C` and other escapes of a value. `None` if the result has anything but visible ASCII characters and
+/// blanks.
 fn decoded(value: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = value;
@@ -177,7 +179,7 @@ fn decoded(value: &str) -> Option<String> {
     Some(out)
 }
 
-/// Headers that nobody else may set.
+/// Headers that Trunkline sets itself.
 const OURS: [&str; 7] =
     ["connection", "content-encoding", "content-length", "content-type", "expect", "host", "transfer-encoding"];
 

@@ -1,7 +1,9 @@
-//! Connection strings: the values of `[databases]`, `[users]`, `[peers]` and `[rate_limits]`, such as `host=db port=5433 dbname='my db'`.
+//! Connection strings: the values in `[databases]`, `[users]`, `[peers]` and `[rate_limits]`, such as `host=db
+//! port=5433 dbname='my db'`.
 //!
-//! Always true: the rules are PgBouncer's. Pairs are separated by spaces (not tabs), a quoted value doubles its quotes,
-//! nothing else is an escape, an empty value is an error. A message never repeats a value, which may be a password.
+//! Always true: the rules are PgBouncer's. Pairs are separated by spaces (not tabs), a quote within a quoted value is
+//! doubled, there are no other escapes, an empty value is an error. A message never repeats a value, which may be a
+//! password.
 //! Not here: which keys there are.
 
 use std::borrow::Cow;
@@ -12,10 +14,10 @@ use pool::Mode;
 use crate::catalog::{Kind, Policies, Word, Words, seconds};
 use crate::mistake::{COMMENT, Wrong, did_you_mean};
 
-/// A key and its value without its quotes.
+/// A key and its value, unquoted.
 pub(crate) type Pair<'t> = (&'t str, Cow<'t, str>);
 
-/// Takes a connection string apart.
+/// Splits a connection string into its pairs.
 pub(crate) fn pairs(text: &str) -> Result<Vec<Pair<'_>>, Wrong> {
     let mut found = Vec::new();
     let mut rest = blanks(text);
@@ -83,7 +85,7 @@ fn blanks(text: &str) -> &str {
     text.trim_start_matches(' ')
 }
 
-/// A number that may be left to a wider setting: a negative one is, as if it were not written.
+/// Parses a number; a negative one counts as not set, so that the wider setting applies.
 pub(crate) fn count(key: &str, value: &str) -> Result<Option<u32>, Wrong> {
     let number: i64 = value.parse().map_err(|_| not_a(key, value, "a whole number"))?;
     if number < 0 {
@@ -92,12 +94,12 @@ pub(crate) fn count(key: &str, value: &str) -> Result<Option<u32>, Wrong> {
     u32::try_from(number).map(Some).map_err(|_| not_a(key, value, "a whole number below 4294967296"))
 }
 
-/// A limit: 0 too leaves it to a wider setting.
+/// Parses a limit: 0 counts as not set as well.
 pub(crate) fn limit(key: &str, value: &str) -> Result<Option<u32>, Wrong> {
     Ok(count(key, value)?.filter(|limit| *limit > 0))
 }
 
-/// Seconds; a negative number is as if it were not written.
+/// Parses seconds; a negative number counts as not set.
 pub(crate) fn time(key: &str, value: &str) -> Result<Option<Duration>, Wrong> {
     let is_unset = value.strip_prefix('-').is_some_and(|number| seconds(number).is_some());
     if is_unset {
@@ -106,27 +108,27 @@ pub(crate) fn time(key: &str, value: &str) -> Result<Option<Duration>, Wrong> {
     seconds(value).map(Some).ok_or_else(|| not_a(key, value, "seconds"))
 }
 
-/// A TCP port, which is never 0.
+/// Parses a TCP port, which is never 0.
 pub(crate) fn port(value: &str) -> Result<u16, Wrong> {
     let port = value.parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| Wrong::new(format!("invalid port: {value} (expected a whole number from 1 to 65535)")))
 }
 
-/// A word of a fixed list, told as `what` if it is none.
+/// Parses a word of a fixed list; `what` names it in the message.
 pub(crate) fn word<T: Words>(what: &str, value: &str) -> Result<T, Wrong> {
     Word::<T>::parse(value, None).map_err(|misfit| {
         Wrong::new(format!("invalid {what}: {value} (expected {})", misfit.expected)).advise(misfit.advice)
     })
 }
 
-/// What is done about what sessions hold.
+/// Parses the policies for session state.
 pub(crate) fn policies(value: &str) -> Result<Policies, Wrong> {
     Policies::read(value).map_err(|misfit| {
         Wrong::new(format!("invalid session_policy: {value} (expected {})", misfit.expected)).advise(misfit.advice)
     })
 }
 
-/// A pool mode.
+/// Parses a pool mode.
 pub(crate) fn mode(value: &str) -> Result<Mode, Wrong> {
     word("pool mode", value)
 }
@@ -135,7 +137,7 @@ fn not_a(key: &str, value: &str, what: &str) -> Wrong {
     Wrong::new(format!("invalid value \"{value}\" for {key}: expected {what}"))
 }
 
-/// A key that its section does not have.
+/// The mistake for a key that its section does not have.
 pub(crate) fn unrecognized(what: &str, key: &str, names: &[&str]) -> Wrong {
     Wrong::new(format!("unrecognized {what} parameter: {key}")).advise(did_you_mean(key, names.iter().copied()))
 }

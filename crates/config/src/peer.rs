@@ -1,7 +1,7 @@
-//! One other process of a group that shares a port: a line of `[peers]`.
+//! Another process of a group that shares a port: a line of `[peers]`.
 //!
-//! Always true: a peer has a host and a number from 1 to 65535.
-//! Not here: what peers tell each other.
+//! Always true: a peer has a host and an id from 1 to 65535.
+//! Not here: what peers send each other.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::host::Host;
 use crate::mistake::Wrong;
 use crate::pairs::{count, pairs, port, unrecognized};
 
-/// A process that cancel requests may be meant for.
+/// A process that may be the target of a cancel request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its number, never 0.
+    /// Its id, never 0.
     pub id: u16,
-    /// Where it is.
+    /// Where it listens.
     pub host: Host,
-    /// The host as it was written.
+    /// The host as written.
     pub host_text: Arc<str>,
     /// Its port.
     pub port: u16,
-    /// Connections to it; `None` is `default_pool_size`.
+    /// Most connections to it; `None` inherits `default_pool_size`.
     pub pool_size: Option<u32>,
 }
 
 impl Peer {
-    /// A line of `[peers]`.
+    /// Parses a line of `[peers]`.
     pub(crate) fn parse(name: &str, value: &str) -> Result<Self, Vec<Wrong>> {
         let mut wrongs = Vec::new();
         let id = name.parse().ok().filter(|id| *id > 0).unwrap_or_else(|| {
@@ -54,20 +54,20 @@ impl Peer {
 }
 
 impl Settings {
-    /// The number of this process among its peers; 0 if it has none.
+    /// The peer id of this process; 0 if it has none.
     #[must_use]
     pub fn own_peer(&self) -> u16 {
         u16::try_from(self.peer_id).unwrap_or(0)
     }
 
-    /// How many connections a peer may have; `None` is as many as are wanted.
+    /// Most connections to a peer; `None` is unlimited.
     #[must_use]
     pub fn peer_pool_size(&self, peer: &Peer) -> Option<u32> {
         Some(peer.pool_size.unwrap_or(self.default_pool_size)).filter(|size| *size > 0)
     }
 }
 
-/// Where a pooler listens, unless it says otherwise.
+/// The default port of a pooler.
 const PORT: u16 = 6432;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! One rate limit: a line of `[rate_limits]`.
+//! A rate limit: a line of `[rate_limits]`.
 //!
-//! Always true: a rule says what it counts and how much of it is admitted; what is not said has a default.
+//! Always true: a rule defines what it counts and how much of it is admitted; everything else has a default.
 //! Not here: counting (`pool::Rates`).
 
 use core::net::IpAddr;
@@ -11,7 +11,7 @@ use pool::{Counted, Excess, Period, Rate, RateFilter, RateKeys, RateRule};
 use crate::mistake::{Wrong, did_you_mean};
 use crate::pairs::{pairs, unrecognized};
 
-/// The keys of a line, each with what it means.
+/// The keys of a line, each with its meaning.
 const KEYS: &[(&str, &str)] = &[
     ("events", "What is counted: `logins` or `transactions`. Must be given."),
     (
@@ -38,7 +38,7 @@ const KEYS: &[(&str, &str)] = &[
     ("application_name", "Only clients with this `application_name`, as it is when they are counted."),
 ];
 
-/// A line of `[rate_limits]`.
+/// Parses a line of `[rate_limits]`.
 pub(crate) fn parse(name: &str, value: &str) -> Result<RateRule, Vec<Wrong>> {
     let mut line = Line::default();
     let mut wrongs = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn parse(name: &str, value: &str) -> Result<RateRule, Vec<Wrong>> {
     }
 }
 
-/// What a line has said so far.
+/// The values of a line so far.
 #[derive(Default)]
 struct Line {
     counts: Option<Counted>,
@@ -169,7 +169,7 @@ fn network(value: &str) -> Result<(IpAddr, u8), Wrong> {
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
     let width = if address.is_ipv4() { 32 } else { 128 };
     let bits: u8 = bits.map_or(Ok(width), str::parse).map_err(|_| wrong())?;
-    // One of IPv4 that is written as IPv6 is compared as what it is.
+    // An IPv4 address that is written as IPv6 is compared as IPv4.
     let shift = if address.is_ipv6() && address.to_canonical().is_ipv4() { 96 } else { 0 };
     match bits.checked_sub(shift).filter(|_| bits <= width) {
         Some(bits) => Ok((address.to_canonical(), bits)),
@@ -177,22 +177,22 @@ fn network(value: &str) -> Result<(IpAddr, u8), Wrong> {
     }
 }
 
-/// Whether it can be said on the console: `SET rate_limits.NAME`.
+/// Whether the name can be used on the console: `SET rate_limits.NAME`.
 fn is_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The name of the rule that a key of `SET` is about, if it is about one.
+/// The name of the rate limit in a key of `SET`, if the key names one.
 pub(crate) fn name_of(key: &str) -> Option<&str> {
     key.strip_prefix("rate_limits.")
 }
 
-/// One rule more than there may be.
+/// The mistake for more rules than there may be.
 pub(crate) fn too_many() -> Wrong {
     Wrong::new(format!("more than {} rate limits", RateRule::RULES_MAX))
 }
 
-/// Who a rule is about, as in the file.
+/// The filter of a rule, as written in the file.
 #[must_use]
 pub fn written_filter(only: &RateFilter) -> String {
     let named = |key: &str, name: &Option<Arc<str>>| name.as_ref().map(|name| format!("{key}={}", quoted(name)));
@@ -217,7 +217,7 @@ pub fn reference() -> String {
     KEYS.iter().fold(head, |page, (key, doc)| page + &format!("| `{key}` | {doc} |\n"))
 }
 
-/// With its section it is no longer than a key of the console.
+/// With its section it is no longer than a key of the console may be.
 const NAME_BYTES_MAX: usize = 48;
 
 #[cfg(test)]

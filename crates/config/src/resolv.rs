@@ -1,8 +1,8 @@
 //! The file of `resolv_conf`: which name servers are asked, and for which names.
 //!
-//! Always true: the format is that of `resolv.conf(5)`, and as with c-ares a name server may have a port. Words and options that
-//! are not known are passed over, as by the system's own resolver; one that is nearly a known word is a mistake.
-//! Not here: opening the file and asking (`control`).
+//! Always true: the format is that of `resolv.conf(5)`; as in c-ares a name server may have a port. Unknown words and
+//! options are ignored, as by the system's own resolver, but a word that nearly is a known one is a mistake.
+//! Not here: opening the file and sending queries (`control`).
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -10,29 +10,29 @@ use std::sync::Arc;
 
 use crate::mistake::{Mistake, Place, Wrong, did_you_mean};
 
-/// Whom to ask for the addresses of a name, and how.
+/// The configuration of the resolver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameServers {
     /// The name servers in the order in which they are asked.
     pub servers: Vec<SocketAddr>,
-    /// The domains that a short name may be in, without a dot at their ends.
+    /// The domains to search for short names, without a dot at the end.
     pub search: Vec<Arc<str>>,
-    /// A name with so many dots is tried as it is before it is searched for.
+    /// A name with at least this many dots is tried as it is before the search domains (`ndots`).
     pub dots: usize,
-    /// How long one name server has for one answer.
+    /// How long to wait for an answer of one name server.
     pub patience: Duration,
-    /// How often each name server is asked before its silence counts.
+    /// How often each name server is asked before the lookup fails.
     pub attempts: u32,
-    /// Begin with another name server each time.
+    /// Whether each lookup starts with another name server.
     pub rotates: bool,
-    /// Ask by TCP alone.
+    /// Whether to use TCP only.
     pub is_tcp_only: bool,
-    /// Say that long answers are welcome (EDNS).
+    /// Whether to announce with EDNS that long answers are accepted.
     pub is_extended: bool,
 }
 
 impl NameServers {
-    /// What the text of a file says, and what is wrong with it. `own_domain` is searched where the file names no domain.
+    /// Parses a file, and returns all mistakes. `own_domain` is searched if the file names no domain.
     #[must_use]
     pub fn parse(file: &str, text: &[u8], own_domain: Option<&str>) -> (Self, Vec<Mistake>) {
         let mut read = Self { servers: Vec::new(), ..Self::system() };
@@ -51,7 +51,7 @@ impl NameServers {
         (read, mistakes)
     }
 
-    /// What the system's resolver does without a file: it asks this machine.
+    /// The defaults of the system's resolver without a file: the name server on this machine.
     #[must_use]
     pub fn system() -> Self {
         Self {
@@ -66,7 +66,7 @@ impl NameServers {
         }
     }
 
-    /// The whole names, each with a dot at its end, that a name may mean: in the order in which they are asked.
+    /// The complete names that a name may stand for, each with a dot at the end, in the order in which they are asked.
     #[must_use]
     pub fn names(&self, name: &str) -> Vec<String> {
         if name.ends_with('.') {
@@ -93,7 +93,7 @@ impl NameServers {
                 }
                 self.servers.push(server);
             }
-            // Of both, whatever stands last counts.
+            // The last of `domain` and `search` counts.
             "domain" => *search = Some(words.take(1).map(domain).collect::<Result<_, _>>()?),
             "search" => {
                 let domains: Vec<_> = words.filter(|word| *word != ".").map(domain).collect::<Result<_, _>>()?;
@@ -104,7 +104,7 @@ impl NameServers {
             }
             "options" => words.try_for_each(|option| self.take_option(option))?,
             _ if FOREIGN.contains(&word) => {}
-            // Like the system's resolver, but for what was probably meant.
+            // Ignored, as by the system's resolver, unless it is probably misspelt.
             _ => {
                 if let Some(advice) = did_you_mean(word, KEYWORDS) {
                     return Err(Wrong::new(format!("unknown word: {word}")).advise(Some(advice)));
@@ -133,7 +133,8 @@ impl NameServers {
     }
 }
 
-/// An address, or one with a port: `10.0.0.1`, `10.0.0.1:5353`, `[10.0.0.1]:5353`, `fd00::1`, `[fd00::1]:5353`.
+/// Parses an address, or an address with a port: `10.0.0.1`, `10.0.0.1:5353`, `[10.0.0.1]:5353`, `fd00::1`,
+/// `[fd00::1]:5353`.
 fn server(text: &str) -> Result<SocketAddr, Wrong> {
     if text.contains('%') {
         return Err(Wrong::new(format!("nameserver {text}: an address of one interface only cannot be asked")));
@@ -151,7 +152,7 @@ fn server(text: &str) -> Result<SocketAddr, Wrong> {
     found.ok_or_else(|| Wrong::new(format!("nameserver {text}: no address of a name server")))
 }
 
-/// The name of a domain: labels of 1 to 63 bytes.
+/// Parses the name of a domain: labels of 1 to 63 bytes.
 fn domain(text: &str) -> Result<Arc<str>, Wrong> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_good = name.len() <= NAME_BYTES_MAX && name.split('.').all(|label| (1..=63).contains(&label.len()));
@@ -163,19 +164,19 @@ const PORT: u16 = 53;
 
 const KEYWORDS: [&str; 4] = ["nameserver", "domain", "search", "options"];
 
-/// Words of other resolvers, which may stand there.
+/// Words of other resolvers, which are accepted.
 const FOREIGN: [&str; 4] = ["sortlist", "lookup", "hostresorder", "family"];
 
-/// The longest name of the domain name system (RFC 1035, section 2.3.4).
+/// The longest DNS name (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// More name servers than anybody waits for.
+/// More name servers than a lookup can wait for.
 const SERVERS_MAX: usize = 8;
 
-/// Each domain may cost a question for each name.
+/// Each search domain may cost a query for each name.
 const SEARCH_MAX: usize = 32;
 
-/// As in `resolv.conf(5)`, more is cut to these.
+/// As in `resolv.conf(5)`, higher values are reduced to these.
 const DOTS_MAX: u32 = 15;
 const PATIENCE_SECS_MAX: u32 = 30;
 const ATTEMPTS_MAX: u32 = 5;

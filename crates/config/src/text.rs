@@ -1,10 +1,10 @@
-//! The grammar of a file: what a line says.
+//! The grammar of a file, line by line.
 //!
-//! Always true: the rules are PgBouncer's. Comments are whole lines; a section may be followed by more on its line; a value
-//! is the rest of its line, verbatim but for the blanks at its end. A line that is not understood does not hide the next.
-//! Not here: what sections and keys mean (`load`).
+//! Always true: the rules are PgBouncer's. Comments are whole lines; more may follow a section on its line; a value is
+//! the rest of its line, verbatim except for trailing blanks. A line that cannot be parsed does not hide the next.
+//! Not here: the meaning of sections and keys (`load`).
 
-/// What a line says, or a part of it after a section.
+/// A line, or the rest of a line after a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Item<'t> {
     /// `[name]`
@@ -15,7 +15,7 @@ pub(crate) enum Item<'t> {
     Pair(&'t str, &'t str),
 }
 
-/// The items of a text with the numbers of their lines, or what is wrong with a line.
+/// The items of a text with their line numbers, or the syntax error of a line.
 pub(crate) struct Items<'t> {
     lines: std::slice::Split<'t, u8, fn(&u8) -> bool>,
     line: u32,
@@ -23,19 +23,19 @@ pub(crate) struct Items<'t> {
 }
 
 impl<'t> Items<'t> {
-    /// Reads from the beginning; a byte order mark is not part of the text.
+    /// Starts at the beginning; a byte order mark is skipped.
     pub(crate) fn of(text: &'t [u8]) -> Self {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let is_end: fn(&u8) -> bool = |byte| *byte == b'\n';
         Self { lines: text.split(is_end), line: 0, rest: "" }
     }
 
-    /// Lines that were read so far.
+    /// Number of lines read so far.
     pub(crate) fn line(&self) -> u32 {
         self.line
     }
 
-    /// The next line that says something; comments need not even be UTF-8.
+    /// The next line that is neither empty nor a comment; comments need not be UTF-8.
     fn next_line(&mut self) -> Option<Result<&'t str, &'static str>> {
         loop {
             let line = self.lines.next()?.trim_ascii();
@@ -73,7 +73,7 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// The first item of a trimmed text that is not empty, and what follows it.
+/// Splits a trimmed, non-empty text into its first item and the rest.
 fn item(text: &str) -> Result<(Item<'_>, &str), &'static str> {
     if let Some(name) = text.strip_prefix("%include") {
         return match name.trim_start_matches(BLANKS) {
@@ -91,7 +91,7 @@ fn item(text: &str) -> Result<(Item<'_>, &str), &'static str> {
     Ok((Item::Pair(key, value.trim_start_matches(BLANKS)), ""))
 }
 
-/// A key, and what follows it. PgBouncer documents double quotes and understands single ones; we do both.
+/// Splits off a key. PgBouncer documents double quotes and understands single ones; both are accepted here.
 fn key(text: &str) -> Result<(&str, &str), &'static str> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = text.strip_prefix(quote) {

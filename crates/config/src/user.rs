@@ -1,7 +1,7 @@
-//! One user with settings of his own: a line of `[users]`.
+//! A user with settings of its own: a line of `[users]`.
 //!
-//! Always true: what is `None` is inherited from the database or the settings.
-//! Not here: passwords (`auth`), what is inherited (`limits`).
+//! Always true: `None` means inherited from the database or the settings.
+//! Not here: passwords (`auth`), the inherited values (`limits`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,37 @@ use crate::catalog::Policies;
 use crate::mistake::Wrong;
 use crate::pairs::{count, limit, mode, pairs, policies, time, unrecognized};
 
-/// What holds for one user instead of what holds for all.
+/// The settings of one user, which override those for all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserSettings {
-    /// The user.
+    /// The name of the user.
     pub name: Arc<str>,
-    /// When a server of this user is given back.
+    /// The pool mode of this user's pools.
     pub pool_mode: Option<Mode>,
-    /// Servers of one pool of this user; 0 is unlimited.
+    /// Most servers of one pool of this user; 0 is unlimited.
     pub pool_size: Option<u32>,
     /// Servers of one pool beyond its size.
     pub reserve_pool_size: Option<u32>,
-    /// Servers over all databases, never 0.
+    /// Most servers over all databases, never 0.
     pub max_user_connections: Option<u32>,
-    /// Clients that logged in as this user, never 0.
+    /// Most clients that logged in as this user, never 0.
     pub max_user_client_connections: Option<u32>,
-    /// How long a query may run, never zero.
+    /// Maximum duration of a query, never zero.
     pub query_timeout: Option<Duration>,
-    /// How long a client may be silent inside a transaction, never zero.
+    /// How long a client may be idle in a transaction, never zero.
     pub idle_transaction_timeout: Option<Duration>,
-    /// How long a transaction may last, never zero.
+    /// Maximum duration of a transaction, never zero.
     pub transaction_timeout: Option<Duration>,
-    /// How long a client may be silent outside a transaction, never zero.
+    /// How long a client may be idle outside a transaction, never zero.
     pub client_idle_timeout: Option<Duration>,
-    /// What is done about what sessions hold, in pools of this user.
+    /// The policies for session state in pools of this user.
     pub session_policy: Policies,
     /// How long a client may wait for a server; `Some(None)` is for ever.
     pub query_wait_timeout: Option<Option<Duration>>,
 }
 
 impl UserSettings {
-    /// A user without any.
+    /// A user with defaults for everything but its name.
     pub(crate) fn named(name: Arc<str>) -> Self {
         Self {
             name,
@@ -60,7 +60,7 @@ impl UserSettings {
         }
     }
 
-    /// A line of `[users]`.
+    /// Parses a line of `[users]`.
     pub(crate) fn parse(name: &str, value: &str) -> Result<Self, Vec<Wrong>> {
         if name.len() > USER_BYTES_MAX {
             let text = format!("user name too long: {name} (expected at most {USER_BYTES_MAX} bytes)");
@@ -110,7 +110,7 @@ pub(crate) const USER_KEYS: &[&str] = &[
     "query_wait_timeout",
     "session_policy",
 ];
-/// PgBouncer's limit, which is wider than PostgreSQL's, since not every user exists on a server.
+/// PgBouncer's limit, which is higher than PostgreSQL's, because not every user exists on a server.
 const USER_BYTES_MAX: usize = 127;
 
 #[cfg(test)]

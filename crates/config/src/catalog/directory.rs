@@ -1,7 +1,7 @@
 //! The type of `auth_ldap_options`.
 //!
-//! Always true: what is shown of it has no password in it, and so has what is said about a mistake.
-//! Not here: what the options mean (`auth::ldap`).
+//! Always true: neither the shown value nor a message about a mistake contains the password.
+//! Not here: the meaning of the options (`auth::ldap`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use auth::LdapOptions;
 
 use super::kinds::{Kind, Misfit, Range};
 
-/// How a directory is asked; may be absent.
+/// Options of the LDAP lookup; may be absent.
 pub struct Ldap;
 
 impl Kind for Ldap {

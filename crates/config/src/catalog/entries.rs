@@ -1,11 +1,11 @@
 //! Every setting of `[pgbouncer]`: the one place to add or change one.
 //!
-//! An entry is its documentation, its name, its type, for numbers the allowed range where the type's own is too wide, its
-//! default (`None` is NULL), whether a running process takes a change (`Live`) or only the next start (`Restart`), and
-//! whether this version does anything with it (`Built`; `Moot` is what has no meaning here).
+//! An entry consists of its documentation, its name, its type, the allowed range of a number if that is narrower than
+//! the type's, its default (`None` is NULL), whether a change takes effect at a reload (`Live`) or only at the next
+//! start (`Restart`), and whether this version uses it (`Built`) or not (`Moot`: the setting has no meaning here).
 //!
-//! Always true: the order is that of PgBouncer's `SHOW CONFIG`, our own settings after it.
-//! Not here: what values mean together (`check`), what they mean for one pool (`limits`).
+//! Always true: the order is that of PgBouncer's `SHOW CONFIG`, with our own settings after it.
+//! Not here: combinations of values (`check`), the values for one pool (`limits`).
 
 use super::directory::Ldap;
 use super::kinds::{

@@ -1,7 +1,7 @@
-//! The types of settings: how the text of a file becomes a value, and how `SHOW CONFIG` writes the value.
+//! The types of settings: how a text from a file becomes a value, and how `SHOW CONFIG` prints the value.
 //!
-//! Always true: the rules are PgBouncer's. Whole numbers may be written decimal, `0x` hexadecimal or with a leading 0 octal;
-//! times are decimal seconds and are shown like C's `%g`; words are matched without regard to case.
+//! Always true: the rules are PgBouncer's. Whole numbers may be written in decimal, in hexadecimal with `0x`, or in
+//! octal with a leading 0; times are decimal seconds and are printed like C's `%g`; words are case-insensitive.
 //! Not here: which setting has which type (`entries`).
 
 use std::ops::Deref;
@@ -10,30 +10,30 @@ use std::time::Duration;
 use super::words::Words;
 use crate::mistake::did_you_mean;
 
-/// The type of a setting: of its field in [`Settings`](super::Settings), and of its text.
+/// The type of a setting: of its field in [`Settings`](super::Settings), and of its text in the file.
 pub trait Kind {
-    /// What the field holds.
+    /// The type of the field.
     type Value;
     /// The name of the type on the reference page.
     const NAME: &'static str;
-    /// What a number of it counts; empty for what is not counted.
+    /// The unit of its numbers; empty for a type without a unit.
     const UNIT: &'static str = "";
-    /// The smallest and the largest number, where an entry says nothing else.
+    /// The smallest and the largest number, unless an entry has a range of its own.
     const RANGE: Option<Range> = None;
 
-    /// Whether its text may hold a secret, which no message repeats.
+    /// Whether its text may contain a secret, which no message may repeat.
     const IS_SECRET: bool = false;
 
-    /// The value of a text, which is trimmed.
+    /// Parses a trimmed text.
     fn parse(text: &str, range: Option<Range>) -> Result<Self::Value, Misfit>;
 
     /// The value of a setting that was never set and has no default.
     fn absent() -> Self::Value;
 
-    /// The text for `SHOW CONFIG`; `None` is NULL. An absent text is shown as NULL only where that is its default.
+    /// The text for `SHOW CONFIG`; `None` is NULL. An absent text is shown as NULL only if NULL is the default.
     fn show(value: &Self::Value, default: Option<&str>) -> Option<String>;
 
-    /// Before any file is read.
+    /// The value before any file is read.
     fn initial(default: Option<&str>, range: Option<Range>) -> Self::Value {
         default.and_then(|text| Self::parse(text, range).ok()).unwrap_or_else(Self::absent)
     }
@@ -42,17 +42,17 @@ pub trait Kind {
 /// The smallest and the largest value, both allowed.
 pub(crate) type Range = (i64, i64);
 
-/// Why a text is no value of its type.
+/// Why a text is not a value of its type.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// What was expected, after "expected".
+    /// What was expected; continues a message after "expected".
     pub expected: String,
     pub advice: Option<String>,
 }
 
 /// A whole number; most of them count something.
 pub struct Count;
-/// A whole number that is a yes (anything but 0) or a no (0).
+/// A whole number that stands for yes (anything but 0) or no (0).
 pub struct Flag;
 /// A TCP port.
 pub struct Port;
@@ -70,7 +70,7 @@ pub struct MillisOrNever;
 pub struct Span;
 /// Seconds with fractions, 0 is off.
 pub struct Timeout;
-/// A text that always says something.
+/// A text that may be empty but not absent.
 pub struct Text;
 /// A text that may be absent; the empty text is absence.
 pub struct TextOrNone;
@@ -78,10 +78,10 @@ pub struct TextOrNone;
 pub struct Names;
 /// A word of a fixed list.
 pub struct Word<T>(std::marker::PhantomData<T>);
-/// What is sent to a server to see whether it still answers.
+/// The query that checks whether a server still answers.
 pub struct Check;
 
-/// A list of texts that were separated by commas. Knows how it was written, since `SHOW CONFIG` repeats that.
+/// A list of texts separated by commas. Keeps the original text, because `SHOW CONFIG` prints that.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct List {
     written: Box<str>,
@@ -89,14 +89,14 @@ pub struct List {
 }
 
 impl List {
-    /// Takes a text apart at its commas; blanks around an item and empty items do not count.
+    /// Splits a text at its commas; blanks around an item and empty items are ignored.
     #[must_use]
     pub fn new(written: &str) -> Self {
         let items = written.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Box::from).collect();
         Self { written: written.into(), items }
     }
 
-    /// Whether an item is exactly this text.
+    /// Whether the list contains exactly this text.
     #[must_use]
     pub fn has(&self, item: &str) -> bool {
         self.items.iter().any(|i| **i == *item)
@@ -120,12 +120,12 @@ impl<'l> IntoIterator for &'l List {
     }
 }
 
-/// What is sent to a server that was idle for long, before it is lent again (`server_check_query`).
+/// The query that a server receives that was idle for long, before it is lent again (`server_check_query`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckQuery {
     /// Nothing: servers are not checked.
     Off,
-    /// A Query message without SQL, written `<empty>`: the cheapest question there is.
+    /// A `Query` message without SQL, written `<empty>`: the cheapest check there is.
     Empty,
     /// This SQL.
     Sql(Box<str>),
@@ -441,7 +441,8 @@ fn whole(text: &str, range: Option<Range>, of: &str) -> Result<i64, Misfit> {
     value.ok_or_else(|| Misfit { expected: format!("a whole number{of} from {min} to {max}"), advice: None })
 }
 
-/// A whole number in the base that its prefix says, as C's `strtol` with base 0, and nothing after it.
+/// Parses a whole number in the base that its prefix says, like C's `strtol` with base 0; nothing may follow the
+/// number.
 fn strtol(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -452,7 +453,7 @@ fn strtol(text: &str) -> Option<i64> {
         None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
         None => (10, digits),
     };
-    // Rust's parser takes a sign of its own, which would be a second one here.
+    // Rust's parser accepts a sign, which would be a second one here.
     if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
         return None;
     }
@@ -460,10 +461,10 @@ fn strtol(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Decimal seconds, kept to the microsecond.
+/// Decimal seconds, rounded to the microsecond.
 pub(crate) fn seconds(text: &str) -> Option<Duration> {
     let number = text.strip_prefix('+').unwrap_or(text);
-    // Rust's parser takes a sign of its own and the words for infinity.
+    // Rust's parser accepts a sign and words for infinity.
     if !number.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
@@ -477,10 +478,10 @@ fn unit_advice(text: &str) -> Option<String> {
         .then(|| "times are plain seconds without a unit".to_owned())
 }
 
-/// A number as C's `%g` writes it: six digits, no zeros at the end, an exponent where it is shorter.
+/// A number as C's `%g` prints it: six digits, no trailing zeros, and an exponent where that is shorter.
 pub(crate) fn shortest(value: f64) -> String {
     let scientific = format!("{value:.5e}");
-    // `{:e}` always writes an exponent that is a number; the fallback is what a value of 0 would have.
+    // `{:e}` always prints a numeric exponent; the fallback is the exponent of 0.
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..6).contains(&exponent) {
@@ -497,7 +498,7 @@ fn without_zeros(number: &str) -> &str {
 
 /// How an empty query is written in `server_check_query`.
 const EMPTY_QUERY: &str = "<empty>";
-/// Longer than microseconds in a signed 64-bit number can say.
+/// Longer than a signed 64-bit number of microseconds can hold.
 const TIME_SECONDS_MAX: f64 = 9.2e12;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The settings, and what can be told from their catalog alone: names, `SHOW CONFIG`, the reference page.
+//! The settings, and everything that follows from their catalog alone: names, `SHOW CONFIG`, the reference page.
 //!
-//! Always true: to add a setting is to add one entry to `entries`.
+//! Always true: adding a setting takes one entry in `entries`, and nothing else.
 //! Not here: files, sections, databases.
 
 mod directory;
@@ -22,7 +22,7 @@ pub(crate) use words::Words;
 
 use crate::mistake::{Wrong, did_you_mean};
 
-/// One line of `SHOW CONFIG`.
+/// A row of `SHOW CONFIG`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shown {
     /// The name of the setting.
@@ -31,12 +31,12 @@ pub struct Shown {
     pub value: Option<String>,
     /// Its default; `None` is NULL.
     pub default: Option<&'static str>,
-    /// Whether a running process takes a change.
+    /// Whether a change takes effect without a restart.
     pub changeable: bool,
 }
 
 impl Settings {
-    /// Every setting with its value, in the order and the writing of PgBouncer's `SHOW CONFIG`; our own come last.
+    /// All settings with their values, in the order and format of PgBouncer's `SHOW CONFIG`; our own come last.
     #[must_use]
     pub fn show(&self) -> Vec<Shown> {
         let shown = |entry: &Entry| Shown {
@@ -49,12 +49,12 @@ impl Settings {
     }
 }
 
-/// The place of a setting in the catalog.
+/// The index of a setting in the catalog.
 pub(crate) fn find(name: &str) -> Option<usize> {
     CATALOG.iter().position(|entry| entry.name == name)
 }
 
-/// What is wrong with a name that [`find`] does not find.
+/// The mistake for a name that [`find`] does not find.
 pub(crate) fn unknown(name: &str) -> Wrong {
     let advice = did_you_mean(name, CATALOG.iter().map(|entry| entry.name));
     Wrong::new(format!("unknown parameter: pgbouncer/{name}")).advise(advice)

@@ -1,18 +1,18 @@
-//! The types of the settings of OTLP: a URL, headers, a ratio.
+//! The types of the OTLP settings: a URL, headers, a ratio.
 //!
-//! Always true: what is shown of headers has no value in it, and so has what is said about a mistake.
-//! Not here: how a URL and headers are read (`crate::otlp`).
+//! Always true: neither the shown value nor a message about a mistake contains the value of a header.
+//! Not here: parsing of URLs and headers (`crate::otlp`).
 
 use std::sync::Arc;
 
 use super::kinds::{Kind, Misfit, Range};
 use crate::otlp::{OtlpEndpoint, OtlpHeaders};
 
-/// The URL of a collector; may be absent. It may have a token in its query, so that no message repeats it.
+/// The URL of a collector; may be absent. Its query may contain a token, so no message repeats it.
 pub struct Endpoint;
-/// Headers with a secret in them; may be absent.
+/// Headers that contain secrets; may be empty.
 pub struct Headers;
-/// A part of all: from 0 to 1.
+/// A ratio from 0 to 1.
 pub struct Ratio;
 
 impl Kind for Endpoint {

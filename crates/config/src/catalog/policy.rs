@@ -1,15 +1,16 @@
-//! `session_policy`: what is done about what only one server can have.
+//! `session_policy`: what to do about session state that exists only on one server.
 //!
-//! Always true: what a line does not say is inherited; what nobody says is kept (`pin`), but for LISTEN, which one server does for
-//! all, and statements prepared by SQL, which follow their client (`virtualize`).
-//! Not here: doing it (`worker::data::probe`).
+//! Always true: what a line leaves out is inherited; the default is to keep the server (`pin`), except for `LISTEN`,
+//! which one session does for all clients, and for statements prepared by SQL, which follow their client
+//! (`virtualize`).
+//! Not here: how the policies are carried out (`worker::data::probe`).
 
 use protocol::state::{Kind as Holding, Policy};
 
 use super::kinds::{Kind, Misfit, Range};
 use crate::mistake::did_you_mean;
 
-/// The policies, kind by kind, as far as somebody has said them.
+/// The policy of each kind of session state, if one was configured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policies {
     written: Box<str>,
@@ -20,13 +21,13 @@ pub struct Policies {
 pub struct PolicyList;
 
 impl Policies {
-    /// What is said of a kind.
+    /// The policy of a kind.
     #[must_use]
     pub fn of(&self, kind: Holding) -> Option<Policy> {
         self.rows[kind as usize]
     }
 
-    /// Takes a text apart.
+    /// Parses a text.
     pub(crate) fn read(text: &str) -> Result<Self, Misfit> {
         let mut policies = Self { written: text.into(), ..Self::default() };
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -50,7 +51,7 @@ fn policy(word: &str, kind: Option<Holding>) -> Result<Policy, Misfit> {
         () if is("pin") => Ok(Policy::Pin),
         () if is("warn") => Ok(Policy::Warn),
         () if is("reject") => Ok(Policy::Reject),
-        // They follow their client wherever they can; what is here is about those that cannot.
+        // Settings follow their client wherever they can; the policy is about those that cannot.
         () if is("virtualize") && kind == Some(Holding::Setting) => Ok(Policy::Pin),
         () if is("virtualize") && matches!(kind, Some(Holding::Channel | Holding::Statement)) => Ok(Policy::Virtualize),
         () => {

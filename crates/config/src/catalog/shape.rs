@@ -1,6 +1,7 @@
 //! The shape of a setting's entry, and the macro that makes a field and an entry of each line of the catalog.
 //!
-//! Always true: a field of [`Settings`](super::Settings) and its entry come from the same line, so they cannot disagree.
+//! Always true: a field of [`Settings`](super::Settings) and its entry come from the same line, so they cannot
+//! disagree.
 //! Not here: the lines (`entries`).
 
 use super::Settings;
@@ -15,22 +16,22 @@ pub enum Reload {
     Restart,
 }
 
-/// Whether this version does what the setting says.
+/// Whether this version uses the setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// It does.
     Built,
-    /// The setting is accepted, and there is nothing here that it could be about.
+    /// The setting is accepted, but has no meaning here.
     Moot,
 }
 
-/// All that is known of one setting.
+/// Everything about one setting.
 pub struct Entry {
     /// Its name in the file and in [`Settings`](super::Settings).
     pub name: &'static str,
     /// The name of its type.
     pub kind: &'static str,
-    /// What its numbers count; empty for texts and plain numbers.
+    /// The unit of its numbers; empty for texts and plain numbers.
     pub unit: &'static str,
     /// The text of its default; `None` is NULL.
     pub default: Option<&'static str>,
@@ -38,11 +39,11 @@ pub struct Entry {
     pub range: Option<(i64, i64)>,
     /// When a change takes effect.
     pub reload: Reload,
-    /// Whether it has an effect at all.
+    /// Whether the setting has an effect at all.
     pub state: State,
-    /// Whether its text may hold a secret, which no message repeats.
+    /// Whether its text may contain a secret, which no message may repeat.
     pub is_secret: bool,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub doc: &'static str,
     pub(crate) set: fn(&mut Settings, &str) -> Result<(), Misfit>,
     pub(crate) show: fn(&Settings) -> Option<String>,
@@ -76,16 +77,16 @@ macro_rules! catalog {
             pub fallback: Option<std::sync::Arc<crate::Database>>,
             /// The users of `[users]`.
             pub users: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<crate::UserSettings>>,
-            /// The members of the group of peers, by their number.
+            /// The peers, by their ids.
             pub peers: std::collections::BTreeMap<u16, crate::Peer>,
             /// The rules of `[rate_limits]`, by their names.
             pub rate_limits: std::collections::BTreeMap<std::sync::Arc<str>, std::sync::Arc<pool::RateRule>>,
-            /// Nothing is written to standard error (from the command line).
+            /// Whether nothing is written to standard error (`-q`).
             pub quiet: bool,
         }
 
         impl Default for Settings {
-            /// What holds when the file says nothing.
+            /// The settings of an empty file.
             fn default() -> Self {
                 use super::kinds::Kind;
                 Self {

@@ -1,69 +1,69 @@
-//! The fixed lists of words that some settings take.
+//! The fixed lists of words that some settings accept.
 //!
 //! Always true: the first spelling of a value is the one that is shown.
-//! Not here: what a word means (the machines).
+//! Not here: the meaning of a word (the machines).
 
 use pool::Mode;
 use protocol::state::Unseen;
 
 /// A type whose values are written as words.
 pub trait Words: Copy + PartialEq + 'static {
-    /// Every word, in the order of documentation.
+    /// Every word, in the order of the documentation.
     const ALL: &'static [(&'static str, Self)];
 }
 
-/// How clients prove who they are (`auth_type`).
+/// How clients authenticate (`auth_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuthType {
-    /// Anybody is let in, as the forced user of the database.
+    /// Everybody is let in, as the forced user of the database.
     Any,
-    /// Anybody whose name is known is let in.
+    /// Everybody whose user name is known is let in.
     Trust,
-    /// The password in clear text.
+    /// A password in clear text.
     Plain,
-    /// md5, or SCRAM for whom the file holds a SCRAM secret.
+    /// md5, or SCRAM for users whose secret in the file is a SCRAM secret.
     Md5,
-    /// TLS certificates that name the user.
+    /// A TLS certificate that names the user.
     Cert,
-    /// Rules of a file.
+    /// The rules of a file.
     Hba,
-    /// The password in clear text, which a directory knows.
+    /// A password in clear text, which an LDAP directory checks.
     Ldap,
-    /// The password in clear text, which the system's modules know.
+    /// A password in clear text, which PAM checks.
     Pam,
     /// SCRAM-SHA-256.
     ScramSha256,
 }
 
 impl AuthType {
-    /// Whether it needs the secrets of `auth_file`.
+    /// Whether this type needs the secrets of `auth_file`.
     #[must_use]
     pub fn needs_secrets(self) -> bool {
         !matches!(self, Self::Any | Self::Pam)
     }
 }
 
-/// Which interface of the kernel moves the bytes (`io_backend`).
+/// The kernel interface (`io_backend`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoBackend {
     /// io_uring where the kernel allows it, else epoll.
     Auto,
-    /// io_uring or nothing.
+    /// io_uring, or no start.
     IoUring,
     /// epoll.
     Epoll,
 }
 
-/// What becomes of the state of a session when its transaction ends (`session_state`).
+/// What happens to the session state when a transaction ends (`session_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionState {
-    /// It stays on the server, whoever has that next.
+    /// The state stays on the server, for the client that gets the server next.
     Pgbouncer,
-    /// It follows its client; what cannot, keeps the server for it.
+    /// The state follows its client; state that cannot follow pins the server to the client.
     Follow,
 }
 
-/// How clients that listen are told that notifications may have been lost (`notify_lost`).
+/// How listening clients learn that notifications may have been lost (`notify_lost`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotifyLost {
     /// They are disconnected, as they would be without a pooler.
@@ -74,47 +74,47 @@ pub enum NotifyLost {
     Notify,
 }
 
-/// How lines of the log look (`log_format`).
+/// The format of log lines (`log_format`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// As PgBouncer writes them.
+    /// PgBouncer's format.
     Text,
-    /// One JSON object each.
+    /// One JSON object per line.
     Json,
 }
 
-/// How much TLS is wanted (`client_tls_sslmode`, `server_tls_sslmode`).
+/// How TLS is used (`client_tls_sslmode`, `server_tls_sslmode`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
-    /// None.
+    /// Never.
     Disable,
-    /// If the other side insists.
+    /// If the other side insists on it.
     Allow,
-    /// If the other side can.
+    /// If the other side supports it.
     Prefer,
-    /// Always, without looking at certificates.
+    /// Always, without checking certificates.
     Require,
-    /// Always, with a certificate of a known authority.
+    /// Always, with a certificate of a trusted authority.
     VerifyCa,
-    /// Always, with a certificate of a known authority for this host name.
+    /// Always, with a certificate of a trusted authority for this host name.
     VerifyFull,
 }
 
 impl TlsMode {
-    /// Whether an operator who wrote this would rather have no connection than one in clear text.
+    /// Whether this mode rules out connections in clear text.
     #[must_use]
     pub fn forbids_clear_text(self) -> bool {
         matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
     }
 }
 
-/// The number of a facility of syslog in RFC 3164, of those that PgBouncer knows.
+/// The number in RFC 3164 of a syslog facility that PgBouncer knows.
 #[must_use]
 pub fn syslog_facility(name: &str) -> Option<u8> {
     FACILITIES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// That of [`syslog_facility`] for names that are unknown.
+/// The facility that replaces an unknown one.
 pub const FACILITY_DAEMON: u8 = 3;
 
 const FACILITIES: [(&str, u8); 12] = [

@@ -23,7 +23,7 @@ const PGBOUNCER: &str = "admin_users application_name_add_host auth_dbname auth_
     tcp_socket_buffer tcp_user_timeout track_extra_parameters transaction_timeout unix_socket_dir unix_socket_group \
     unix_socket_mode user verbose";
 
-/// Those of them that only a restart changes; in PgBouncer `resolv_conf` too, which a reload changes here.
+/// Those of them that only a restart changes; in PgBouncer `resolv_conf` is one of these, which a reload changes here.
 const FIXED: &str = "disable_pqexec job_name listen_addr listen_backlog listen_port pidfile pkt_buf \
     so_reuseport track_extra_parameters unix_socket_dir unix_socket_group unix_socket_mode user";
 
@@ -88,7 +88,7 @@ fn every_number_time_and_word_refuses_junk_and_what_is_out_of_its_range() {
         }
         let mut bad = vec!["banana".to_owned(), "-1 s".to_owned(), String::new()];
         if entry.is_secret {
-            // Its empty text is absence.
+            // An empty text means that it is not set.
             bad.pop();
         }
         if let Some((min, max)) = entry.range {

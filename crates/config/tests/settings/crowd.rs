@@ -1,4 +1,4 @@
-//! As many databases as a platform has tenants.
+//! As many databases as a hosting platform has tenants.
 
 use std::cell::Cell;
 use std::fmt::Write as _;

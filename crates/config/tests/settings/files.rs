@@ -1,4 +1,4 @@
-//! What files say, and how they are put together.
+//! The contents of files, and how files are combined.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Whole configurations, from the text of their files to what they mean.
+//! Whole configurations, from the text of their files to the settings.
 //!
-//! Always true: files live in a table in memory; nothing here touches a disk.
+//! Always true: files are in a table in memory; nothing here touches a disk.
 
 mod catalog;
 mod crowd;
@@ -45,7 +45,7 @@ impl Files {
     }
 }
 
-/// What a text says, which must be good.
+/// Loads a text that must be valid.
 fn loaded(text: &str) -> Loaded {
     Files::one(text).load().expect("good settings")
 }
@@ -54,7 +54,7 @@ fn settings(text: &str) -> Settings {
     loaded(text).settings
 }
 
-/// The lines for the operator about a text that must be bad.
+/// The messages about a text that must be invalid.
 fn told(text: &str) -> Vec<String> {
     lines(&Files::one(text).load().expect_err("bad settings"))
 }
@@ -63,7 +63,7 @@ fn lines(mistakes: &[Mistake]) -> Vec<String> {
     mistakes.iter().map(ToString::to_string).collect()
 }
 
-/// The warnings about a text that must be good, in full.
+/// The warnings about a text that must be valid, in full.
 fn warned(text: &str) -> Vec<String> {
     loaded(text).warnings.iter().map(ToString::to_string).collect()
 }

@@ -54,7 +54,7 @@ fn a_value_that_goes_on_behind_a_semicolon_is_not_told_since_a_password_may_stan
 
 #[test]
 fn a_mistake_in_the_options_of_a_directory_is_told_without_their_password() {
-    // What stands behind a password may be a part of it.
+    // The text after a password may be a part of it.
     for (options, mistake) in [
         ("ldapbasdn=x ldapbindpasswd=topsecret", "invalid LDAP option: \"ldapbasdn\""),
         ("ldapbindpasswd=top secret=x", "an unknown option behind ldapbindpasswd"),

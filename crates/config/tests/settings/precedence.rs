@@ -1,4 +1,4 @@
-//! Which of several lines holds: the user's, the database's, or everybody's.
+//! Which of several lines takes precedence: the user's, the database's, or the one for all.
 
 use std::time::Duration;
 

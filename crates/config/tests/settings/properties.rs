@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::Files;
 
-/// Pieces that configurations are made of, good and bad.
+/// Pieces of configurations, valid and invalid.
 fn piece() -> impl Strategy<Value = String> {
     let names = config::CATALOG.iter().map(|entry| entry.name.to_owned()).collect::<Vec<_>>();
     let marks =

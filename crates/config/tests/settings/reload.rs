@@ -1,4 +1,4 @@
-//! What a second reading keeps, changes and reports.
+//! What a reload keeps, changes and reports.
 
 use config::{Overrides, Settings, load, load_over};
 
@@ -27,7 +27,7 @@ fn what_needs_a_restart_stays_and_is_told_by_name() {
     assert_eq!(second.restart_needed, ["listen_port", "unix_socket_dir"]);
     let warnings: Vec<_> = second.warnings.iter().map(ToString::to_string).collect();
     assert!(warnings.contains(&"t.ini:2: listen_port has changed: the new value waits for a restart".to_owned()));
-    // The servers of a database on the unix socket stay where they are, too.
+    // The servers of a database on the unix socket keep their host as well.
     assert_eq!(second.settings.databases, first.databases);
     assert!(second.settings.restart_needed(&first).is_empty());
 }
@@ -128,7 +128,7 @@ fn a_rate_limit_is_set_on_the_console_as_a_whole() {
         set("rate_limits.r", "rate=2"),
         Err("rate limit \"r\" has no events; write events=transactions, or logins".to_owned())
     );
-    // One more than there may be.
+    // One more than the limit.
     let mut full = first.clone();
     for number in 0..pool::RateRule::RULES_MAX - 1 {
         full = config::set(&full, &format!("rate_limits.n{number}"), "events=logins rate=1").expect("a good rule").0;

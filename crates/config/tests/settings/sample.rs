@@ -1,4 +1,4 @@
-//! A file as operators have it.
+//! A typical file of an operator.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! What an operator reads about a configuration that works, but not as it looks.
+//! What an operator reads about a configuration that works, but not as it seems.
 
 use config::{CATALOG, State};
 
 use crate::{Files, warned};
 
-/// A setting that keeps the warning about secrets away.
+/// A setting that avoids the warning about missing secrets.
 const QUIET: &str = "[pgbouncer]\nauth_type = any\n";
 
 #[test]
@@ -78,7 +78,8 @@ fn a_kind_of_login_without_its_file_is_told() {
     assert_eq!(warned("[pgbouncer]\nauth_file = users.txt\n"), [""; 0]);
 }
 
-/// Whoever owns the database that is asked can change the functions there, which run with the rights of `auth_user`.
+/// The owner of the database in which `auth_query` runs can replace the functions there, which run with the rights of
+/// `auth_user`.
 #[test]
 fn a_question_that_owners_of_databases_answer_is_told() {
     let text = "auth_query is put in the client's own database, since auth_dbname is not set: whoever owns that database can \

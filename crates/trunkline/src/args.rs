@@ -1,7 +1,7 @@
-//! The command line: PgBouncer's, and what Trunkline adds to it.
+//! The command line: PgBouncer's options, and those that Trunkline adds.
 //!
-//! Always true: what is not understood is refused with a hint; what PgBouncer has and this version has not says so.
-//! Not here: doing it.
+//! Always true: an unknown argument is refused with a hint.
+//! Not here: carrying it out.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -12,54 +12,54 @@ use lexopt::{Arg, Parser, ValueExt};
 use ops::demo::DemoOptions;
 use top::TopOptions;
 
-/// What is wanted.
+/// What the command line asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
-    /// Be a pooler.
+    /// Run the pooler.
     Serve(Serve),
     /// Validate a configuration.
     Check {
         /// The file.
         config: String,
     },
-    /// Show what pooling is good for.
+    /// Run the demo.
     Demo(DemoOptions),
     /// Show a console in the terminal.
     Top(TopOptions),
-    /// Tell the version.
+    /// Print the version.
     Version,
-    /// Tell how it is used.
+    /// Print the usage.
     Help,
 }
 
-/// How to be a pooler.
+/// How to run the pooler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Serve {
     /// The configuration file.
     pub(crate) config: String,
-    /// What wins over it.
+    /// Options that override the file.
     pub(crate) overrides: Overrides,
-    /// Whether and how the terminal is left.
+    /// Whether and how the process leaves the terminal.
     pub(crate) place: Place,
-    /// Whether a running process is to hand over what it has.
+    /// Whether to take over from a running process (`-R`).
     pub(crate) is_reboot: bool,
 }
 
-/// Where a pooler runs.
+/// Where the pooler runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// Where it was started.
     Foreground,
-    /// In the background, once it has been put there.
+    /// In the background: this process starts another one there.
     Background,
-    /// In the background already: started by the one above, which waits for word.
+    /// In the background already: started by a [`Place::Background`] process, which waits for its report.
     Detached,
 }
 
-/// Reads the arguments, the program's name included.
+/// Parses the arguments, including the program's name.
 ///
 /// # Errors
-/// The text is for the person who typed them.
+/// The text is for the person who typed the arguments.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, String> {
     let mut args = args.into_iter();
     let name = args.next().map_or_else(|| "trunkline".to_owned(), |name| name.to_string_lossy().into_owned());
@@ -112,7 +112,7 @@ fn text(parser: &mut Parser) -> Result<String, String> {
     parser.value().map_err(said)?.string().map_err(said)
 }
 
-/// The answer to `--version`. Its first line is the one that scripts which expect PgBouncer read.
+/// The output of `--version`. Its first line is for scripts that expect PgBouncer.
 pub(crate) fn version() -> String {
     let mut text = format!("PgBouncer {PGBOUNCER_VERSION}\ntrunkline {}\n", env!("CARGO_PKG_VERSION"));
     // Writing to a string cannot fail.
@@ -123,10 +123,10 @@ pub(crate) fn version() -> String {
     text
 }
 
-/// What `-d` says to the process that it starts.
+/// The option that `-d` passes to the process that it starts.
 pub(crate) const DETACHED: &str = "detached";
 
-/// The answer to `--help`.
+/// The output of `--help`.
 pub(crate) const USAGE: &str = "\
 trunkline is a connection pooler for PostgreSQL that takes the place of PgBouncer.
 

@@ -1,8 +1,8 @@
-//! How the pooler comes up, from the first line of its configuration to the last word in its log.
+//! The start of the pooler, from reading its configuration to the last line in its log.
 //!
-//! Always true: the order is PgBouncer's; what it opens after it has become another user belongs to that user. What
-//! cannot be done is said, and ends in exit status 1.
-//! Not here: each step by itself (the other files of this crate).
+//! Always true: the order is PgBouncer's; whatever the process opens after it has switched to another user belongs to
+//! that user. A failed step is reported and ends in exit status 1.
+//! Not here: the single steps (the other files of this crate).
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::pidfile::{self, Old, Pidfile};
 use crate::takeover;
 use crate::threads::{self, Start};
 
-/// Serves until it is told to end.
+/// Runs the pooler until it is told to end.
 pub(crate) fn serve(call: &Serve) -> ExitCode {
     let speaker = last_words::first_speaker(call.overrides.quiet);
     last_words::hear_panics(&speaker);
@@ -52,7 +52,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     if call.place == Place::Background {
         return daemon::detach(&settings).map(|()| Ending::Well);
     }
-    // As in PgBouncer before the user is switched: secrets and keys may be for root's eyes only.
+    // As in PgBouncer before the user is switched: only root may be able to read secrets and keys.
     let users = control::read_users(&settings, source.files());
     let rules = read_rules(&settings, source.files(), speaker)?;
     let name_servers = read_name_servers(&settings, source.files(), speaker)?;
@@ -83,7 +83,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
         Signals::catch().map_err(|error| Fatal(format!("cannot catch signals: {error}")))?
     };
     let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
-    // First, so that whoever has been answered by the pooler finds it there.
+    // First, so that HTTP is available as soon as the pooler answers clients.
     let http = open_http(&active.settings, &runtime, speaker);
     let doors = open_doors(&active.settings, inherited, speaker)?;
     let mut pidfile = None;
@@ -99,16 +99,17 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     if let Some(predecessor) = &predecessor {
         takeover::take_over(predecessor, &active, &handshake_pool.posts, &ids, speaker)?;
-        // Before the other one is gone: without a main process there is no service any more.
+        // Sent while the old process still runs: without a main process systemd regards the service as ended.
         service.is_main(std::process::id());
         for warning in doors::adopt(&active.settings, &listeners) {
             say(speaker, Level::Warning, format_args!("{warning}"));
         }
-        // Where the other one has bound it under another spelling of its directory, it is the same file.
+        // Dropping it would remove the file that `move_in` takes over: if the old process spelled the directory
+        // differently, both names are the same file.
         socket_file.into_iter().for_each(doors::SocketFile::leave);
         (socket_file, pidfile) = takeover::move_in(predecessor, &active.settings, speaker);
     }
-    // A worker that shuts a door must be the last who holds it open.
+    // A worker that closes a listening socket must hold the last reference to it.
     drop(listeners);
     tell_up(&active, choice.name(), speaker);
     if call.place == Place::Detached {
@@ -126,7 +127,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
             .with_service(service);
     let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
     handshake_pool.wait(FAREWELL_MAX);
-    // A lookup that is under way would be waited for otherwise.
+    // Otherwise this would wait for lookups that are under way.
     runtime.shutdown_background();
     if let (Ending::HandedOver, Some(file)) = (ending, socket_file) {
         file.leave();
@@ -135,13 +136,14 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     Ok(ending)
 }
 
-/// Nobody answers where this process is to listen, and its pidfile is nobody else's.
+/// Checks that nobody answers where this process is to listen, and that its pidfile is not another process's.
 fn check_alone(settings: &Settings) -> Result<Old, Fatal> {
     doors::check_nobody_answers(settings)?;
     settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)
 }
 
-/// What an online restart begins with: the process before, if there is one, tells what is in force.
+/// The first step of an online restart: applies what the old process reports as being in force, if there is an old
+/// process.
 fn follow(predecessor: Option<&Predecessor>, active: &mut ActiveConfig, speaker: &Speaker) {
     match predecessor {
         Some(predecessor) => {
@@ -161,7 +163,7 @@ fn load(source: &Source, speaker: &Speaker) -> Result<Loaded, Fatal> {
     })
 }
 
-/// The secrets and what is wrong with their file, or why there are none.
+/// The secrets and the mistakes in their file, or why there are none.
 type Users = Result<(UserFile, Vec<String>), String>;
 
 fn open_log(settings: &Settings, speaker: &Speaker) -> Result<Arc<LogTarget>, Fatal> {
@@ -207,7 +209,7 @@ fn first_config(
     speaker: &Speaker,
 ) -> Result<ActiveConfig, Fatal> {
     lines.iter().for_each(|line| say(speaker, Level::Warning, format_args!("{line}")));
-    // As in PgBouncer without the file: whoever needs no secret can still be served.
+    // As in PgBouncer when the file is missing: users who need no secret can still be served.
     let (users, problems) = users.unwrap_or_else(|text| (UserFile::default(), vec![text]));
     problems.iter().for_each(|problem| say(speaker, Level::Error, format_args!("{problem}")));
     let mut mock_key = [0; 32];
@@ -252,7 +254,8 @@ fn open_http(settings: &Settings, runtime: &Runtime, speaker: &Speaker) -> Vec<t
     listeners
 }
 
-/// One thread for everything but what blocks: the lookups of names, those of directories too, and the modules of PAM.
+/// One thread, plus threads for what blocks: lookups of host names, of system users and in LDAP directories, PAM, and
+/// password hashes for HTTP.
 fn runtime() -> Result<Runtime, Fatal> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let blocking = LOOKUPS_MAX + SYSTEM_USERS_MAX + AT_PAM_MAX + AT_DIRECTORY_MAX + HTTP_HASHINGS_MAX;

@@ -1,8 +1,8 @@
-//! `trunkline --check`: says everything that is wrong with a configuration.
+//! `trunkline --check`: reports all mistakes of a configuration.
 //!
-//! Always true: nothing is opened but the files that the configuration names, and nothing is made; mistakes go to standard error, one a
-//! line; a mistake in one file hides none in another.
-//! Not here: what is wrong with one setting (`config`), or in a file that settings name (`control`).
+//! Always true: nothing is opened but the files that the configuration names, and nothing is created; mistakes go to
+//! standard error, one per line; a mistake in one file hides none in another.
+//! Not here: mistakes in one setting (`config`), or in a file that a setting names (`control`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use control::{FileReader, Source};
 
 use crate::{doors, identity};
 
-/// Validates the file `config` and what it names.
+/// Validates the file `config` and the files that it names.
 pub(crate) fn check(config: &str) -> ExitCode {
     let source = Source::new(config.to_owned(), Overrides::default(), FileReader::from_disk());
     let (loaded, mistakes) = match source.inspect() {
@@ -51,7 +51,7 @@ pub(crate) fn check(config: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a start would find missing: where it listens, where it writes, whom it becomes.
+/// What a start would find missing: places to listen, directories to write to, the user to switch to.
 fn places(settings: &Settings) -> Vec<String> {
     let mut wrong = doors::check(settings);
     wrong.extend(settings.user.as_deref().and_then(identity::unknown));
@@ -60,7 +60,7 @@ fn places(settings: &Settings) -> Vec<String> {
     wrong
 }
 
-/// Whether a file cannot be made because its directory is not there.
+/// Says that a file cannot be created because its directory is missing, or because it is a directory itself.
 fn cannot_be_made(setting: &str, path: &str) -> Option<String> {
     let directory = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty());
     match directory {
@@ -76,7 +76,7 @@ fn warn(place: Place, text: &str) {
     println!("warning: {place}: {text}");
 }
 
-/// Says what depends on how the process is started.
+/// Warns of what depends on how the process is started.
 fn warn_of_start(loaded: &Loaded) {
     let settings = &loaded.settings;
     if let Some(path) = settings.auth_file.as_deref().filter(|path| !path.starts_with('/')) {
@@ -89,14 +89,15 @@ fn warn_of_start(loaded: &Loaded) {
     }
 }
 
-/// Says which users are named, and nobody can log in as them, or nobody knows their passwords.
+/// Warns of named users who cannot log in, or whose passwords are unknown.
 fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
     let settings = &loaded.settings;
     if !settings.auth_type.needs_secrets() {
         return;
     }
     let is_known = |user: &str| users.secret(user).is_some();
-    // Who is known elsewhere is not looked for: another judge, a question, any name.
+    // With another auth_type or with auth_query, users may be known elsewhere than in auth_file, so they are not
+    // checked.
     let is_listed =
         matches!(settings.auth_type, AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256);
     let is_asked =
@@ -110,7 +111,7 @@ fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
             }
         }
     }
-    // With a certificate of its own a server may want no password.
+    // A server that accepts our certificate may need no password.
     if settings.server_tls_cert_file.is_some() {
         return;
     }
@@ -130,7 +131,7 @@ fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
     }
 }
 
-/// A count and its noun.
+/// A count with its noun.
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

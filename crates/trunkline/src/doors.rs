@@ -1,7 +1,7 @@
-//! Where newcomers knock: the listeners that the settings ask for.
+//! The listening sockets that the settings ask for.
 //!
-//! Always true: a socket file of another living process is never touched; ours goes when we go. One address that cannot be
-//! listened on is a warning, none at all is the end.
+//! Always true: the socket file of another living process is never touched; ours is removed when the process ends. An
+//! address that cannot be listened on is a warning; no address at all is fatal.
 //! Not here: accepting (`reactor`, `worker`).
 
 use std::fs;
@@ -22,13 +22,13 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::last_words::Fatal;
 
-/// All listeners, and what is to be said about them.
+/// All listeners, and the warnings about them.
 #[derive(Debug)]
 pub(crate) struct Doors {
     pub(crate) listeners: Vec<Arc<Listener>>,
     /// Our socket file, if there is one.
     pub(crate) socket_file: Option<SocketFile>,
-    /// What could not be listened on.
+    /// The addresses that could not be listened on.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// It is another process's now.
+    /// Gives the file up, without removing it: it belongs to another process now.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
@@ -51,10 +51,10 @@ impl Drop for SocketFile {
     }
 }
 
-/// Makes sure that nobody answers at our unix socket.
+/// Checks that no process answers at our unix socket.
 ///
 /// # Errors
-/// Somebody does.
+/// A process does.
 pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
     let Some(path) = socket_path(settings).filter(|_| passed() == 0) else { return Ok(()) };
     let answer = match path.strip_prefix('@') {
@@ -67,11 +67,11 @@ pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
     }
 }
 
-/// Listens everywhere the settings say; of `inherited` listeners those that are wanted are taken. The file of an inherited unix
-/// socket is not ours yet: see [`own_socket_file`].
+/// Listens at all addresses of the settings, and reuses those of the `inherited` listeners that fit. The file of an
+/// inherited unix socket is not ours yet: see [`own_socket_file`].
 ///
 /// # Errors
-/// Nothing can be listened on, or the unix socket cannot be made.
+/// No address can be listened on, or the unix socket cannot be created.
 pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<Doors, Fatal> {
     let wanted = wanted(settings);
     let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
@@ -85,7 +85,7 @@ pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<
     Ok(doors)
 }
 
-/// What is in the way of listening as the settings say, as far as it can be told without listening.
+/// The reasons why listening would fail, as far as they can be told without listening.
 pub(crate) fn check(settings: &Settings) -> Vec<String> {
     let looked_up = settings.listen_addr.iter().map(|item| addresses(item, settings.listen_port));
     let mut wrong: Vec<String> = looked_up.filter_map(|found| found.err().map(|Fatal(text)| text)).collect();
@@ -110,7 +110,7 @@ pub(crate) fn passed() -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// How listeners are wanted.
+/// The settings of listeners.
 fn wanted(settings: &Settings) -> Wanted {
     Wanted {
         backlog: settings.listen_backlog,
@@ -120,7 +120,8 @@ fn wanted(settings: &Settings) -> Wanted {
     }
 }
 
-/// The process that had these listeners has let go: from now on our own settings hold for them. What cannot be helped is told.
+/// Applies our settings to inherited listeners, after the old process has let go of them. Returns warnings about those
+/// that cannot be changed.
 pub(crate) fn adopt(settings: &Settings, listeners: &[Arc<Listener>]) -> Vec<String> {
     let wanted = wanted(settings);
     let mut warnings = Vec::new();
@@ -138,7 +139,7 @@ pub(crate) fn adopt(settings: &Settings, listeners: &[Arc<Listener>]) -> Vec<Str
     warnings
 }
 
-/// The sockets that the settings ask for.
+/// Opens the sockets that the settings ask for.
 fn open_own(
     settings: &Settings,
     inherited: &mut Vec<Listener>,
@@ -171,7 +172,7 @@ fn open_own(
     Ok(())
 }
 
-/// The sockets that the service manager has opened take the place of those in the settings.
+/// Takes over the sockets of the service manager, which replace those of the settings.
 fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
     if settings.listen_addr.iter().next().is_some() {
         doors.warnings.push("sockets passed from service manager, listen_addr ignored".to_owned());
@@ -201,7 +202,7 @@ fn take(inherited: &mut Vec<Listener>, bound: &Bound) -> Option<Arc<Listener>> {
     Some(Arc::new(inherited.swap_remove(place)))
 }
 
-/// The file of the unix socket becomes ours, with what it has taken over. What is wrong with it is said.
+/// Takes over the file of the unix socket, with its group and permissions. Returns the error of setting these.
 pub(crate) fn own_socket_file(settings: &Settings) -> (Option<SocketFile>, Result<(), String>) {
     match socket_path(settings).filter(|path| !path.starts_with('@')) {
         Some(path) => {
@@ -212,7 +213,7 @@ pub(crate) fn own_socket_file(settings: &Settings) -> (Option<SocketFile>, Resul
     }
 }
 
-/// Where a listener listens, as it stands in the log.
+/// The address of a listener for the log.
 pub(crate) fn name(listener: &Listener) -> String {
     match &listener.bound {
         Bound::Tcp(address) => address.to_string(),
@@ -220,7 +221,8 @@ pub(crate) fn name(listener: &Listener) -> String {
     }
 }
 
-/// Listens for HTTP where the settings say; what could not be listened on is told. Must be called inside a runtime of tokio.
+/// Listens for HTTP at the addresses of the settings, and returns warnings about failures. Must be called inside a
+/// tokio runtime.
 pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) {
     let (mut listeners, mut warnings) = (Vec::new(), Vec::new());
     if settings.http_port == 0 {
@@ -228,7 +230,7 @@ pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) 
     }
     for item in &settings.http_listen_addr {
         let found = match &**item {
-            // Both families on one socket.
+            // One socket for both address families.
             "*" => Ok(vec![(Ipv6Addr::UNSPECIFIED, settings.http_port).into()]),
             item => (item, settings.http_port).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
         };
@@ -249,7 +251,7 @@ pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) 
     (listeners, warnings)
 }
 
-/// The port is shared so that the next process of an online restart can have it before this one has let go.
+/// The port is shared, so that the next process of an online restart can bind it before this one has let go.
 fn listen_http(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -265,7 +267,7 @@ fn listen_http(address: SocketAddr) -> io::Result<TcpListener> {
 
 const HTTP_BACKLOG: u32 = 128;
 
-/// What one item of `listen_addr` stands for.
+/// The addresses of an item of `listen_addr`.
 fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {
     if item == "*" {
         return Ok(vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]);
@@ -281,7 +283,7 @@ fn addresses(item: &str, port: u16) -> Result<Vec<SocketAddr>, Fatal> {
     Ok(addresses)
 }
 
-/// The unix socket, with a leading `@` if it is abstract.
+/// The name of the unix socket, with a leading `@` if it is abstract.
 pub(crate) fn socket_path(settings: &Settings) -> Option<String> {
     settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
 }
@@ -297,12 +299,12 @@ fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, doors: &mut Doors
         if fs::exists(format!("{path}.lock")).unwrap_or(false) {
             return Err(Fatal(format!("unix port {} is in use", settings.listen_port)));
         }
-        // Only a socket is taken for a left-over; anything else makes the bind below fail.
+        // Only a socket counts as a leftover; any other file makes the bind below fail.
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
             fs::remove_file(path).map_err(|error| failed(format!("unlink(): {}", words_of(&error))))?;
         }
     }
-    // Until the mode is set below nobody else may come in; no other thread makes files yet.
+    // Nobody else may connect before the mode is set below. No other thread creates files yet.
     let before = umask(Mode::from_bits_truncate(0o077));
     let bound = reactor::bind_unix(path, wanted);
     umask(before);
@@ -315,7 +317,8 @@ fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, doors: &mut Doors
     Ok(())
 }
 
-/// Gives the socket file its group and its permissions, in this order: the group's permissions are for the right group.
+/// Sets group and permissions of the socket file, in this order, so that the group's permissions are for the right
+/// group.
 fn dress(settings: &Settings, path: &str) -> Result<(), String> {
     if let Some(name) = &settings.unix_socket_group {
         let group = Group::from_name(name).map_err(|error| format!("getgrnam(): {}", error.desc()))?;
@@ -332,7 +335,7 @@ fn told(fault: &ListenFault) -> String {
 
 /// The first descriptor that a service manager passes.
 const PASSED_FROM: i32 = 3;
-/// More sockets than that are nobody's wish but a mistake.
+/// More passed sockets are a mistake.
 const PASSED_MAX: u32 = 128;
 
 #[cfg(test)]

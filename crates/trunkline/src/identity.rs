@@ -1,6 +1,6 @@
-//! Who we are to the system: the user, and how many descriptors we may hold.
+//! The process's system user, and its limit of descriptors.
 //!
-//! Always true: nobody is served as root.
+//! Always true: the pooler does not run as root.
 
 use config::Settings;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -8,10 +8,10 @@ use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
 
 use crate::last_words::Fatal;
 
-/// Becomes `user`, if one is named, and then makes sure that we are not root.
+/// Switches to `user`, if one is given, and then checks that the process is not root's.
 ///
 /// # Errors
-/// There is no such user, we may not become it, or we are root.
+/// There is no such user, the process may not switch to it, or it would run as root.
 pub(crate) fn become_user(user: Option<&str>) -> Result<(), Fatal> {
     if let Some(name) = user {
         switch_to(name)?;
@@ -22,7 +22,7 @@ pub(crate) fn become_user(user: Option<&str>) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// Says so if there is no such user.
+/// The message for a user that does not exist.
 pub(crate) fn unknown(name: &str) -> Option<String> {
     matches!(User::from_name(name), Ok(None)).then(|| format!("could not find user '{name}'"))
 }
@@ -41,17 +41,17 @@ fn switch_to(name: &str) -> Result<(), Fatal> {
     setuid(user.uid).map_err(|error| failed("setuid", error))
 }
 
-/// How many descriptors we may hold: what is in force, and what it could be raised to.
+/// The limit of descriptors: the soft limit in force, and the hard limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DescriptorLimit {
     pub(crate) soft: u64,
     pub(crate) hard: u64,
 }
 
-/// Raises the limit as far as we may.
+/// Raises the soft limit to the hard limit, if allowed.
 ///
 /// # Errors
-/// The system does not tell it.
+/// The system does not report the limit.
 pub(crate) fn raise_descriptor_limit() -> Result<DescriptorLimit, Fatal> {
     let failed = |error: nix::Error| Fatal(format!("getrlimit: {}", error.desc()));
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
@@ -59,13 +59,13 @@ pub(crate) fn raise_descriptor_limit() -> Result<DescriptorLimit, Fatal> {
     Ok(DescriptorLimit { soft: if raised { hard } else { soft }, hard })
 }
 
-/// Our user id.
+/// The effective user id.
 pub(crate) fn own_uid() -> u32 {
     geteuid().as_raw()
 }
 
-/// How many descriptors are needed when all limits are reached, reckoned as PgBouncer does: every user may have a pool in
-/// every database that forces none. Connections that have not logged in have descriptors beside those of clients.
+/// How many descriptors are needed when all limits are reached, computed as in PgBouncer: every user may have a pool in
+/// every database without a forced user. Connections that have not logged in have descriptors besides those of clients.
 pub(crate) fn descriptors_expected(settings: &Settings, users: usize) -> u64 {
     let users = u64::try_from(users).unwrap_or(u64::MAX);
     let servers = settings.databases.values().map(|database| {
@@ -76,7 +76,7 @@ pub(crate) fn descriptors_expected(settings: &Settings, users: usize) -> u64 {
     servers.fold(connections + OTHERS, u64::saturating_add)
 }
 
-/// Listeners, logs and the like, as PgBouncer reckons them.
+/// Listeners, logs and the like, as PgBouncer counts them.
 const OTHERS: u64 = 10;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The command `trunkline`.
 //!
-//! Always true: whatever goes wrong before the service is up ends in words and exit status 1.
-//! Not here: everything. Begin with `args`, then `boot`.
+//! Always true: any failure before the service is up ends in a message and exit status 1.
+//! Not here: the rest. Begin with `args`, then `boot`.
 
 mod args;
 mod boot;

@@ -1,6 +1,6 @@
-//! The file that holds the number of the process.
+//! The pidfile.
 //!
-//! Always true: it is made by us or not at all; it goes when we go.
+//! Always true: the process creates it itself or does not start; it is removed when the process ends.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -18,19 +18,19 @@ pub(crate) struct Pidfile {
     path: String,
 }
 
-/// What stood at the place of the pidfile.
+/// What was found at the path of the pidfile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Old {
     /// Nothing.
     None,
-    /// The file of a process that is gone. It has been removed.
+    /// The file of a process that has ended. It has been removed.
     Stale,
 }
 
-/// Looks whether another process holds the pidfile.
+/// Checks whether another process holds the pidfile.
 ///
 /// # Errors
-/// It does, or may do.
+/// It does, or may do so.
 pub(crate) fn check_old(path: &str) -> Result<Old, Fatal> {
     let taken = || Fatal(format!("pidfile '{path}' exists, another instance running?"));
     let text = match std::fs::read_to_string(path) {
@@ -40,7 +40,7 @@ pub(crate) fn check_old(path: &str) -> Result<Old, Fatal> {
         Err(error) => return Err(Fatal(format!("cannot read pidfile '{path}': {}", words_of(&error)))),
     };
     let pid = text.trim().parse::<i32>().ok().filter(|pid| *pid > 0).ok_or_else(taken)?;
-    // In a container that was started anew our number is often the one of the process before us.
+    // In a restarted container this process often has the same process id as its predecessor.
     if pid != Pid::this().as_raw() && is_alive(pid) {
         return Err(taken());
     }
@@ -50,15 +50,15 @@ pub(crate) fn check_old(path: &str) -> Result<Old, Fatal> {
 }
 
 fn is_alive(pid: i32) -> bool {
-    // Any other answer than "no such process" comes from one that is there.
+    // Any other answer than "no such process" means that the process exists.
     kill(Pid::from_raw(pid), None) != Err(nix::Error::ESRCH)
 }
 
 impl Pidfile {
-    /// Writes our number.
+    /// Writes our process id.
     ///
     /// # Errors
-    /// Somebody else was faster, or the file cannot be written.
+    /// Another process was faster, or the file cannot be written.
     pub(crate) fn write(path: &str) -> Result<Self, Fatal> {
         let failed = |error: std::io::Error| Fatal(format!("could not write pidfile '{path}': {}", words_of(&error)));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path).map_err(failed)?;

@@ -1,8 +1,8 @@
-//! `-R`: an online restart, as the start of the new process sees it.
+//! `-R`: an online restart, on the side of the new process.
 //!
-//! Always true: everything that can fail happens before the running process lets go; what fails until then ends this process
-//! and not that one.
-//! Not here: what is said between the two (`control::successor`).
+//! Always true: every step that can fail comes before the running process lets go; a failure until then ends this
+//! process and not the running one.
+//! Not here: the messages between the two (`control::successor`).
 
 use config::Settings;
 use control::Predecessor;
@@ -14,10 +14,10 @@ use crate::identity;
 use crate::last_words::{Fatal, say};
 use crate::pidfile::{self, Pidfile};
 
-/// The running process, if there is one.
+/// Finds the running process, if there is one.
 ///
 /// # Errors
-/// It cannot hand over, or nobody could find it.
+/// The running process cannot hand over, or the settings do not allow to find it.
 pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
     if doors::passed() > 0 {
         return Err(Fatal("cannot reboot under service manager".to_owned()));
@@ -28,10 +28,10 @@ pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
     Predecessor::find(&socket, identity::own_uid()).map_err(|why| Fatal(format!("online restart failed: {why}")))
 }
 
-/// Takes everything over, and wakes the workers.
+/// Takes over all clients and servers, and wakes the workers.
 ///
 /// # Errors
-/// It could not be had. The running process goes on.
+/// Something could not be taken over. The running process continues.
 pub(crate) fn take_over(
     predecessor: &Predecessor,
     active: &ActiveConfig,
@@ -62,8 +62,8 @@ pub(crate) fn take_over(
     Ok(())
 }
 
-/// The socket file and the pidfile become ours when the other process is gone. What is wrong with them is said, and is no reason
-/// to let anybody go.
+/// Takes over the socket file and the pidfile when the old process has ended. Errors are logged, and are no reason to
+/// disconnect clients.
 pub(crate) fn move_in(
     predecessor: &Predecessor,
     settings: &Settings,

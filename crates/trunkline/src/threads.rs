@@ -1,6 +1,7 @@
-//! The threads of the data plane, and which kernel interface they use.
+//! The threads of the data plane, and their kernel interface.
 //!
-//! Always true: a worker's kernel is made on the thread that uses it; nobody serves until all workers have theirs.
+//! Always true: a worker's kernel interface is created on the thread that uses it; `start` returns only when all workers
+//! have one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use worker::letters::{ActiveConfig, Ids, Post, Posts, ToControl, ToWorker, Unaut
 
 use crate::last_words::Fatal;
 
-/// The kernel interface that was chosen, and why it is not another one.
+/// The chosen kernel interface, and the reason for the choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) backend: Backend,
@@ -26,7 +27,7 @@ pub(crate) struct Choice {
 /// Chooses the kernel interface.
 ///
 /// # Errors
-/// io_uring was demanded and does not work here.
+/// io_uring was demanded and does not work on this machine.
 pub(crate) fn choose(wanted: IoBackend, probe: impl FnOnce() -> Result<(), String>) -> Result<Choice, Fatal> {
     let chosen = |backend, why| Ok(Choice { backend, why });
     match wanted {
@@ -62,9 +63,9 @@ impl fmt::Display for Choice {
 /// How workers start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// They serve at once.
+    /// At once.
     Awake,
-    /// They are woken when what another process has had is here.
+    /// When the state of the old process has arrived.
     Asleep,
 }
 
@@ -75,10 +76,10 @@ pub(crate) struct HandshakePool {
     ended: Receiver<()>,
 }
 
-/// Starts as many workers as there are homes in `force`.
+/// Starts as many workers as `active.homes` has.
 ///
 /// # Errors
-/// A thread or its kernel cannot be made.
+/// A thread or its kernel interface cannot be created.
 pub(crate) fn start(
     choice: &Choice,
     active: &Arc<ActiveConfig>,
@@ -150,13 +151,13 @@ impl HandshakePool {
 
 fn letter_box(sender: Sender<ToWorker<Socket>>, waker: Waker) -> Post<ToWorker<Socket>> {
     Arc::new(move |letter| {
-        // A worker that has ended reads no letters, and has nobody left to whom they would matter.
+        // A worker that has ended reads no letters, and no client is left that they could concern.
         let _ = sender.send(letter);
         waker.wake();
     })
 }
 
-/// What a worker's thread takes along.
+/// What a worker's thread needs.
 struct Tools {
     id: WorkerId,
     inbox: Receiver<ToWorker<Socket>>,
@@ -193,9 +194,10 @@ impl Tools {
     }
 }
 
-/// Threads that shake hands for TLS: as many as processors, which they leave to the workers; more would only wait.
+/// Most threads for TLS handshakes, of which there are as many as processors. They run with a lower priority than the
+/// workers, and more of them would only wait.
 const SHAKERS_MAX: usize = 16;
-/// Receive buffers of one worker: 4,096 of them are in the kernel's hands, a few more on their way to the other side.
+/// Receive buffers of one worker: those given to the kernel, and those whose bytes are on their way to the other side.
 const BUFFERS_PER_WORKER: u16 = 4096;
 
 #[cfg(test)]

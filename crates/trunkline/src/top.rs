@@ -1,7 +1,7 @@
-//! `trunkline top`: where the configuration file that it is given says that the pooler listens.
+//! `trunkline top`: finds out from a configuration file where the pooler listens.
 //!
-//! Always true: the file is read as the pooler reads it, with every mistake told.
-//! Not here: what is shown, and how (crate `top`).
+//! Always true: the file is read as the pooler reads it, and all mistakes are reported.
+//! Not here: the display (crate `top`).
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use config::{Overrides, Settings};
 use control::{FileReader, Source};
 use top::{Listening, TopOptions};
 
-/// Looks at a console.
+/// Shows a console.
 pub(crate) fn top(options: &TopOptions) -> ExitCode {
     if options.wants_help() {
         print!("{}", top::USAGE);
@@ -18,7 +18,7 @@ pub(crate) fn top(options: &TopOptions) -> ExitCode {
     let listening = options.config_file().map(listening).transpose();
     match listening.and_then(|listening| top::run(options, listening.as_ref())) {
         Ok(None) => ExitCode::SUCCESS,
-        // As a shell says it of a program that a signal has ended.
+        // As a shell reports a program that was ended by a signal.
         Ok(Some(signal)) => ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
         Err(text) => {
             eprintln!("trunkline top: {text}");
@@ -36,7 +36,7 @@ fn listening(path: &str) -> Result<Listening, String> {
     Ok(of(&loaded.settings))
 }
 
-/// An abstract socket (`@name`) cannot be dialed by a path, so TCP it is.
+/// An abstract socket (`@name`) has no path to connect to, so TCP is used then.
 fn of(settings: &Settings) -> Listening {
     let socket_dir = settings.unix_socket_dir.as_deref().filter(|directory| directory.starts_with('/'));
     let address = settings.listen_addr.first().map(|address| &**address);

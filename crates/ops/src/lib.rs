@@ -1,7 +1,7 @@
-//! What an operator runs beside the pooler itself, and the machinery under it.
+//! Commands for operators besides the pooler itself, and what they are built on.
 //!
-//! Always true: nothing here is part of the path of a byte; the pooler is only ever started as a program of its own.
-//! Not here: reading the command line's first word (crate `trunkline`), the bench (`xtask`, which stands on `trial`).
+//! Always true: nothing here is part of the data path; the pooler is only ever started as a separate program.
+//! Not here: the command line's first word (crate `trunkline`), the bench (`xtask`, which uses `trial`).
 
 pub mod demo;
 pub mod table;

@@ -1,4 +1,4 @@
-//! A table for a terminal: numbers to the right, groups of columns under one heading.
+//! A table for a terminal: numbers are right-aligned, and groups of columns have a common heading.
 
 /// A table while it is being filled.
 #[derive(Clone, Debug, Default)]
@@ -6,12 +6,12 @@ pub struct Table {
     groups: Vec<(String, usize)>,
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// How many columns, from the first, hold words.
+    /// How many of the first columns contain words.
     words: usize,
 }
 
 impl Table {
-    /// A table whose columns stand in groups: each with its heading (which may be empty) and the heads of its columns.
+    /// A table with groups of columns: each group has a heading (which may be empty) and the names of its columns.
     #[must_use]
     pub fn new(groups: &[(&str, &[&str])]) -> Self {
         Self {
@@ -22,19 +22,19 @@ impl Table {
         }
     }
 
-    /// The first so many columns hold words; without this it is one.
+    /// Sets how many of the first columns contain words; the default is one.
     #[must_use]
     pub fn with_words(mut self, columns: usize) -> Self {
         self.words = columns;
         self
     }
 
-    /// Adds a row. Missing cells are empty; what is too many is left out.
+    /// Adds a row. Missing cells are empty, and surplus cells are dropped.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// The table as lines. Words stand to the left, numbers to the right.
+    /// The table as lines. Words are left-aligned, numbers right-aligned.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let widths = self.widths();
@@ -101,12 +101,12 @@ fn push(line: &mut String, cell: &str, wide: usize, is_number: bool, gap: usize)
     line.push_str(&if is_number { padding + cell } else { cell.to_owned() + &padding });
 }
 
-/// How many places a text takes in a terminal. All of ours is of single width.
+/// The columns of a terminal that a text takes. All our texts have characters of single width.
 fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A count with its thousands apart: `12,345`.
+/// A number with thousands separators: `12,345`.
 #[must_use]
 pub fn count(number: f64) -> String {
     let digits = format!("{:.0}", number.max(0.0));

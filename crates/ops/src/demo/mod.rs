@@ -1,8 +1,8 @@
-//! `trunkline demo`: a crowd of clients at a throw-away PostgreSQL, first directly, then through Trunkline.
+//! `trunkline demo`: many clients at a throw-away PostgreSQL, first directly, then through Trunkline.
 //!
-//! Always true: nothing is left behind, however it ends; every figure that is printed was measured in this run, and a
-//! run that failed is shown as failed.
-//! Not here: the ground it stands on (`trial`), and what the figures are taken to mean (`report`).
+//! Always true: nothing is left behind, however the demo ends; every printed figure was measured in this run, and a run
+//! that failed is shown as failed.
+//! Not here: the cluster and the load (`trial`), and the interpretation of the figures (`report`).
 
 mod options;
 mod report;
@@ -23,11 +23,11 @@ use report::{Crowd, Measured, Peak, Way};
 use show::Screen;
 use watch::Watch;
 
-/// Runs the demo. `own_executable` is Trunkline itself, started again as the pooler.
+/// Runs the demo. `own_executable` is this program, which is started again as the pooler.
 ///
 /// # Errors
-/// PostgreSQL is not installed, something cannot be started, or Ctrl-C came before the tables were complete. What had
-/// been started is gone in any case.
+/// PostgreSQL is not installed, a program cannot be started, or Ctrl-C came before the tables were complete. All
+/// started programs are gone in any case.
 pub fn run(options: &DemoOptions, own_executable: &Path) -> Result<(), DemoError> {
     if options.wants_help {
         print!("{USAGE}");
@@ -78,7 +78,7 @@ impl Demo<'_> {
         Ok(rows)
     }
 
-    /// One run, while PostgreSQL's processes and their memory are watched.
+    /// Runs one load and watches PostgreSQL's processes and their memory meanwhile.
     fn run(&self, crowd: Crowd, clients: u32, way: Way, port: u16) -> Result<(LoadOutcome, Peak), DemoError> {
         let load = Load {
             port,
@@ -102,8 +102,8 @@ impl Demo<'_> {
         Ok((outcome, watch.peak()))
     }
 
-    /// The processes that a run is not charged with: for a direct run, what the pool still holds. A pooled run is
-    /// charged with the whole pool, so the clients of the direct run before it are given time to go.
+    /// The server processes that do not count for a run. In a direct run these are the servers that the pool still
+    /// holds. A pooled run counts the whole pool, so this waits until the clients of the direct run before it are gone.
     fn strangers(&self, way: Way) -> Result<Vec<u32>, DemoError> {
         if way == Way::Direct {
             return Ok(self.cluster.serving());
@@ -117,7 +117,7 @@ impl Demo<'_> {
         Ok(Vec::new())
     }
 
-    /// Leaves both servers up for a person to try, until Ctrl-C.
+    /// Keeps PostgreSQL and the pooler running for a person to try, until Ctrl-C.
     fn wait(&self, pooler: &mut Pooler, http_port: u16) -> Result<(), DemoError> {
         let psql = self.trial.programs.psql().unwrap_or_else(|| "psql".into());
         let line = |port: u16, database: &str| format!("    {psql} -h 127.0.0.1 -p {port} -U {USER} {database}");
@@ -143,7 +143,7 @@ fn raise_cluster(trial: &Trial, screen: &Screen, clients_max: u32) -> Result<Clu
     let [port] = free_ports()?;
     screen.say(&format!("PostgreSQL {}, from {}", trial.programs.version, trial.programs.directory().display()));
     screen.progress("making a throw-away cluster", " ...");
-    // Room for the largest crowd, and for the pool beside it.
+    // Room for the largest crowd, and for the pool besides it.
     let shape = ClusterShape { connections_max: (clients_max + 100).max(1000), buffers_mib: 64, scale: 5 };
     let cluster = Cluster::start(trial, port, shape)?;
     let place = trial.scratch.path().display();
@@ -227,7 +227,7 @@ const POOLER: &str = "trunkline";
 const SERVERS_PER_PROCESSOR: u32 = 2;
 const SERVERS_BESIDES: u32 = 4;
 
-/// How often we look whether the clients of the run before have gone: for five seconds.
+/// How often to check whether the clients of the previous run are gone: for five seconds.
 const LEAVING_TRIES: u32 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What `trunkline demo` is told.
+//! The options of `trunkline demo`.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ pub struct DemoOptions {
     pub seconds: u32,
     /// Whether both servers stay up at the end until Ctrl-C.
     pub is_waiting: bool,
-    /// The sizes of the crowd, each from 1 to [`CLIENTS_MAX`].
+    /// The numbers of clients, each from 1 to [`CLIENTS_MAX`].
     pub clients: Vec<u32>,
-    /// Whether only [`USAGE`] is wanted.
+    /// Whether to print [`USAGE`] only.
     pub wants_help: bool,
 }
 
@@ -25,10 +25,10 @@ impl Default for DemoOptions {
 }
 
 impl DemoOptions {
-    /// Reads the arguments that follow `trunkline demo`.
+    /// Parses the arguments after `trunkline demo`.
     ///
     /// # Errors
-    /// An argument is unknown or out of its range; the text is for the person who typed it.
+    /// An argument is unknown or out of range; the text is for the person who typed it.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut options = Self::default();
         let mut parser = Parser::from_args(args);
@@ -66,13 +66,13 @@ fn in_range(text: &str, max: u32) -> Option<u32> {
     u32::from_str(text.trim()).ok().filter(|number| (1..=max).contains(number))
 }
 
-/// A day for each run should do.
+/// A day for each run is enough.
 const SECONDS_MAX: u32 = 86_400;
 
-/// More clients than this would make the direct runs a test of the machine's memory and nothing else.
+/// With more clients the direct runs would test only the machine's memory.
 const CLIENTS_MAX: u32 = 5_000;
 
-/// The answer to `trunkline demo --help`.
+/// The output of `trunkline demo --help`.
 pub const USAGE: &str = "\
 Usage: trunkline demo [OPTION]...
 

@@ -1,7 +1,7 @@
-//! What the figures of the demo are, and what they mean in words.
+//! The figures of the demo, and their meaning in words.
 //!
-//! Always true: every word that judges is chosen by the numbers of this run; a comparison that PostgreSQL alone wins is
-//! said just as plainly.
+//! Always true: every judgement follows from the numbers of this run; a comparison that PostgreSQL alone wins is
+//! reported just as plainly.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::trial::{LoadOutcome, LoadResult, MemoryKind};
 /// How the clients of a crowd behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crowd {
-    /// A connection for each transaction.
+    /// They connect for each transaction.
     Reconnecting,
-    /// One connection each, kept.
+    /// Each keeps its connection.
     Staying,
 }
 
@@ -43,10 +43,10 @@ impl Crowd {
     }
 }
 
-/// By which way the clients come to PostgreSQL.
+/// How the clients connect to PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To PostgreSQL itself.
+    /// Directly.
     Direct,
     /// Through Trunkline.
     Pooled,
@@ -61,14 +61,14 @@ impl fmt::Display for Way {
     }
 }
 
-/// The most that PostgreSQL took at one time during a run.
+/// The most that PostgreSQL used at one time during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Peak {
     /// Processes that serve clients.
     pub(super) processes: usize,
-    /// Their memory together; not known when a run ends before the first look.
+    /// Their total memory; unknown when a run ends before it was measured.
     pub(super) bytes: Option<u64>,
-    /// Whether some of the memory could only be counted with shared pages in full.
+    /// Whether for some processes shared pages were counted in full.
     pub(super) is_rough: bool,
 }
 
@@ -79,7 +79,7 @@ impl Peak {
     }
 }
 
-/// One size of a crowd, by both ways.
+/// One number of clients, direct and pooled.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) clients: u32,
@@ -87,7 +87,7 @@ pub(super) struct Measured {
     pub(super) pooled: (LoadOutcome, Peak),
 }
 
-/// The figures side by side.
+/// The table of the figures, direct and pooled side by side.
 pub(super) fn table(rows: &[Measured]) -> Table {
     let both: &[&str] = &["direct", "pooled"];
     let mut table = Table::new(&[
@@ -111,7 +111,7 @@ pub(super) fn table(rows: &[Measured]) -> Table {
     table
 }
 
-/// What went wrong, a line for each run that did.
+/// The errors, one line for each run that failed.
 pub(super) fn failures(rows: &[Measured]) -> Vec<String> {
     let mut lines = Vec::new();
     for row in rows {
@@ -124,7 +124,7 @@ pub(super) fn failures(rows: &[Measured]) -> Vec<String> {
     lines
 }
 
-/// What the figures mean. `servers` is the size of the pool.
+/// Describes the figures in words. `servers` is the size of the pool.
 pub(super) fn meaning(crowd: Crowd, rows: &[Measured], servers: u32) -> String {
     let mut words = Vec::new();
     let complete: Vec<_> = rows.iter().filter_map(both_done).collect();
@@ -207,7 +207,7 @@ fn is_rough(rows: &[Measured]) -> bool {
     rows.iter().any(|row| row.direct.1.is_rough || row.pooled.1.is_rough)
 }
 
-/// An amount of memory for people: `87.5 MiB`.
+/// An amount of memory for display: `87.5 MiB`.
 pub(super) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", short(bytes as f64 / MIB))
 }

@@ -1,11 +1,12 @@
-//! The demo's side of the screen: lines, a passing line of progress, paragraphs.
+//! The demo's output: lines, a temporary line of progress, paragraphs.
 //!
-//! Always true: without a terminal there are no control sequences, and each step of progress is a line of its own, once.
+//! Always true: without a terminal there are no control sequences, and each step of progress is printed once, on a line
+//! of its own.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 
-/// Where the demo speaks.
+/// The output of the demo.
 #[derive(Debug)]
 pub(super) struct Screen {
     is_terminal: bool,
@@ -18,32 +19,32 @@ impl Screen {
         Self { is_terminal: io::stdout().is_terminal(), step: RefCell::default() }
     }
 
-    /// A line that stays.
+    /// Prints a line.
     pub(super) fn say(&self, line: &str) {
         self.clear_progress();
         write(&format!("{line}\n"));
     }
 
-    /// Lines that stay.
+    /// Prints lines.
     pub(super) fn lines(&self, lines: &[String]) {
         for line in lines {
             self.say(line);
         }
     }
 
-    /// A text that is not ours, set apart.
+    /// Prints a text, indented.
     pub(super) fn quote(&self, text: &str) {
         for line in text.lines() {
             self.say(&format!("    {line}"));
         }
     }
 
-    /// Prose, broken into lines.
+    /// Prints prose, broken into lines.
     pub(super) fn paragraph(&self, text: &str) {
         self.lines(&wrapped(text, WIDTH));
     }
 
-    /// What is being done, and how far it is: replaced by whatever comes next.
+    /// Shows the current step and its state until the next output.
     pub(super) fn progress(&self, step: &str, state: &str) {
         let is_new = self.step.replace(step.to_owned()) != step;
         if self.is_terminal {
@@ -53,7 +54,7 @@ impl Screen {
         }
     }
 
-    /// Takes the line of progress away.
+    /// Removes the line of progress.
     pub(super) fn clear_progress(&self) {
         if self.is_terminal && !self.step.take().is_empty() {
             write(CLEAR);
@@ -67,7 +68,7 @@ impl Drop for Screen {
     }
 }
 
-/// A reader who has gone away (`| head`) must not keep us from tidying up, so nobody asks whether this worked.
+/// Errors are ignored: a reader that has ended (`| head`) must not keep the demo from cleaning up.
 fn write(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes());

@@ -1,15 +1,15 @@
-//! PostgreSQL's processes and their memory, looked at while a load runs.
+//! Watches PostgreSQL's processes and their memory while a load runs.
 
 use std::time::{Duration, Instant};
 
 use super::report::Peak;
 use crate::trial::{Cluster, Memory, MemoryKind, memory_of};
 
-/// A look at a cluster from time to time, often enough for a peak and seldom enough not to disturb what it looks at.
+/// Measures a cluster from time to time, often enough to see a peak and seldom enough not to disturb the cluster.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     cluster: &'a Cluster,
-    /// Processes that were there before and belong to somebody else.
+    /// Server processes that existed before and do not count.
     strangers: Vec<u32>,
     next_count: Duration,
     next_weighing: Duration,
@@ -17,12 +17,12 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// A watch over all processes that serve clients, but for `strangers`.
+    /// Watches all server processes except `strangers`.
     pub(super) fn over(cluster: &'a Cluster, strangers: Vec<u32>) -> Self {
         Self { cluster, strangers, next_count: Duration::ZERO, next_weighing: FIRST_WEIGHING, peak: Peak::default() }
     }
 
-    /// Looks, if it is time to, and then says how many processes there are.
+    /// Measures if it is time to, and returns how many processes there are then.
     pub(super) fn look(&mut self, elapsed: Duration) -> Option<usize> {
         if elapsed < self.next_count {
             return None;
@@ -39,7 +39,7 @@ impl<'a> Watch<'a> {
         Some(serving.len())
     }
 
-    /// The most that was seen.
+    /// The highest values so far.
     pub(super) fn peak(&self) -> Peak {
         self.peak
     }
@@ -56,5 +56,6 @@ const COUNT_EVERY: Duration = Duration::from_millis(250);
 const FIRST_WEIGHING: Duration = Duration::from_millis(700);
 const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
-/// Reading the memory of hundreds of processes takes a good part of a second; it shall take at most one twentieth of all.
+/// Reading the memory of hundreds of processes takes a good part of a second; it may take at most one twentieth of the
+/// time.
 const WEIGHING_SHARE: u32 = 20;

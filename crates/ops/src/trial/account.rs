@@ -1,4 +1,4 @@
-//! Whom the throw-away programs run as: PostgreSQL refuses to run as root.
+//! The system user of the throw-away programs: PostgreSQL refuses to run as root.
 
 use std::fs;
 use std::io;
@@ -10,30 +10,30 @@ use nix::unistd::{Uid, User};
 
 use super::TrialError;
 
-/// Whom the programs of a trial run as.
+/// The system user that runs the programs of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// Ourselves: we are an ordinary user.
+    /// Our own user, which is not root.
     Own {
-        /// Our name.
+        /// Its name.
         name: String,
     },
-    /// Someone less mighty than root, who we are.
+    /// Another user, because we are root.
     Lesser {
-        /// The name of the account.
+        /// The name of the user.
         name: String,
         /// Its user id, never 0.
         uid: u32,
-        /// Its primary group.
+        /// Its primary group id.
         gid: u32,
     },
 }
 
 impl Account {
-    /// Ourselves, or, when we are root, `postgres` or else `nobody`.
+    /// Our own user, or if we are root, `postgres` or else `nobody`.
     ///
     /// # Errors
-    /// We are root and neither account exists.
+    /// We are root and neither user exists.
     pub fn ordinary() -> Result<Self, TrialError> {
         let own = Uid::effective();
         if !own.is_root() {
@@ -50,7 +50,7 @@ impl Account {
         ))
     }
 
-    /// The name of the account.
+    /// The name of the user.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -58,7 +58,7 @@ impl Account {
         }
     }
 
-    /// The name of whom a pooler that is started by root must become; none when we are not root.
+    /// The name of the user to whom a pooler started by root must switch; `None` if we are not root.
     #[must_use]
     pub fn become_name(&self) -> Option<&str> {
         match self {
@@ -67,14 +67,14 @@ impl Account {
         }
     }
 
-    /// Makes a command run as this account.
+    /// Makes a command run as this user.
     pub fn dress(&self, command: &mut Command) {
         if let Self::Lesser { uid, gid, .. } = self {
             command.uid(*uid).gid(*gid);
         }
     }
 
-    /// Gives a file or directory to this account.
+    /// Gives a file or directory to this user.
     ///
     /// # Errors
     /// As `chown`.
@@ -85,7 +85,7 @@ impl Account {
         }
     }
 
-    /// Whether this account may pass through a directory and all above it, judged by the mode bits for others.
+    /// Whether this user may enter a directory and all above it, judged by the mode bits for others.
     #[must_use]
     pub fn may_enter(&self, directory: &Path) -> bool {
         use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
-//! The smallest PostgreSQL client that really logs in and really runs a query.
+//! A minimal PostgreSQL client that really logs in and runs queries.
 //!
-//! Always true: it holds a socket and nothing else, so that thousands of it are cheap; an answer of any size passes in
-//! flat memory.
+//! Always true: it holds a socket and nothing else, so that thousands of clients are cheap; reading an answer takes
+//! constant memory.
 //! Not here: passwords (the trial's server and poolers trust the loopback interface), TLS, the extended protocol.
 
 use std::fmt;
@@ -15,21 +15,21 @@ pub struct Client {
     stream: TcpStream,
 }
 
-/// What a client of the trial met.
+/// Why a client failed.
 #[derive(Debug)]
 pub enum ClientError {
     /// The connection failed or broke.
     Broken(io::Error),
-    /// The server refused, in its own words (ErrorResponse).
+    /// The message of an ErrorResponse.
     Refused(String),
 }
 
 impl Client {
     /// Connects to a port of the loopback interface and logs in (StartupMessage, protocol 3.0). Neither this nor any
-    /// later answer is waited for longer than `patience`.
+    /// later read takes longer than `patience`.
     ///
     /// # Errors
-    /// The connection fails, or the server refuses or wants a password.
+    /// The connection fails, or the server refuses or asks for a password.
     pub fn log_in(port: u16, user: &str, database: &str, patience: Duration) -> Result<Self, ClientError> {
         let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), patience)?;
         stream.set_read_timeout(Some(patience))?;
@@ -41,10 +41,10 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs SQL by the simple protocol and says how many bytes the answer had.
+    /// Runs SQL by the simple protocol and returns the number of bytes of the answer.
     ///
     /// # Errors
-    /// The connection breaks, or the answer has an error in it.
+    /// The connection breaks, or the answer contains an error.
     pub fn run(&mut self, sql: &str) -> Result<u64, ClientError> {
         let length = u32::try_from(sql.len() + 5).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
         let message = [b"Q", &length.to_be_bytes()[..], sql.as_bytes(), b"\0"].concat();
@@ -60,7 +60,7 @@ impl Client {
             let mut head = [0; 5];
             match self.stream.read_exact(&mut head) {
                 Ok(()) => {}
-                // A server that refuses a login closes after its words.
+                // A server that refuses a login closes the connection after the error.
                 Err(why) => return Err(refusal.map_or(ClientError::Broken(why), ClientError::Refused)),
             }
             let [kind, length @ ..] = head;
@@ -137,7 +137,7 @@ fn refusal_in(body: &[u8]) -> String {
     String::from_utf8_lossy(words.unwrap_or(b"an error without words")).into_owned()
 }
 
-/// Longer bodies of the messages that we look into are cut.
+/// Longer bodies of the messages that are examined are truncated.
 const SHORT_BYTES_MAX: u64 = 65_536;
 
 #[cfg(test)]

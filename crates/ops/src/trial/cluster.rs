@@ -1,6 +1,6 @@
-//! A PostgreSQL cluster for the length of a trial.
+//! A PostgreSQL cluster for the duration of a trial.
 //!
-//! Always true: it listens on the loopback interface only, trusts whoever connects there, and promises nothing about
+//! Always true: it listens on the loopback interface only, trusts all connections, and gives no guarantee of
 //! durability.
 
 use std::path::Path;
@@ -8,37 +8,37 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Farewell, Kept, Trial, TrialError, children_of};
 
-/// The database that pgbench's tables are in.
+/// The database with pgbench's tables.
 pub const DATABASE: &str = "demo";
 
 /// The user of all connections; the superuser of the cluster.
 pub const USER: &str = "demo";
 
-/// How large a cluster is made.
+/// The dimensions of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterShape {
-    /// How many clients it admits.
+    /// `max_connections`.
     pub connections_max: u32,
-    /// Its shared buffers in MiB.
+    /// `shared_buffers` in MiB.
     pub buffers_mib: u32,
-    /// pgbench's scale: 100,000 accounts, 15 MB each.
+    /// pgbench's scale: 100,000 accounts and 15 MB per unit.
     pub scale: u32,
 }
 
-/// A running PostgreSQL with pgbench's tables in it.
+/// A running PostgreSQL with pgbench's tables.
 #[derive(Debug)]
 pub struct Cluster {
     server: Kept,
     port: u16,
-    /// PostgreSQL's own children, such as the checkpointer.
+    /// PostgreSQL's own processes, such as the checkpointer.
     housekeeping: Vec<u32>,
 }
 
 impl Cluster {
-    /// Makes the cluster, starts its server on `port`, and fills it.
+    /// Creates the cluster, starts its server on `port`, and fills it.
     ///
     /// # Errors
-    /// One of these steps fails; the text has PostgreSQL's own words.
+    /// One of these steps fails; the text contains PostgreSQL's own message.
     pub fn start(trial: &Trial, port: u16, shape: ClusterShape) -> Result<Self, TrialError> {
         let place = trial.scratch.path().join("cluster");
         init(trial, &place)?;
@@ -74,7 +74,7 @@ impl Cluster {
     }
 }
 
-/// Logs in again and again until it works, the program has ended, or patience ends.
+/// Tries to log in until that succeeds, the program has ended, or [`READY_PATIENCE`] is over.
 pub(super) fn wait_until_ready(
     trial: &Trial,
     program: &mut Kept,
@@ -100,7 +100,7 @@ pub(super) fn wait_until_ready(
     }
 }
 
-/// Told by the title that PostgreSQL gives its processes: `postgres: demo demo 127.0.0.1(40606) idle`.
+/// Recognised by the process title that PostgreSQL sets: `postgres: demo demo 127.0.0.1(40606) idle`.
 fn serves_a_client(pid: u32) -> bool {
     let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&title).contains("127.0.0.1(")
@@ -130,7 +130,7 @@ fn settings(port: u16, shape: ClusterShape) -> Vec<String> {
     all
 }
 
-/// Nothing is durable, nothing happens by itself, and there is no socket but the one on the loopback interface.
+/// Nothing is durable, no background work happens by itself, and the loopback interface is the only way to connect.
 const QUIET: [&str; 12] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -148,5 +148,5 @@ const QUIET: [&str; 12] = [
 
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// One attempt may take this long; Ctrl-C is only heard between attempts.
+/// The limit of one attempt; Ctrl-C is noticed only between attempts.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(5);

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Why a demo or a bench could not go on.
+/// Why a demo or a bench could not continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrialError {
-    /// PostgreSQL's programs are not on this machine; the text says how to install them.
+    /// PostgreSQL's programs are missing; the text says how to install them.
     ProgramsMissing(String),
-    /// Ctrl-C, or a signal that means the same.
+    /// Ctrl-C, or a signal with the same meaning.
     Interrupted,
     /// A step failed.
     Step {
         /// What was tried.
         what: String,
-        /// What stood in the way.
+        /// The error.
         why: String,
     },
 }
@@ -25,7 +25,7 @@ impl TrialError {
         Self::Step { what, why: why.to_string() }
     }
 
-    /// The exit status that says this to a shell: 130 for an interruption, as shells do, else 1.
+    /// The exit status for a shell: 130 for an interruption, as shells report it, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,7 +1,7 @@
-//! Ctrl-C as a value: a flag that long waits look at, so that guards are dropped in order.
+//! Ctrl-C as a value: a flag that long waits check, so that guards are dropped in order.
 //!
-//! A handler that only raises a flag, and not a blocked mask with a thread that waits: a mask would be inherited by every
-//! program that we start, and some of them would then not hear our signals.
+//! The handlers only raise a flag. Blocking the signals and waiting for them in a thread would not do: all programs
+//! that we start would inherit the mask, and some of them would then ignore our signals.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -14,16 +14,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::TrialError;
 
-/// Whether the person (or the system) has asked us to end.
+/// Whether the user or the system has asked us to end.
 #[derive(Debug)]
 pub struct Interrupt {
     is_raised: Arc<AtomicBool>,
-    /// A byte comes with each signal, so that a wait ends with it.
+    /// Each signal writes a byte, so that it ends a wait.
     bell: UnixStream,
 }
 
 impl Interrupt {
-    /// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT only raise the flag and ring the bell.
+    /// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGQUIT, which from now on only raise the flag and ring the
+    /// bell.
     ///
     /// # Errors
     /// The kernel refuses a signal handler.
@@ -35,14 +36,14 @@ impl Interrupt {
         let is_raised = Arc::new(AtomicBool::new(false));
         let (bell, rope) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-            // Registered first and so done first: who hears the bell finds the flag raised.
+            // Registered first and so run first: when the bell rings, the flag is raised.
             signal_hook::flag::register(signal, Arc::clone(&is_raised))?;
             signal_hook::low_level::pipe::register(signal, rope.try_clone()?)?;
         }
         Ok(Self { is_raised, bell })
     }
 
-    /// Whether we shall end.
+    /// Whether a signal has arrived.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Relaxed)
@@ -59,14 +60,14 @@ impl Interrupt {
             if rest.is_zero() {
                 return Ok(());
             }
-            // What is read, or whether the time is up, says nothing that the flag and the clock do not.
+            // Neither the byte nor a timeout tells more than the flag and the clock.
             let _ = self.bell.set_read_timeout(Some(rest)).and_then(|()| (&self.bell).read(&mut [0]));
         }
         Err(TrialError::Interrupted)
     }
 }
 
-/// Raises the soft limit of open files to the hard one, for us and all that we start, and says how many that is.
+/// Raises the soft limit of open files to the hard one, for us and all programs that we start, and returns it.
 #[must_use]
 pub fn raise_descriptor_limit() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {

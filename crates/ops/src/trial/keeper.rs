@@ -1,9 +1,9 @@
-//! Programs that must not outlive us, and who sees to it.
+//! Programs that must not outlive us, and the script that ends them if we cannot.
 //!
-//! Always true: a program started as [`Kept`] is ended when its guard is dropped. Should we end without dropping
-//! guards (a panic that aborts, `kill -9`), the keeper does it: a small shell script that learns by a pipe what we have
-//! started, and notices by the end of that pipe that we are gone. It also removes the directory of the trial.
-//! Not asked of the kernel (`PR_SET_PDEATHSIG`): that needs unsafe code between fork and exec, and removes no files.
+//! Always true: a program started as [`Kept`] is ended when its guard is dropped. If we end without dropping guards (a
+//! panic that aborts, `kill -9`), the keeper ends it: a small shell script that learns by a pipe what we have started,
+//! and sees by the end of that pipe that we are gone. The keeper also removes the directory of the trial. The kernel's
+//! `PR_SET_PDEATHSIG` is not used: it needs unsafe code between fork and exec, and removes no files.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -19,17 +19,17 @@ use nix::unistd::Pid;
 
 use super::TrialError;
 
-/// The one who clears up if we cannot.
+/// The script that cleans up if we cannot.
 #[derive(Debug)]
 pub struct Keeper {
     script: Child,
 }
 
 impl Keeper {
-    /// Starts the keeper, in a group of its own: the terminal's Ctrl-C is not for it.
+    /// Starts the keeper in a process group of its own, so that the terminal's Ctrl-C does not reach it.
     ///
     /// # Errors
-    /// There is no shell.
+    /// There is no `/bin/sh`.
     pub fn start() -> Result<Self, TrialError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "trunkline-keeper"]).current_dir("/").process_group(0);
@@ -38,7 +38,7 @@ impl Keeper {
         Ok(Self { script })
     }
 
-    /// Tells the keeper one thing. A keeper that is gone can only be missed later, so nothing is done about it.
+    /// Sends the keeper one line. Errors are ignored: without a keeper there is nothing else to do.
     pub(super) fn tell(&self, what: &str, which: impl Display) {
         if let Some(mut pipe) = self.script.stdin.as_ref() {
             let _ = writeln!(pipe, "{what} {which}");
@@ -53,12 +53,12 @@ impl Drop for Keeper {
     }
 }
 
-/// The signal at which a program ends at once and in order.
+/// The signal that makes a program shut down at once, but cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
-    /// SIGQUIT, which PostgreSQL, PgBouncer and Trunkline understand so.
+    /// SIGQUIT, for PostgreSQL, PgBouncer and Trunkline.
     Quit,
-    /// SIGTERM, for everything that does not serve.
+    /// SIGTERM, for programs that are no servers.
     Terminate,
 }
 
@@ -70,7 +70,7 @@ impl Farewell {
         }
     }
 
-    /// How the keeper lists a program: `QUIT:4711`.
+    /// The program's entry in the keeper's list: `QUIT:4711`.
     fn entry(self, pid: u32) -> String {
         let name = match self {
             Self::Quit => "QUIT",
@@ -80,7 +80,7 @@ impl Farewell {
     }
 }
 
-/// A running program that ends with this guard.
+/// A running program that is ended when this guard is dropped.
 #[derive(Debug)]
 pub struct Kept {
     child: Child,
@@ -89,7 +89,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Starts a program in a process group of its own, so that it hears signals from us and not from the terminal.
+    /// Starts a program in a process group of its own, so that it receives signals from us and not from the terminal.
     ///
     /// # Errors
     /// As `Command::spawn`.
@@ -99,21 +99,21 @@ impl Kept {
         Ok(Self { child, farewell, keeper: Rc::clone(keeper) })
     }
 
-    /// The number of the running program.
+    /// The process id of the running program.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How the program ended, or nothing while it runs.
+    /// The exit status of the program, or `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Signals, waits, and after the grace kills.
+    /// Sends the signal, waits, and kills the program after [`GRACE`].
     fn end(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
-        // The number is that of a child which has not been waited for, so it cannot mean anybody else.
+        // The child has not been waited for, so its process id cannot belong to another process.
         let _ = kill(pid, self.farewell.signal());
         let (say, hear) = mpsc::channel();
         thread::scope(|scope| {
@@ -137,7 +137,7 @@ impl Drop for Kept {
 
 const SCRIPT: &str = include_str!("keeper.sh");
 
-/// How long a program may take to end in order before it is killed. PostgreSQL kills its own stragglers after 5 s.
+/// How long a program may take to shut down before it is killed. PostgreSQL kills its own stragglers after 5 s.
 const GRACE: Duration = Duration::from_secs(8);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! pgbench as the load: what it is told, and what is read out of what it says.
+//! pgbench as the load: its options, and the parsing of its output.
 //!
-//! Not here: what the machine did meanwhile (`reading`); a caller looks at that while the load runs.
+//! Not here: what the machine did meanwhile (`reading`); a caller measures that while the load runs.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub enum Script {
     File(&'static str),
 }
 
-/// By which of PostgreSQL's query protocols.
+/// The query protocol (`-M`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Query.
@@ -33,53 +33,53 @@ pub enum Protocol {
 /// One run of pgbench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Where to.
+    /// The port to connect to.
     pub port: u16,
-    /// Which database there.
+    /// The database to connect to.
     pub database: &'static str,
-    /// How many clients.
+    /// Number of clients.
     pub clients: u32,
-    /// For how long, in seconds. pgbench's alarm already runs while its clients log in, so a crowd that needs long for
-    /// that works for a shorter time.
+    /// The duration in seconds. pgbench's alarm already runs while its clients log in, so the time for logins is
+    /// missing from the work.
     pub seconds: u32,
-    /// What they run.
+    /// The statements.
     pub script: Script,
-    /// How they say it.
+    /// The query protocol.
     pub protocol: Protocol,
-    /// Whether each transaction has a connection of its own (`-C`).
+    /// Whether each transaction uses a new connection (`-C`).
     pub is_reconnecting: bool,
-    /// Whether connections are under TLS.
+    /// Whether connections use TLS.
     pub is_secured: bool,
 }
 
-/// What a run brought.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoadOutcome {
     /// All clients worked to the end.
     Done(LoadResult),
-    /// Some client could not; pgbench's first complaint.
+    /// Some client failed; the first error of pgbench.
     Failed(String),
 }
 
 /// The figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadResult {
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// Transactions per second; with a connection for each, its time is in it, else logins are not.
+    /// Transactions per second; includes the time of connecting if each transaction connects, else logins do not count.
     pub tps: f64,
-    /// Mean time of a transaction in milliseconds; with a connection for each, its time is in it.
+    /// Mean time of a transaction in milliseconds; includes the time of connecting if each transaction connects.
     pub mean_ms: f64,
-    /// What 99 of 100 transactions stay below, in milliseconds. Not known with a connection for each, because pgbench
-    /// starts its clock when it is connected.
+    /// The 99th percentile of transaction times in milliseconds. Unknown if each transaction connects, because pgbench
+    /// starts its clock after connecting.
     pub p99_ms: Option<f64>,
 }
 
 impl Load {
-    /// Runs it, calling `watch` many times a second meanwhile.
+    /// Runs the load, and calls `watch` many times a second meanwhile.
     ///
     /// # Errors
-    /// pgbench cannot be started, or we are interrupted. A load that fails is no error but an outcome.
+    /// pgbench cannot be started, or we are interrupted. A load that fails is an outcome and not an error.
     pub fn run(&self, trial: &Trial, watch: &mut dyn FnMut(Duration)) -> Result<LoadOutcome, TrialError> {
         let mut command = trial.command(&trial.programs.path("pgbench"));
         self.tell(&mut command);
@@ -123,19 +123,19 @@ impl Load {
     }
 }
 
-/// The value that `percent` of all stay at or below (nearest rank); nothing for nothing. Sorts what it is given.
+/// The value that `percent` of all values do not exceed (nearest rank); `None` without values. Sorts the slice.
 pub fn percentile(values: &mut [f64], percent: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
     values.get(rank.max(1) - 1).copied()
 }
 
-/// Reads and removes pgbench's logs of single transactions: the third column is the time in microseconds.
+/// Reads and removes pgbench's logs of single transactions; the third column is the time in microseconds.
 fn take_latencies(trial: &Trial) -> Vec<f64> {
     let mut all = Vec::new();
     for entry in fs::read_dir(trial.scratch.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        // Threads add their number: `load.4711`, `load.4711.1`.
+        // Further threads add their number: `load.4711`, `load.4711.1`.
         let is_log = name.to_str().and_then(|name| name.strip_prefix(NAME)?.strip_prefix('.'));
         if is_log.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             all.extend(latencies_in(&fs::read_to_string(entry.path()).unwrap_or_default()));
@@ -153,7 +153,7 @@ fn result_in(output: &str, is_reconnecting: bool) -> Option<LoadResult> {
     let after = |label: &str| output.lines().find_map(|line| line.strip_prefix(label)).map(str::trim);
     let number = |text: &str| text.split([' ', '/']).next()?.parse::<f64>().ok();
     let mut tps = output.lines().filter_map(|line| line.strip_prefix("tps = "));
-    // Before version 14 there were two such lines, first with the time of connecting, then without.
+    // Before version 14 there were two such lines, first with the time of connecting, then without it.
     let tps = if is_reconnecting { tps.next() } else { tps.next_back() };
     Some(LoadResult {
         transactions: number(after("number of transactions actually processed:")?)? as u64,
@@ -163,7 +163,7 @@ fn result_in(output: &str, is_reconnecting: bool) -> Option<LoadResult> {
     })
 }
 
-/// Without a transaction pgbench says nothing more than that.
+/// Without a single transaction pgbench prints no figures.
 fn why_no_figures(output: &str, seconds: u32) -> String {
     if output.lines().any(|line| line.trim_end() == "number of transactions actually processed: 0") {
         return format!("not one transaction in {seconds} s: the clients took as long to log in");
@@ -179,13 +179,13 @@ fn first_complaint(complaints: &str) -> String {
     line.trim_start_matches("pgbench: ").trim_start_matches("error: ").to_owned()
 }
 
-/// What pgbench's files are called in the trial's directory.
+/// The names of pgbench's files in the trial's directory begin with this.
 const NAME: &str = "load";
 
-/// pgbench's threads: one keeps up with a pooler's worker, a second one keeps the clients from being the bottleneck.
+/// pgbench's threads: one keeps up with a pooler's worker, and with a second one the clients are not the bottleneck.
 const THREADS: u32 = 2;
 
-/// The share of transactions whose time is written down: enough for a p99, little enough to cost nothing.
+/// The share of transactions whose time is logged: enough for a 99th percentile, and cheap.
 const SAMPLING: &str = "0.25";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A throw-away PostgreSQL, a pooler before it, and a load on both: the ground that the demo and the bench stand on.
+//! A throw-away PostgreSQL, a pooler in front of it, and a load on both: the basis of the demo and the bench.
 //!
-//! Always true: what is started or created here is gone when its guard is dropped, and also when this program ends in
-//! any other way (`keeper`); nothing listens outside the loopback interface.
-//! Not here: what is compared, and what is said about it (`demo`, and `xtask bench`).
+//! Always true: everything started or created here is removed when its guard is dropped, and also when this program
+//! ends in any other way (`keeper`); nothing listens outside the loopback interface.
+//! Not here: what is compared, and how it is reported (`demo`, and `xtask bench`).
 
 mod account;
 mod client;
@@ -35,25 +35,26 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The stage of one demo or bench: the programs, whom they run as, where their files lie, and who clears up.
+/// The environment of a demo or a bench: the programs, the user who runs them, the directory of their files, and the
+/// keeper.
 #[derive(Debug)]
 pub struct Trial {
     /// PostgreSQL's programs.
     pub programs: Programs,
-    /// Whom the programs run as.
+    /// The user who runs the programs.
     pub account: Account,
-    /// Raised by Ctrl-C and its relatives.
+    /// Raised by Ctrl-C and similar signals.
     pub interrupt: Interrupt,
-    /// The directory of everything. Dropped before `keeper`, which would otherwise have to remove it.
+    /// The directory of all files. Dropped before `keeper`, which would otherwise have to remove it.
     pub scratch: Scratch,
     keeper: Rc<Keeper>,
 }
 
 impl Trial {
-    /// Finds PostgreSQL, listens for signals, and makes a directory whose name begins with `prefix`.
+    /// Finds PostgreSQL, installs signal handlers, and creates a directory whose name begins with `prefix`.
     ///
     /// # Errors
-    /// PostgreSQL's programs are missing, there is no ordinary user to run them, or the directory cannot be made.
+    /// PostgreSQL's programs are missing, there is no ordinary user to run them, or the directory cannot be created.
     pub fn open(prefix: &str) -> Result<Self, TrialError> {
         let programs = Programs::find()?;
         let account = Account::ordinary()?;
@@ -63,8 +64,8 @@ impl Trial {
         Ok(Self { programs, account, interrupt, scratch, keeper })
     }
 
-    /// A command that will run as the trial's account, in the trial's directory, deaf to our terminal and to `PG*`
-    /// variables of our environment.
+    /// A command that runs as the trial's user in the trial's directory, without input from our terminal and without
+    /// the `PG*` variables of our environment.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = self.own_command(program);
@@ -72,7 +73,7 @@ impl Trial {
         command
     }
 
-    /// The same, but as ourselves: for a pooler that is told in its configuration whom to become.
+    /// The same for our own user: for a pooler whose configuration names the user to switch to.
     #[must_use]
     pub fn own_command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -80,7 +81,7 @@ impl Trial {
         for name in inherited.filter(|name| name.to_string_lossy().starts_with("PG")) {
             command.env_remove(name);
         }
-        // The words of pgbench are parsed, so they must be the English ones.
+        // pgbench's output is parsed, so it must be English.
         command.env("LC_ALL", "C").current_dir(self.scratch.path()).stdin(Stdio::null());
         command
     }
@@ -88,7 +89,7 @@ impl Trial {
     /// Starts a program whose output goes to the files `name.out` and `name.err` of the trial's directory.
     ///
     /// # Errors
-    /// The files cannot be made, or the program cannot be started.
+    /// The files cannot be created, or the program cannot be started.
     pub fn start(&self, name: &str, command: &mut Command, farewell: Farewell) -> Result<Kept, TrialError> {
         let open = |end: &str| {
             let path = self.scratch.path().join(format!("{name}.{end}"));
@@ -100,10 +101,10 @@ impl Trial {
         })
     }
 
-    /// Runs a program to its end, at most for `patience`, calling `watch` many times a second meanwhile.
+    /// Runs a program to its end, at most for `patience`, and calls `watch` many times a second meanwhile.
     ///
     /// # Errors
-    /// The program cannot be started, we are interrupted, or patience ends; the program is gone in each case.
+    /// The program cannot be started, we are interrupted, or `patience` is over; the program is gone in each case.
     pub fn run(
         &self,
         name: &str,
@@ -125,7 +126,7 @@ impl Trial {
         }
     }
 
-    /// Runs a program to its end and takes anything but success for an error that quotes the program's last words.
+    /// Runs a program to its end. A failure becomes an error that quotes the last lines of the program's output.
     ///
     /// # Errors
     /// As [`Trial::run`], and a program that reports failure.
@@ -146,7 +147,7 @@ impl Trial {
         self.read(&format!("{name}.err"))
     }
 
-    /// The last lines of a program's standard error: what it died of.
+    /// The last lines of a program's standard error, which tell why it failed.
     #[must_use]
     pub fn last_words(&self, name: &str) -> String {
         let text = self.complaints(name);
@@ -166,7 +167,7 @@ impl Trial {
 /// The kernel gives out no port.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], TrialError> {
     let mut ports = [0; N];
-    // All are held until the last is known: so no two are the same.
+    // All listeners are kept until the last port is known, so that no two are the same.
     let mut held = Vec::new();
     for port in &mut ports {
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| {

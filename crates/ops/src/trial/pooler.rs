@@ -1,4 +1,4 @@
-//! A pooler before the trial's cluster: Trunkline, or whoever has the same command line and the same ini file.
+//! A pooler in front of the trial's cluster: Trunkline, or another one with the same command line and ini file.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Writes `NAME.ini` and the user list that it names (`users.txt`) and starts `executable` on it.
+    /// Writes `NAME.ini` and the user list that it names (`users.txt`), and starts `executable` with it.
     ///
-    /// Waits until a client can log in through it and query the server. `ini` must make it listen on `port`, and, when
-    /// we are root, name whom it must become.
+    /// Waits until a client can log in through the pooler and run a query. `ini` must make it listen on `port`, and
+    /// name the user to switch to if we are root.
     ///
     /// # Errors
-    /// It cannot be started, or does not serve; the text has its own words.
+    /// The pooler cannot be started, or does not serve; the text contains its own messages.
     pub fn start(trial: &Trial, name: &str, executable: &Path, ini: &str, port: u16) -> Result<Self, TrialError> {
         let path = trial.scratch.write(&trial.account, &format!("{name}.ini"), ini)?;
         trial.scratch.write(&trial.account, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
@@ -34,7 +34,7 @@ impl Pooler {
         Ok(pooler)
     }
 
-    /// A client that is logged in through it.
+    /// Logs in through the pooler.
     ///
     /// # Errors
     /// As [`Client::log_in`].
@@ -48,13 +48,13 @@ impl Pooler {
         self.port
     }
 
-    /// The time from its start to its first answer to a query.
+    /// The time from the pooler's start to its first answer to a query.
     #[must_use]
     pub fn startup(&self) -> Duration {
         self.startup
     }
 
-    /// Its number, for `/proc`.
+    /// Its process id, for `/proc`.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.program.pid()
@@ -66,5 +66,5 @@ impl Pooler {
     }
 }
 
-/// The file of users that an ini file of a trial names as its `auth_file`, in the trial's directory.
+/// The file of users, in the trial's directory, that a trial's ini file names as its `auth_file`.
 const USERS_FILE: &str = "users.txt";

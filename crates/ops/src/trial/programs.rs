@@ -1,6 +1,6 @@
-//! Where PostgreSQL's programs are.
+//! The location of PostgreSQL's programs.
 //!
-//! The distributions keep `initdb` and `postgres` off the `PATH`, so the places they use are looked at as well.
+//! Distributions keep `initdb` and `postgres` off the `PATH`, so their usual directories are searched as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use super::TrialError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     directory: PathBuf,
-    /// As `postgres --version` says it, for example `15.20 (Debian 15.20-0+deb12u1)`.
+    /// The version that `postgres --version` prints, for example `15.20 (Debian 15.20-0+deb12u1)`.
     pub version: String,
 }
 
 impl Programs {
-    /// Looks in every directory of `PATH`, then where the distributions keep the versions (newest first), then where
-    /// `pg_config` points.
+    /// Searches every directory of `PATH`, then the directories of the distributions (newest version first), then the
+    /// one that `pg_config` prints.
     ///
     /// # Errors
-    /// No directory has them all.
+    /// No directory has all programs.
     pub fn find() -> Result<Self, TrialError> {
         let directory = candidates().into_iter().find(|directory| has_all(directory));
         let directory = directory.ok_or_else(|| TrialError::ProgramsMissing(ADVICE.into()))?;
@@ -29,19 +29,19 @@ impl Programs {
         Ok(Self { directory, version })
     }
 
-    /// Where they are.
+    /// The directory of the programs.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The path of one of them.
+    /// The path of a program.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// How a person types `psql`: the bare name where the shell finds it, else its path; nothing if there is none.
+    /// How to call `psql`: the bare name if it is on the `PATH`, else its path; `None` if there is none.
     #[must_use]
     pub fn psql(&self) -> Option<String> {
         if search_path().iter().any(|directory| directory.join("psql").is_file()) {
@@ -66,7 +66,7 @@ fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The directories in `above` whose name is `prefix` and a number, the largest number first.
+/// The directories in `above` whose names are `prefix` and a number, the largest number first.
 fn newest_first(above: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(above).into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = entries

@@ -1,45 +1,46 @@
-//! What `/proc` says about a running program: its children, its memory, its processor time.
+//! What `/proc` tells about a running program: its children, its memory, its processor time.
 //!
-//! Always true: a program that has gone meanwhile counts as nothing; it is never an error.
+//! Always true: a program that has ended meanwhile counts as nothing and is never an error.
 
 use std::fs;
 
 /// Memory, and how it was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// How much.
+    /// The amount.
     pub bytes: u64,
-    /// Counted how.
+    /// How it was counted.
     pub kind: MemoryKind,
 }
 
 /// How memory was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Proportional set size without shared memory: what is left of a page that n programs have in common counts for
-    /// one nth in each, and PostgreSQL's shared buffers, which are there anyway, count for nobody. A sum of these is true.
+    /// Proportional set size without shared memory: a page that n programs share counts for one nth in each, and
+    /// PostgreSQL's shared buffers, which exist in any case, do not count. Such values may be added up.
     Proportional,
-    /// Resident set size: shared pages count in full in each. The kernel did not let us read the better number.
+    /// Resident set size: shared pages count in full in each program. Used if the kernel does not let us read the
+    /// proportional size.
     Resident,
 }
 
 /// Processor time of all threads of a program, in microseconds, to the kernel's tick of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// In the program itself.
+    /// In user mode.
     pub user_us: u64,
-    /// In the kernel for it.
+    /// In the kernel.
     pub system_us: u64,
 }
 
 impl Cpu {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn total_us(self) -> u64 {
         self.user_us + self.system_us
     }
 
-    /// What was used since an earlier reading.
+    /// The time used since an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -54,12 +55,12 @@ impl Cpu {
 pub fn children_of(pid: u32) -> Vec<u32> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(list) => list.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
-        // A kernel without CONFIG_PROC_CHILDREN.
+        // The kernel was built without CONFIG_PROC_CHILDREN.
         Err(_) => all_programs().into_iter().filter(|&child| parent_of(child) == Some(pid)).collect(),
     }
 }
 
-/// The memory of a program: proportional where the kernel tells, else resident.
+/// The memory of a program: the proportional size if the kernel tells it, else the resident size.
 #[must_use]
 pub fn memory_of(pid: u32) -> Option<Memory> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
@@ -87,7 +88,7 @@ pub fn cpu_of(pid: u32) -> Option<Cpu> {
     cpu_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Fields 14 and 15 of `/proc/PID/stat` (proc(5)). The second field, in parentheses, may have spaces in it.
+/// Fields 14 and 15 of `/proc/PID/stat` (proc(5)). The second field, in parentheses, may contain spaces.
 fn cpu_in(stat: &str) -> Option<Cpu> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -95,7 +96,7 @@ fn cpu_in(stat: &str) -> Option<Cpu> {
     Some(Cpu { user_us: user * US_PER_TICK, system_us: system * US_PER_TICK })
 }
 
-/// Before Linux 5.4 the share of shared memory is not told apart, and stays in.
+/// Before Linux 5.4 the kernel does not report the share of shared memory, which is then included.
 fn proportional_in(rollup: &str) -> Option<u64> {
     let shared = kib_after(rollup, "Pss_Shmem:").unwrap_or(0);
     kib_after(rollup, "Pss:").map(|all| all.saturating_sub(shared))

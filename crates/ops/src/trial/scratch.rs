@@ -16,10 +16,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory, in `$TMPDIR` or `/tmp`, closed to others.
+    /// Creates the directory in `$TMPDIR` or `/tmp`, closed to other users.
     ///
     /// # Errors
-    /// It cannot be made, or not be given to the account.
+    /// The directory cannot be created or given to the trial's user.
     pub fn create(prefix: &str, account: &Account, keeper: &Rc<Keeper>) -> Result<Self, TrialError> {
         let above = Some(std::env::temp_dir()).filter(|path| account.may_enter(path));
         let above = above.unwrap_or_else(|| PathBuf::from("/tmp"));
@@ -31,13 +31,13 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a file that the account can read.
+    /// Writes a file that the trial's user can read.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -51,7 +51,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now, because a program still writes there, is left to the keeper.
+        // If a program still writes there, the directory cannot be removed now and is left to the keeper.
         if fs::remove_dir_all(&self.path).is_ok() {
             self.keeper.tell("removed", self.path.display());
         }
@@ -70,5 +70,5 @@ fn create_new(above: &Path, prefix: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// How many leftovers of the same name we step over.
+/// How many leftover directories of the same name are skipped.
 const NUMBER_MAX: u32 = 100;

@@ -1,7 +1,7 @@
-//! What is known of a console: its last answer to each command, and the one before.
+//! The data about a console: its last answer to each command, and the one before.
 //!
-//! Always true: an answer that did not come leaves the last one in place; a command that the console refuses is known by
-//! its words until the next login.
+//! Always true: a missing answer leaves the last one in place; the refusal of a command is remembered until the next
+//! login.
 //! Not here: which of it is on the screen (`screen`).
 
 use std::collections::HashMap;
@@ -14,18 +14,18 @@ use crate::sentence::{Sentence, of_pools, of_waits, without_sentence};
 use crate::table::{Order, Table};
 use crate::view::{POOLS, VIEWS, View, WAITS};
 
-/// What is known of a console.
+/// The data about a console.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     commands: Commands,
-    /// How often a console has let us in.
+    /// Number of logins at a console.
     logins: u32,
     known: HashMap<&'static str, Known>,
 }
 
 #[derive(Debug)]
 enum Known {
-    /// `login` is the one that has brought it.
+    /// `login` is the number of the login during which the answer came.
     Looks {
         now: Look,
         before: Option<Look>,
@@ -40,7 +40,8 @@ impl Board {
         let known = match (answer, self.known.remove(command)) {
             (Err(why), _) => Known::Refused(why),
             (Ok(table), before) => {
-                // Another console may have let us in since, which counts for itself.
+                // After another login the counters may be those of another console, so the two answers cannot be
+                // compared.
                 let before = match before {
                     Some(Known::Looks { now, login, .. }) if login == self.logins => Some(now),
                     _ => None,
@@ -51,15 +52,15 @@ impl Board {
         self.known.insert(command, known);
     }
 
-    /// A console that has these commands has let us in. What was refused before may be answered now.
+    /// Records a login at a console that has these commands. A command that was refused before may be answered now.
     pub(crate) fn reached(&mut self, commands: Commands) {
         self.commands = commands;
         self.logins += 1;
         self.known.retain(|_, known| matches!(known, Known::Looks { .. }));
     }
 
-    /// The commands to ask next while this view is looked at. At first that is every command that there is, so that each
-    /// view has something to show from then on.
+    /// The commands to ask next while this view is shown. At first these are all commands that the console has, so that
+    /// each view has something to show from then on.
     pub(crate) fn wanted(&self, view: &View) -> Vec<&'static str> {
         let new = VIEWS.iter().flat_map(View::commands);
         let new = new.filter(|command| !self.known.contains_key(command) && self.commands.has(command));
@@ -72,7 +73,7 @@ impl Board {
         wanted
     }
 
-    /// The commands that a view and the sentence are made of.
+    /// The commands whose answers a view and the sentence need.
     pub(crate) fn needed(&self, view: &View) -> Vec<&'static str> {
         let sentence = if self.is_missing(WAITS) { POOLS } else { WAITS };
         let mut needed: Vec<&'static str> = view.commands().filter(|command| self.why_not(command).is_none()).collect();
@@ -82,12 +83,12 @@ impl Board {
         needed
     }
 
-    /// Whether the console does not have a command, or does not answer it.
+    /// Whether the console does not have a command, or refuses it.
     pub(crate) fn is_missing(&self, command: &str) -> bool {
         !self.commands.has(command) || self.why_not(command).is_some()
     }
 
-    /// Why a command is not answered, if it is not.
+    /// Why a command is refused, if it is.
     pub(crate) fn why_not(&self, command: &str) -> Option<&str> {
         match self.known.get(command) {
             Some(Known::Refused(why)) => Some(why),
@@ -95,13 +96,13 @@ impl Board {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// The sentence about the state of the pooler.
     pub(crate) fn sentence(&self) -> Option<Sentence> {
         let of_waits = self.looks(WAITS).and_then(|looks| of_waits(&looks.now.table));
         of_waits.or_else(|| of_pools(&self.looks(POOLS)?.now.table))
     }
 
-    /// When the rows of a view came.
+    /// When the rows of a view arrived.
     pub(crate) fn moment(&self, view: &View) -> Option<Duration> {
         self.looks(view.command).map(|looks| looks.now.at)
     }
@@ -109,7 +110,7 @@ impl Board {
     /// The rows of a view.
     ///
     /// # Errors
-    /// There are none, and why.
+    /// There are no rows, and why.
     pub(crate) fn rows(&self, view: &View) -> Result<Table, String> {
         if let Some(why) = self.why_not(view.command) {
             return Err(format!("{}: {why}", view.command));
@@ -130,16 +131,16 @@ impl Board {
 /// Which rows are shown, and in which order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Choice {
-    /// A column and an order; `None` is the console's own.
+    /// A column and an order; `None` is the console's own order.
     pub(crate) sort: Option<(String, Order)>,
-    /// A column that decides among equals, the largest first.
+    /// A column that orders rows with equal values, the largest first.
     pub(crate) among_equals: Option<&'static str>,
-    /// What rows must contain.
+    /// The text that rows must contain.
     pub(crate) filter: String,
 }
 
 impl Choice {
-    /// What is chosen at first in a view.
+    /// The initial choice of a view.
     pub(crate) fn of(view: &View) -> Self {
         let sort = view.sort.map(|(column, order)| (column.to_owned(), order));
         Self { sort, among_equals: view.among_equals, filter: String::new() }
@@ -149,7 +150,7 @@ impl Choice {
     pub(crate) fn apply(&self, table: &mut Table) {
         table.filter(&self.filter);
         let Some((column, order)) = &self.sort else { return };
-        // Sorting leaves equals as they are.
+        // Sorting is stable, so the less important column comes first.
         for (column, order) in
             self.among_equals.iter().map(|column| (*column, Order::Falling)).chain([(column.as_str(), *order)])
         {

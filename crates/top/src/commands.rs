@@ -1,6 +1,6 @@
-//! Which commands a console has, as its `SHOW HELP` tells.
+//! The commands that a console has, according to its `SHOW HELP`.
 //!
-//! Always true: a console that tells nothing is taken to have every command; it will say itself what it has not.
+//! Always true: a console without help is assumed to have every command; it refuses those that it does not have.
 //! Not here: asking for the help (`console`).
 
 use std::collections::BTreeSet;
@@ -10,20 +10,20 @@ use std::collections::BTreeSet;
 pub(crate) struct Commands(BTreeSet<String>);
 
 impl Commands {
-    /// Reads lines such as `SHOW POOLS|CLIENTS`.
+    /// Parses lines such as `SHOW POOLS|CLIENTS`.
     pub(crate) fn read(help: &str) -> Self {
         let lists = help.lines().filter_map(|line| line.trim().strip_prefix("SHOW "));
         let names = lists.flat_map(|list| list.split('|')).take(COMMANDS_MAX);
         Self(names.map(|name| format!("SHOW {}", name.trim())).collect())
     }
 
-    /// Whether there is a command: asking for one that there is not leaves a line in the pooler's log.
+    /// Whether the console has a command: asking for an unknown one leaves a line in the pooler's log.
     pub(crate) fn has(&self, command: &str) -> bool {
         self.0.is_empty() || self.0.contains(command)
     }
 }
 
-/// No console has more.
+/// No console has more commands.
 const COMMANDS_MAX: usize = 1000;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The hand that asks a console.
+//! The connection to a console.
 //!
-//! Always true: an answer takes no more memory than a table may have, however much is sent: what is beyond it is read and
-//! counted, and beyond [`ANSWER_BYTES_MAX`] the connection is closed. Every wait has an end.
-//! Not here: when it is asked (`watch`), how the way to it is encrypted (`secure`).
+//! Always true: an answer takes no more memory than a table may have: rows beyond that are read and counted, and after
+//! [`ANSWER_BYTES_MAX`] the connection is closed. Every wait has a time limit.
+//! Not here: when the console is asked (`watch`), how the connection is encrypted (`secure`).
 
 use std::future::poll_fn;
 use std::io;
@@ -30,21 +30,21 @@ pub(crate) struct Console {
     connection: Box<Connected>,
     received: Arc<AtomicUsize>,
     notices: Vec<String>,
-    /// What it can be asked.
+    /// The commands that it has.
     pub(crate) commands: Commands,
     door: String,
-    /// What it says it is.
+    /// Its answer to `SHOW VERSION`.
     version: String,
 }
 
-/// What became of a question.
+/// The answer to a command: a table, or the console's error.
 pub(crate) type Answer = Result<Table, String>;
 
 impl Console {
-    /// Logs in by the first door that opens.
+    /// Logs in at the first address that accepts a connection.
     ///
     /// # Errors
-    /// Says why none does; the text is for the person at the terminal.
+    /// No address does; the text is for the person at the terminal.
     pub(crate) async fn reach(place: &Place) -> Result<Self, String> {
         let mut reasons: Vec<String> = Vec::new();
         for door in &place.doors {
@@ -70,7 +70,7 @@ impl Console {
             Door::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
             Door::Tcp { host, .. } => Some(Secure::new(place, host).map_err(Refused::Login)?),
         };
-        // As libpq, a unix socket is never encrypted: it does not leave the machine.
+        // As in libpq, a unix socket is never encrypted: its bytes do not leave the machine.
         if matches!(door, Door::Socket { .. }) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -82,7 +82,7 @@ impl Console {
         let mut console =
             Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), door, version };
         let version = console.ask("SHOW VERSION").await.map_err(Refused::Login)?;
-        // Whoever is no console at all would be asked for tables that it has not.
+        // A server that is no console would be asked for tables that it does not have.
         let version = version.map_err(|why| Refused::Login(format!("this is no console: {why}")))?;
         version
             .rows()
@@ -90,18 +90,19 @@ impl Console {
             .and_then(|row| row.first()?.as_ref())
             .unwrap_or(&String::new())
             .clone_into(&mut console.version);
-        // PgBouncer lets nobody look for a command without an error in its log; the help comes in a notice.
+        // In PgBouncer an unknown command causes an error in its log, so the help is read first; it arrives in a
+        // notice.
         let _ = console.ask("SHOW HELP").await.map_err(Refused::Login)?;
         console.commands = Commands::read(&console.notices.join("\n"));
         Ok(console)
     }
 
-    /// Where it is, who asks, and what it is.
+    /// The console's address, the user, and the console's version.
     pub(crate) fn title(&self, place: &Place) -> String {
         format!("{}  user {}  {}", self.door, place.user(), self.version)
     }
 
-    /// The answer to a command: a table, or the console's words why there is none.
+    /// Asks a command, and returns the console's table or error.
     ///
     /// # Errors
     /// The connection is lost, and why.
@@ -126,14 +127,14 @@ impl Console {
         }
     }
 
-    /// Why the connection has ended, where it knows.
+    /// Why the connection has ended, if the driver knows.
     async fn reason(&mut self) -> Option<String> {
         let ended = timeout(Duration::from_secs(1), ended(&mut self.connection, &mut self.notices));
         ended.await.ok()?.map(|error| words(&error))
     }
 }
 
-/// Carries bytes until the connection ends, and why it does; keeps the details of notices.
+/// Runs the connection until it ends, returns why it ended, and keeps the details of notices.
 async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<tokio_postgres::Error> {
     poll_fn(|cx| {
         loop {
@@ -155,9 +156,9 @@ async fn ended(connection: &mut Connected, notices: &mut Vec<String>) -> Option<
 type Connected = Connection<Counted, Secured>;
 
 enum Refused {
-    /// Another door may do.
+    /// Another address may work.
     Unreachable(String),
-    /// Somebody is there and says no.
+    /// The console answered and refused the login.
     Login(String),
 }
 
@@ -190,7 +191,7 @@ async fn answer(client: &Client, command: &str) -> Result<Table, tokio_postgres:
     Ok(table)
 }
 
-/// Whether an error is the console's answer, and the connection goes on.
+/// Whether an error is the console's answer, after which the connection continues.
 fn is_refusal(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| error.severity() == "ERROR")
 }
@@ -214,25 +215,26 @@ fn login_words(error: &tokio_postgres::Error) -> String {
     if text.contains("password missing") {
         return "the console asks for a password: set PGPASSWORD, or write a line into ~/.pgpass".to_owned();
     }
-    // What both poolers say to who is no user of the console.
+    // Both poolers send this to a user who is not allowed on the console.
     if text.ends_with("not allowed") {
         return format!("{text} (the user has to be one of admin_users or stats_users; -U says which)");
     }
     text
 }
 
-/// The words of a system error without its number.
+/// The text of a system error without its number.
 fn bare(error: &io::Error) -> String {
     let text = error.to_string();
     clean(text.split(" (os error").next().unwrap_or(&text))
 }
 
-/// What bytes come and go by.
+/// A byte stream to a console.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A stream that ends when one answer is too long. The driver keeps each message as a whole, so the bound is here.
+/// A stream that fails when one answer is too long. The driver keeps each message as a whole, so the limit is applied
+/// here.
 pub(crate) struct Counted {
     stream: Box<dyn Stream>,
     received: Arc<AtomicUsize>,
@@ -268,10 +270,10 @@ impl AsyncWrite for Counted {
 /// How long an answer may take before the connection counts as broken.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How many notices of one answer are read.
+/// Most notices kept from one answer.
 const NOTICES_MAX: usize = 8;
-/// Of one of them, so much is kept.
+/// Most characters kept from one notice.
 const NOTICE_CHARS_MAX: usize = 65_536;
 
-/// How many bytes an answer may have: some hundred thousand clients.
+/// Most bytes of an answer: enough for some hundred thousand clients.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

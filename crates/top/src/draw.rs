@@ -1,7 +1,7 @@
-//! The picture of a screen, for a terminal of any size.
+//! Draws a screen in a terminal of any size.
 //!
-//! Always true: what comes from the console has been cleaned when it came (`table`), and nothing is drawn outside the
-//! terminal, however small it is.
+//! Always true: text from the console was cleaned when it arrived (`table`), and nothing is drawn outside the terminal,
+//! however small it is.
 //! Not here: what is shown (`screen`).
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::screen::{Link, Mode, Screen};
 use crate::table::{Cell, Order, Table};
 use crate::view::{VIEWS, View};
 
-/// How things look.
+/// The styles of the parts of the screen.
 #[derive(Debug)]
 pub(crate) struct Palette {
     title: Style,
@@ -41,7 +41,7 @@ impl Palette {
         }
     }
 
-    /// Without.
+    /// Without colours.
     pub(crate) fn plain() -> Self {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         Self {
@@ -72,7 +72,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, now: Duration, pa
         Mode::Help(line) => screen.mode = Mode::Help(page.text(&help(), line, rows)),
         Mode::Row(cells, line) => {
             let widest = cells.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0);
-            // However long the console's names are, their values have room.
+            // Limited, so that the values have room however long the console's names are.
             let name_width = widest.min(usize::from(area.width) / 2);
             let lines = cells.iter().flat_map(|(name, value)| {
                 let room = usize::from(area.width).saturating_sub(name_width + 2).max(1);
@@ -93,7 +93,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, now: Duration, pa
     page.status(screen, now);
 }
 
-/// A terminal that is filled from top to bottom.
+/// A terminal, filled from top to bottom.
 struct Page<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
@@ -102,7 +102,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Writes into the line `line`, from the column `x` on, at most `width` wide. What is cut ends in `~`.
+    /// Writes into line `line` from column `x` on, at most `width` wide. A truncated text ends in `~`.
     fn put(&mut self, line: u16, x: usize, text: &str, width: usize, style: Style) {
         let Ok(x) = u16::try_from(x) else { return };
         if line >= self.area.height || x >= self.area.width {
@@ -117,7 +117,7 @@ impl Page<'_> {
         }
     }
 
-    /// Writes a whole line below what there is; the last line of the terminal is kept for the status.
+    /// Writes a whole line below the previous one; the last line of the terminal is reserved for the status.
     fn line(&mut self, text: &str, style: Style) {
         if self.rows_left() > 0 {
             self.put(self.line, 0, text, usize::MAX, style);
@@ -125,7 +125,7 @@ impl Page<'_> {
         }
     }
 
-    /// How many lines are left above the status.
+    /// Number of lines left above the status.
     fn rows_left(&self) -> usize {
         usize::from(self.area.height.saturating_sub(self.line + 1))
     }
@@ -160,7 +160,7 @@ impl Page<'_> {
         let name = |view: &View, is_short: bool| if is_short { view.short } else { view.name };
         let width = |view: &View, is_short: bool| name(view, is_short).len() + 2 + TAB_GAP;
         let is_short = VIEWS.iter().map(|view| width(view, false)).sum::<usize>() > room + TAB_GAP;
-        // Where not even the short ones fit, those before the chosen one move out.
+        // If not even the short names fit, the first views are left out until the chosen one fits.
         let until_chosen =
             |first: &usize| VIEWS[*first..=screen.place()].iter().map(|view| width(view, is_short)).sum::<usize>();
         let first = (0..screen.place()).find(|first| until_chosen(first) <= room + TAB_GAP).unwrap_or(screen.place());
@@ -177,7 +177,8 @@ impl Page<'_> {
         self.line += 1;
     }
 
-    /// Lines of text from the line `first` on, as far as there are so many; which line came first then.
+    /// Writes lines of text from line `first` on, and returns the first line written, which is less than `first` near
+    /// the end.
     fn text(&mut self, lines: &[impl AsRef<str>], first: usize, rows: usize) -> usize {
         let first = first.min(lines.len().saturating_sub(rows));
         lines.iter().skip(first).take(rows).for_each(|line| self.line(line.as_ref(), Style::new()));
@@ -251,14 +252,14 @@ impl Page<'_> {
             }
         };
         let last = self.area.height - 1;
-        // A terminal of one line has its title only.
+        // A terminal of one line shows only the title.
         if last > 0 {
             self.put(last, 0, &text, usize::MAX, self.palette.title);
         }
     }
 }
 
-/// A column on the screen.
+/// A column of the table on the screen.
 struct Column {
     place: usize,
     x: usize,
@@ -267,15 +268,15 @@ struct Column {
 }
 
 impl Column {
-    /// Those that there is room for: the keys, and from the rest those that have not moved aside.
+    /// The columns that fit: the keys, and of the others those that have not been scrolled out.
     fn chosen(screen: &Screen, room: usize) -> Vec<Self> {
         let shown = screen.shown();
         let mut keys = screen.keys();
         let sorted = shown.rows.as_ref().ok().zip(screen.sort()).and_then(|(table, (column, _))| table.place(column));
-        // The column that is sorted by has a mark behind its name.
+        // The column that rows are sorted by has a mark after its name.
         let full = |place: usize| shown.widths[place] + usize::from(sorted == Some(place));
         let width = |place: usize| full(place).min(WIDTH_MAX);
-        // Where the keys would leave nothing for the others, they move aside too.
+        // If the keys would leave too little room for the others, the last keys scroll as well.
         while keys > 0 && (0..keys).map(|place| width(place) + 1).sum::<usize>() > room / 2 {
             keys -= 1;
         }
@@ -286,7 +287,7 @@ impl Column {
             if x >= room {
                 break;
             }
-            // The last one that fits may have all that is left.
+            // The last column that fits may have all the remaining room.
             let is_last = place + 1 == shown.widths.len() || x + width(place) >= room;
             let width = if is_last { full(place).min(room - x) } else { width(place) };
             columns.push(Self { place, x, width, is_numeric: shown.is_numeric[place] });
@@ -296,21 +297,21 @@ impl Column {
     }
 }
 
-/// The keys and the views.
+/// The texts of the help: keys and views.
 fn help() -> Vec<String> {
     let keys = USAGE.lines().skip_while(|line| *line != "Keys:").map(str::to_owned);
     let views = VIEWS.iter().map(|view| format!("  {:<14} {} ({})", view.name, view.about, view.command));
     keys.chain([String::new(), "Views:".to_owned()]).chain(views).collect()
 }
 
-/// Whether somebody waits in this row.
+/// Whether a client waits in this row.
 fn is_waiting(table: &Table, row: &[Cell]) -> bool {
     table.number(row, "cl_waiting").is_some_and(|clients| clients > 0.0)
         || table.value(row, "what") == Some("waiter")
         || table.value(row, "state") == Some("waiting")
 }
 
-/// The text in lines of `width`, broken at blanks where there are some; beyond `lines_max` it is cut.
+/// Wraps a text into lines of `width`, at blanks where possible; after `lines_max` lines it is truncated.
 fn wrap(text: &str, width: usize, lines_max: usize) -> Vec<String> {
     let width = width.max(1);
     let (mut lines, mut line) = (Vec::new(), String::new());
@@ -337,7 +338,7 @@ fn wrap(text: &str, width: usize, lines_max: usize) -> Vec<String> {
     lines
 }
 
-/// The longest beginning that is no wider than `width`, though at least one character, and the rest.
+/// Splits off the longest beginning that is no wider than `width`, but at least one character.
 fn split_at_width(text: &str, width: usize) -> (&str, &str) {
     let mut used = 0;
     let end = text.char_indices().skip_while(|(at, character)| {
@@ -352,13 +353,13 @@ fn seconds(interval: Duration) -> String {
     if seconds.fract() == 0.0 { format!("{seconds:.0} s") } else { format!("{seconds:.2} s") }
 }
 
-/// What stands in place of what is cut.
+/// The mark of a truncated text.
 const CUT: &str = "~";
 
 /// Blanks between the names of views.
 const TAB_GAP: usize = 2;
 
-/// How wide a column may be that is not the last.
+/// Maximum width of a column that is not the last.
 const WIDTH_MAX: usize = 40;
 
 #[cfg(test)]

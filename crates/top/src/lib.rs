@@ -1,8 +1,8 @@
-//! `trunkline top`: a console of Trunkline or PgBouncer, in a terminal.
+//! `trunkline top`: the console of Trunkline or PgBouncer in a terminal.
 //!
-//! Always true: it is a client of the console as any other and only ever says `SHOW`; nothing of the pooler's own is
-//! imported but how to speak TLS.
-//! Not here: reading the command line's first word and configuration files (crate `trunkline`).
+//! Always true: it is an ordinary client of the console and sends only `SHOW` commands; of the pooler's code it imports
+//! nothing but TLS.
+//! Not here: the command line's first word and configuration files (crate `trunkline`).
 
 mod board;
 mod commands;
@@ -39,8 +39,8 @@ use terminal::Hands;
 use view::{VIEWS, View};
 use watch::Watch;
 
-/// Does what the options say. `listening` is what the configuration file says that they name, if they name one. The signal
-/// that ended it comes back, if one did.
+/// Runs the command. `listening` comes from the configuration file, if the options name one. Returns the signal that
+/// ended the command, if one did.
 ///
 /// # Errors
 /// One line for the person at the terminal.
@@ -71,7 +71,7 @@ fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, S
     target::place(options, listening, &machine)
 }
 
-/// The lines of a file with passwords; as with libpq, one that others may read is not used.
+/// Reads a file with passwords. As in libpq, a file that others may read is not used.
 fn passwords(path: &str) -> Option<String> {
     let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     if found.permissions().mode() & 0o077 != 0 {
@@ -81,7 +81,7 @@ fn passwords(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// Asks once, and prints what came.
+/// Asks once, and prints the answer.
 fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), String> {
     let view = &VIEWS[options.view];
     let mut board = Board::default();
@@ -102,17 +102,17 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
     }
     choice(options, view).apply(&mut table);
     let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
-    // Whoever reads the picture may have seen enough (`| head`).
+    // The reader may have ended (`| head`).
     match std::io::stdout().write_all(picture.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// So many keys, looks and other events wait for a terminal that takes nothing.
+/// How many keys, answers and other events may wait while the terminal accepts no output.
 const EVENTS_MAX: usize = 16;
 
-/// Which rows the options want.
+/// The rows and their order according to the options.
 fn choice(options: &TopOptions, view: &View) -> Choice {
     let mut choice = Choice::of(view);
     if let Some(column) = &options.sort {

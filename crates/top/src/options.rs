@@ -1,6 +1,7 @@
-//! What `trunkline top` is told.
+//! The options of `trunkline top`.
 //!
-//! Always true: a password is no option of its own, and no mistake repeats a word that may be one. In a URL, whoever lists processes reads it, as with psql.
+//! Always true: no option is for a password, and no error message repeats a word that may be one. A password in a URL
+//! can be read by everybody who lists processes, as with psql.
 //! Not here: what follows for the connection (`target`).
 
 use std::ffi::OsString;
@@ -10,57 +11,57 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use crate::view::VIEWS;
 
-/// What `trunkline top` is told.
+/// The options of `trunkline top`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TopOptions {
-    /// Whose console.
+    /// The console.
     pub(crate) target: Target,
-    /// `-h`: a host or the directory of a socket.
+    /// `-h`: a host, or the directory of a unix socket.
     pub(crate) host: Option<String>,
     /// `-p`.
     pub(crate) port: Option<u16>,
     /// `-U`.
     pub(crate) user: Option<String>,
-    /// The database of the console, if it has another name.
+    /// The database of the console, if it is not `pgbouncer`.
     pub(crate) database: Option<String>,
-    /// How long to wait between two looks.
+    /// The time between two rounds of questions.
     pub(crate) interval: Option<Duration>,
-    /// Print one picture as text, and end.
+    /// Whether to print one picture as text and end.
     pub(crate) is_once: bool,
-    /// Which view comes first, by its place in `VIEWS`.
+    /// The first view, by its index in `VIEWS`.
     pub(crate) view: usize,
-    /// By which column to sort.
+    /// The column to sort by.
     pub(crate) sort: Option<String>,
-    /// Whether the order of rows is turned round.
+    /// Whether to reverse the order of rows.
     pub(crate) is_reversed: bool,
-    /// What rows must contain.
+    /// The text that rows must contain.
     pub(crate) filter: String,
-    /// Only [`USAGE`] is wanted.
+    /// Whether to print [`USAGE`] only.
     pub(crate) wants_help: bool,
 }
 
-/// Whose console is looked at, as far as the word without a dash says it.
+/// The console, as given by the argument without a dash.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Target {
-    /// Nothing was said.
+    /// There is no such argument.
     #[default]
     Default,
     /// `postgres://...`, or `host=... port=...`.
     Address(String),
-    /// The configuration of a pooler, which says where it listens.
+    /// The configuration file of a pooler, which says where it listens.
     ConfigFile(String),
 }
 
 impl TopOptions {
-    /// Reads the arguments that follow `trunkline top`.
+    /// Parses the arguments after `trunkline top`.
     ///
     /// # Errors
-    /// An argument is unknown or out of its range; the text is for the person who typed it.
+    /// An argument is unknown or out of range; the text is for the person who typed it.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         read(Parser::from_args(args)).map_err(|text| format!("trunkline top: {text}\nTry \"trunkline top --help\"."))
     }
 
-    /// The configuration file that has to be read to know where the pooler listens.
+    /// The configuration file that has to be read to find out where the pooler listens.
     #[must_use]
     pub fn config_file(&self) -> Option<&str> {
         match &self.target {
@@ -69,7 +70,7 @@ impl TopOptions {
         }
     }
 
-    /// Whether only [`USAGE`] is wanted.
+    /// Whether to print [`USAGE`] only.
     #[must_use]
     pub fn wants_help(&self) -> bool {
         self.wants_help
@@ -94,7 +95,7 @@ fn read(mut parser: Parser) -> Result<TopOptions, String> {
             Arg::Value(word) if options.target == Target::Default => {
                 options.target = target(word.string().map_err(said)?)
             }
-            // The other word may be a part of a connection string, and a password.
+            // The second word may be part of a connection string, and a password.
             Arg::Value(_) => return Err("one console at a time; put quotes around what has blanks in it".to_owned()),
             other => return Err(said(other.unexpected())),
         }
@@ -132,14 +133,14 @@ fn view(name: &str) -> Result<usize, String> {
     })
 }
 
-/// The shortest time between two looks.
+/// The shortest time between two rounds of questions.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// The longest.
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// What it is if nothing was said.
+/// The default.
 pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_secs(2);
 
-/// The answer to `trunkline top --help`.
+/// The output of `trunkline top --help`.
 pub const USAGE: &str = "\
 Usage: trunkline top [OPTION]... [URL | CONNINFO | CONFIG_FILE]
 

@@ -1,14 +1,14 @@
-//! One picture as plain text, for scripts and for who wants to keep it.
+//! One picture as plain text, for scripts and for files.
 //!
-//! Always true: every row and every column is there, as wide as it is; nothing in it is for a terminal.
-//! Not here: what changes (`screen`, `draw`).
+//! Always true: it contains every row and every column in full width, and no control sequences.
+//! Not here: the interactive screen (`screen`, `draw`).
 
 use ratatui::text::Span;
 
 use crate::sentence::Sentence;
 use crate::table::Table;
 
-/// The picture.
+/// The text of a picture.
 pub(crate) fn picture(title: &str, sentence: Option<&Sentence>, view: &str, table: &Table) -> String {
     let mut lines = vec![title.to_owned()];
     lines.extend(sentence.map(|sentence| sentence.text.clone()));
@@ -32,18 +32,18 @@ pub(crate) fn picture(title: &str, sentence: Option<&Sentence>, view: &str, tabl
     lines.join("\n") + "\n"
 }
 
-/// How wide a column is to show all of each value.
+/// The width at which a column shows all of each value.
 pub(crate) fn natural_width(table: &Table, place: usize) -> usize {
     let values = table.rows().iter().filter_map(|row| row[place].as_deref());
     values.map(width_of).chain([width_of(&table.columns()[place])]).max().unwrap_or(0)
 }
 
-/// How many places of a terminal a text takes.
+/// The columns of a terminal that a text takes.
 pub(crate) fn width_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { Span::raw(text).width() }
 }
 
-/// What is said of rows that are not there.
+/// A note about rows that were left out.
 pub(crate) fn left_out(table: &Table) -> String {
     match table.left_out() {
         0 => String::new(),

@@ -1,7 +1,8 @@
-//! What a view shows: the rows of its command in the order of its columns, and figures computed from two looks.
+//! The table of a view: the rows of its command with the view's order of columns, and figures computed from two
+//! answers.
 //!
-//! Always true: a counter that has fallen has begun anew (the pooler was restarted), and gives no figure; neither does a
-//! row that was not there at the look before, or that another one cannot be told from.
+//! Always true: a counter that has decreased was reset (the pooler was restarted) and gives no figure; neither does a
+//! row that is missing in the previous answer, or that has the same key as another row.
 //! Not here: which figures a view has (`view`), sorting and filtering (`table`).
 
 use std::collections::HashMap;
@@ -10,45 +11,45 @@ use std::time::Duration;
 use crate::table::{Cell, Table};
 use crate::view::View;
 
-/// A column that is computed.
+/// A computed column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Figure {
-    /// By how much a counter has grown per second. At the first look, what the console says itself in `average`.
+    /// The growth of a counter per second. With the first answer, the console's own value in `average`.
     PerSecond {
-        /// What the column is called.
+        /// The name of the column.
         name: &'static str,
         /// The counter.
         of: &'static str,
-        /// What it is multiplied by.
+        /// The factor.
         scale: f64,
-        /// A column of the console with the same, for its own last period.
+        /// The console's column with the same figure for its last period.
         average: Option<&'static str>,
     },
-    /// How much of one counter there is for each of another, between the looks. At the first look, what the console says
-    /// itself in `average`, or else since the start.
+    /// The growth of one counter divided by the growth of another. With the first answer, the console's own value in
+    /// `average`, or else the quotient of the counters.
     Each {
-        /// What the column is called.
+        /// The name of the column.
         name: &'static str,
-        /// The counter that is divided.
+        /// The dividend.
         of: &'static str,
-        /// The counter that divides.
+        /// The divisor.
         per: &'static str,
-        /// What the quotient is multiplied by.
+        /// The factor.
         scale: f64,
-        /// A column of the console with the same, for its own last period.
+        /// The console's column with the same figure for its last period.
         average: Option<&'static str>,
     },
 }
 
 impl Figure {
-    /// What the column is called.
+    /// The name of the column.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Figure::PerSecond { name, .. } | Figure::Each { name, .. } => name,
         }
     }
 
-    /// Whether a table has the counters that it is made of.
+    /// Whether a table has the counters for this figure.
     fn is_in(&self, table: &Table) -> bool {
         let has = |column| table.place(column).is_some();
         match *self {
@@ -76,12 +77,12 @@ fn quotient(of: f64, per: f64, scale: f64) -> Option<f64> {
     (per > 0.0).then(|| of / per * scale)
 }
 
-/// An answer and when it came.
+/// An answer, and when it arrived.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Look {
-    /// When, by any clock that only goes forward.
+    /// The time, by any monotonic clock.
     pub(crate) at: Duration,
-    /// What.
+    /// The answer.
     pub(crate) table: Table,
 }
 
@@ -94,12 +95,12 @@ pub(crate) struct Looks<'a> {
     pub(crate) before: Option<&'a Look>,
 }
 
-/// One row, as it is and as it was.
+/// One row in the last answer and in the one before.
 struct Pair<'a> {
     table: &'a Table,
     row: &'a [Cell],
     before: Option<(&'a Table, &'a [Cell])>,
-    /// Whether there was a look before, with this row or without it.
+    /// Whether there is a previous answer, with this row or without it.
     has_before: bool,
     seconds: Option<f64>,
 }
@@ -116,7 +117,7 @@ impl Pair<'_> {
     }
 }
 
-/// The rows of a view, before they are sorted and filtered. `beside` are the looks at the view's second command.
+/// The rows of a view, before they are sorted and filtered. `beside` are the answers to the view's second command.
 pub(crate) fn shown(view: &View, looks: Looks<'_>, beside: Option<Looks<'_>>) -> Table {
     let table = &looks.now.table;
     let (source, of_source) = match (view.beside, beside) {
@@ -143,7 +144,7 @@ pub(crate) fn shown(view: &View, looks: Looks<'_>, beside: Option<Looks<'_>>) ->
     })
 }
 
-/// The columns that tell rows from each other.
+/// The columns that identify a row.
 #[derive(Clone)]
 struct Key(Vec<String>);
 
@@ -152,7 +153,7 @@ impl Key {
         Self(columns.iter().filter(|column| table.place(column).is_some()).map(|&column| column.to_owned()).collect())
     }
 
-    /// What is no number tells rows apart: names, texts.
+    /// The key columns of the view, and those that identify rows in any table.
     fn whole(view: &View, table: &Table) -> Self {
         let is_text = |name: &str| view.key.contains(&name) || IDENTIFYING.contains(&name);
         Self(table.columns().iter().filter(|name| is_text(name)).cloned().collect())
@@ -162,7 +163,7 @@ impl Key {
         self.0.iter().map(|column| table.value(row, column)).collect()
     }
 
-    /// The rows by their keys, without those that have the same.
+    /// The rows by their keys, without rows that share a key.
     fn rows<'a>(&self, table: &'a Table) -> HashMap<Vec<Option<&'a str>>, &'a [Cell]> {
         let (mut rows, mut doubles) = (HashMap::with_capacity(table.rows().len()), Vec::new());
         for row in table.rows() {
@@ -178,7 +179,7 @@ impl Key {
     }
 }
 
-/// A table with the columns in the view's order, and the figures in their places.
+/// A table with the columns in the view's order, figures included.
 fn arranged(view: &View, table: &Table, figures: &[&str], mut computed: impl FnMut(&[Cell]) -> Vec<Cell>) -> Table {
     let wanted = view.key.iter().chain(view.first).copied();
     let mut order: Vec<Source> = Vec::new();
@@ -204,13 +205,13 @@ fn arranged(view: &View, table: &Table, figures: &[&str], mut computed: impl FnM
     Table::made(columns, rows, table.left_out())
 }
 
-/// Where a column comes from.
+/// The source of a column.
 enum Source {
     Table(usize),
     Figure(usize),
 }
 
-/// As many digits as are of use.
+/// Formats a figure to about three significant digits.
 fn written(figure: f64) -> String {
     match figure.abs() {
         0.0 => "0".to_owned(),
@@ -220,7 +221,7 @@ fn written(figure: f64) -> String {
     }
 }
 
-/// Columns that tell rows from each other, wherever they stand.
+/// Columns that identify rows in any table.
 const IDENTIFYING: &[&str] = &["database", "user", "application_name", "id", "statement"];
 
 #[cfg(test)]

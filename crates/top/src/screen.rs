@@ -1,8 +1,8 @@
-//! What is on the screen and what a key does to it.
+//! The state of the screen, and the effect of each key.
 //!
-//! Always true: it has no clock, no terminal and no connection; time, keys and answers are given to it, and [`Screen::wish`]
-//! says what is to be asked. What is shown changes only when an answer or a key comes.
-//! Not here: how it is drawn (`draw`), which rows there are (`board`).
+//! Always true: it has no clock, no terminal and no connection; it is given time, keys and answers, and
+//! [`Screen::wish`] says which commands to ask. The shown rows change only when an answer or a key arrives.
+//! Not here: drawing (`draw`), the data (`board`).
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::picture::natural_width;
 use crate::table::{Order, Table, clean};
 use crate::view::{VIEWS, View};
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    /// Where the console is and who asks, for the title.
+    /// The console's address and the user, for the title.
     pub(crate) title: String,
     pub(crate) board: Board,
     pub(crate) link: Link,
@@ -30,41 +30,41 @@ pub(crate) struct Screen {
     spots: Vec<Spot>,
     filter: String,
     shown: Shown,
-    /// How many rows fit, as of the last drawing.
+    /// Number of rows that fit, as of the last drawing.
     page: usize,
 }
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
-    /// Answers come.
+    /// Answers arrive.
     Good,
-    /// It is lost, and is tried again at that time.
+    /// The connection is lost.
     Lost {
-        /// The words of whoever noticed.
+        /// The reason.
         why: String,
-        /// When it is tried again.
+        /// The time of the next attempt.
         again: Duration,
     },
 }
 
-/// What keys are for.
+/// The meaning of keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// Moving about.
+    /// They move within the table.
     Table,
-    /// Writing a filter; what it was before.
+    /// They write the filter.
     Filter {
-        /// To be put back by Esc.
+        /// The previous filter, which Esc restores.
         before: String,
     },
-    /// Reading the help, from that line on.
+    /// They scroll the help, which is shown from this line on.
     Help(usize),
-    /// Reading one row, as it was when Enter was pressed, from that line on.
+    /// They scroll one row, as it was when Enter was pressed, which is shown from this line on.
     Row(Vec<(String, String)>, usize),
 }
 
-/// Where one is in a view.
+/// The position within a view.
 #[derive(Clone, Debug)]
 struct Spot {
     sort: Option<(String, Order)>,
@@ -73,7 +73,7 @@ struct Spot {
     columns_aside: usize,
 }
 
-/// The rows on the screen, or why there are none, and how wide their columns want to be.
+/// The rows on the screen, or why there are none, and the natural widths of their columns.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) rows: Result<Table, String>,
@@ -81,7 +81,7 @@ pub(crate) struct Shown {
     pub(crate) is_numeric: Vec<bool>,
 }
 
-/// What is to be asked, and how often.
+/// The commands to ask, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub(crate) commands: Vec<&'static str>,
@@ -89,11 +89,11 @@ pub(crate) struct Wish {
     pub(crate) is_paused: bool,
 }
 
-/// Whether the screen goes on.
+/// What to do after a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     GoOn,
-    /// Everything is to be drawn anew: somebody else has written on the terminal.
+    /// Draw everything again: another program has written to the terminal.
     Redraw,
     Quit,
 }
@@ -122,10 +122,10 @@ impl Screen {
         screen
     }
 
-    /// Answers came, each at its time.
+    /// Takes answers, each with the time of its arrival.
     pub(crate) fn take(&mut self, answers: Vec<(Duration, &'static str, Answer)>) {
         self.link = Link::Good;
-        // What was under way when the pause began is of no use: the rows would move under the reader's eyes.
+        // Answers that were under way when the pause began are dropped: the rows must not move while the user reads.
         if self.is_paused && self.board.moment(self.view()).is_some() {
             return;
         }
@@ -133,7 +133,7 @@ impl Screen {
         self.refresh();
     }
 
-    /// A console has let us in, perhaps another one than before.
+    /// Records a login at a console, perhaps another one than before.
     pub(crate) fn reached(&mut self, title: String, commands: Commands) {
         self.title = title;
         self.link = Link::Good;
@@ -141,12 +141,12 @@ impl Screen {
         self.refresh();
     }
 
-    /// The connection is lost, or could not be made again.
+    /// Records that the connection is lost, or could not be established again.
     pub(crate) fn lost(&mut self, why: String, again: Duration) {
         self.link = Link::Lost { why, again };
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Next {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (&mut self.mode, key.code) {
@@ -236,7 +236,7 @@ impl Screen {
         spot.columns_aside = (spot.columns_aside + 1).min(most);
     }
 
-    /// Sorts by the column after (or before) the one that is sorted by; before the first is the console's own order.
+    /// Sorts by the column after (or before) the current one; the console's own order comes before the first column.
     fn sort_by_next(&mut self, step: isize) {
         let Ok(table) = &self.shown.rows else { return };
         let spot = &mut self.spots[self.place];
@@ -257,7 +257,7 @@ impl Screen {
         self.mode = Mode::Row(cells.collect(), 0);
     }
 
-    /// Makes the rows anew from what is known and chosen.
+    /// Computes the rows again from the data and the choices.
     fn refresh(&mut self) {
         let among_equals = self.view().among_equals;
         let choice = Choice { sort: self.spots[self.place].sort.clone(), among_equals, filter: self.filter.clone() };
@@ -275,7 +275,7 @@ impl Screen {
         spot.row = spot.row.min(last);
     }
 
-    /// Tells how many rows fit, and learns which comes first so that the chosen one is seen.
+    /// Sets how many rows fit, and returns the first row to show, so that the chosen row is visible.
     pub(crate) fn scroll(&mut self, page: usize) -> usize {
         self.page = page;
         let count = self.row_count();
@@ -285,48 +285,48 @@ impl Screen {
         spot.top
     }
 
-    /// What is to be asked.
+    /// The commands to ask, and how often.
     pub(crate) fn wish(&self) -> Wish {
         let commands = self.board.wanted(self.view());
         Wish { commands, interval: self.interval, is_paused: self.is_paused }
     }
 
-    /// The view.
+    /// The current view.
     pub(crate) fn view(&self) -> &'static View {
         &VIEWS[self.place]
     }
 
-    /// The place of the view.
+    /// The index of the current view.
     pub(crate) fn place(&self) -> usize {
         self.place
     }
 
-    /// The rows.
+    /// The rows on the screen.
     pub(crate) fn shown(&self) -> &Shown {
         &self.shown
     }
 
-    /// What rows must contain.
+    /// The text that rows must contain.
     pub(crate) fn filter(&self) -> &str {
         &self.filter
     }
 
-    /// What the rows are ordered by.
+    /// The column and the order that rows are sorted by.
     pub(crate) fn sort(&self) -> Option<(&str, Order)> {
         self.spots[self.place].sort.as_ref().map(|(column, order)| (column.as_str(), *order))
     }
 
-    /// The row that Enter opens.
+    /// The index of the row that Enter opens.
     pub(crate) fn row(&self) -> usize {
         self.spots[self.place].row
     }
 
-    /// How many columns have moved out of the screen.
+    /// Number of columns that were scrolled out of the screen.
     pub(crate) fn columns_aside(&self) -> usize {
         self.spots[self.place].columns_aside
     }
 
-    /// How many columns in front stay where they are.
+    /// Number of leading columns that do not scroll.
     pub(crate) fn keys(&self) -> usize {
         let columns = self.shown.rows.as_ref().map_or(&[][..], Table::columns);
         columns.iter().take_while(|column| self.view().key.contains(&column.as_str())).count()
@@ -337,7 +337,7 @@ impl Screen {
     }
 }
 
-/// Which line comes first after a key, or `None` where the key ends the reading.
+/// The first line after a key, or `None` if the key ends the reading.
 fn reading(code: KeyCode, line: usize, page: usize) -> Option<usize> {
     match code {
         KeyCode::Up | KeyCode::Char('k') => Some(line.saturating_sub(1)),
@@ -350,10 +350,10 @@ fn reading(code: KeyCode, line: usize, page: usize) -> Option<usize> {
     }
 }
 
-/// How long a filter may get.
+/// Most bytes of a filter.
 const FILTER_BYTES_MAX: usize = 200;
 
-/// Answers that all came at once.
+/// Answers that arrived at the same time.
 #[cfg(test)]
 pub(crate) fn came(at: Duration, answers: Vec<(&'static str, Answer)>) -> Vec<(Duration, &'static str, Answer)> {
     answers.into_iter().map(|(command, answer)| (at, command, answer)).collect()
@@ -365,14 +365,14 @@ pub(crate) mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A table out of words: columns, then rows.
+    /// A table made of words: first the columns, then the rows.
     pub(crate) fn table(lines: &[&str]) -> Table {
         let mut table = Table::new(lines[0].split_whitespace());
         lines[1..].iter().for_each(|line| table.push(line.split_whitespace().map(Some)));
         table
     }
 
-    /// A screen that has seen pools, one after the other look, of a console without statements.
+    /// A screen after the first answers of a console without statements.
     pub(crate) fn seen() -> Screen {
         let options = TopOptions::default();
         let mut screen = Screen::new(&options, &Choice::of(&VIEWS[0]));
@@ -500,7 +500,7 @@ pub(crate) mod tests {
         press(&mut screen, &[KeyCode::End]);
         assert_eq!((screen.row(), screen.scroll(10)), (99, 90));
         assert_eq!((screen.scroll(50), screen.scroll(0)), (50, 99));
-        // Fewer rows come.
+        // Fewer rows arrive.
         screen.take(came(3 * SECOND, vec![("SHOW POOLS", Ok(table(&lines[..4])))]));
         assert_eq!((screen.row(), screen.scroll(10)), (2, 0));
         press(&mut screen, &[KeyCode::Home, KeyCode::Up]);

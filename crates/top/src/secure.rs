@@ -1,7 +1,7 @@
-//! The way to a console, encrypted as PGSSLMODE wants it.
+//! The connection to a console, encrypted according to PGSSLMODE.
 //!
-//! Always true: which certificates are good is decided by the same code as for the pooler's own servers.
-//! Not here: whether there is to be TLS at all (`target`, `console`).
+//! Always true: certificates are verified by the same code as for the pooler's own servers.
+//! Not here: whether TLS is used at all (`target`, `console`).
 
 use std::future::Future;
 use std::io;
@@ -19,17 +19,17 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use crate::console::Counted;
 use crate::target::Place;
 
-/// What a secured connection needs.
+/// What an encrypted connection needs.
 pub(crate) struct Secure {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 impl Secure {
-    /// For one host.
+    /// Prepares TLS for one host.
     ///
     /// # Errors
-    /// The authorities cannot be read, or the host cannot be the name of a certificate.
+    /// The file of authorities cannot be read, or the host is no valid name for a certificate.
     pub(crate) fn new(place: &Place, host: &str) -> Result<Self, String> {
         let read = |path: &String| std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"));
         let authorities = place.root_cert.as_ref().map(read).transpose()?;
@@ -41,7 +41,7 @@ impl Secure {
         Ok(Self { config: demand.without_alpn(), name })
     }
 
-    /// As a connector, which fails if there is nothing to secure with; it is not asked then.
+    /// A connector. Without TLS it fails, but is not called then.
     pub(crate) fn optional(secure: Option<Self>) -> impl TlsConnect<Counted, Stream = Secured> {
         Connector(secure)
     }
@@ -62,7 +62,7 @@ impl TlsConnect<Counted> for Connector {
     }
 }
 
-/// A secured stream.
+/// An encrypted stream.
 pub(crate) struct Secured(Box<tokio_rustls::client::TlsStream<Counted>>);
 
 impl TlsStream for Secured {

@@ -1,21 +1,21 @@
 //! The sentence on top of every view: what is wrong, if anything is.
 //!
-//! Always true: where the console has a sentence of its own (`SHOW WAITS`), that is the one; PgBouncer has none, and the
-//! pools say as much as they know.
+//! Always true: the console's own sentence is used if it has one (`SHOW WAITS`); PgBouncer has none, so the sentence is
+//! made from `SHOW POOLS`.
 //! Not here: how it is shown (`draw`, `picture`).
 
 use crate::table::Table;
 
-/// A sentence, and whether somebody should act.
+/// A sentence, and whether it reports a problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Sentence {
-    /// The words.
+    /// The text.
     pub(crate) text: String,
-    /// Whether all is well.
+    /// Whether there is no problem.
     pub(crate) is_well: bool,
 }
 
-/// What the first row of `SHOW WAITS` says.
+/// The sentence in `SHOW WAITS`.
 pub(crate) fn of_waits(waits: &Table) -> Option<Sentence> {
     let row = waits.rows().iter().find(|row| waits.value(row, "what") == Some(SUMMARY))?;
     let text = waits.value(row, "doing")?.to_owned();
@@ -29,7 +29,7 @@ pub(crate) fn without_sentence(waits: &Table) -> Table {
     Table::made(waits.columns().to_vec(), rows.cloned().collect(), waits.left_out())
 }
 
-/// What `SHOW POOLS` says about who waits.
+/// A sentence about waiting clients, from `SHOW POOLS`.
 pub(crate) fn of_pools(pools: &Table) -> Option<Sentence> {
     pools.place("cl_waiting")?;
     let waiting = |row| pools.number(row, "cl_waiting").unwrap_or(0.0);

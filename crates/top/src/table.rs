@@ -1,16 +1,16 @@
-//! One answer of a console: a table whose columns have names.
+//! An answer of a console: a table with named columns.
 //!
-//! Always true: no value has a character that a terminal could obey, whatever the server sent; a table has at most
-//! [`ROWS_MAX`] rows and [`BYTES_MAX`] bytes, and counts what it had to leave out.
+//! Always true: no value contains a character that controls a terminal, whatever the server sent; a table has at most
+//! [`ROWS_MAX`] rows and about [`BYTES_MAX`] bytes, and counts the rows that it leaves out.
 //! Not here: which columns are shown, and in which order (`view`).
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-/// What stands in one place of a table; `None` is NULL.
+/// A value in a table; `None` is NULL.
 pub(crate) type Cell = Option<String>;
 
-/// One answer of a console.
+/// An answer of a console.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Table {
     columns: Vec<String>,
@@ -25,7 +25,7 @@ impl Table {
         Self { columns: columns.into_iter().take(COLUMNS_MAX).map(clean).collect(), ..Self::default() }
     }
 
-    /// Takes a row as the server sent it, or counts it where the table is full.
+    /// Adds a row as the server sent it, or counts it if the table is full.
     pub(crate) fn push<'a>(&mut self, values: impl IntoIterator<Item = Option<&'a str>>) {
         if self.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX {
             self.left_out += 1;
@@ -37,7 +37,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// A table made of what another one had.
+    /// A table made from the rows of another one.
     pub(crate) fn made(columns: Vec<String>, rows: Vec<Vec<Cell>>, left_out: usize) -> Self {
         Self { columns, rows, bytes: 0, left_out }
     }
@@ -47,17 +47,17 @@ impl Table {
         &self.columns
     }
 
-    /// The rows, each as long as there are columns.
+    /// The rows, each with as many cells as there are columns.
     pub(crate) fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
 
-    /// How many rows the server sent that are not here.
+    /// Number of rows that the server sent and that were left out.
     pub(crate) fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Where a column stands.
+    /// The index of a column.
     pub(crate) fn place(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|name| name == column)
     }
@@ -72,13 +72,13 @@ impl Table {
         number(self.value(row, column)?)
     }
 
-    /// Whether a column has numbers only.
+    /// Whether a column contains numbers only.
     pub(crate) fn is_numeric(&self, place: usize) -> bool {
         let mut values = self.rows.iter().filter_map(|row| row[place].as_deref()).peekable();
         values.peek().is_some() && values.all(|value| number(value).is_some())
     }
 
-    /// Keeps the rows in which some value contains `wanted`, in any case.
+    /// Keeps the rows with a value that contains `wanted`, ignoring case.
     pub(crate) fn filter(&mut self, wanted: &str) {
         let wanted = wanted.to_lowercase();
         if !wanted.is_empty() {
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// Orders the rows by a column, numbers as numbers; what has no value comes last either way. Equals stay as they are.
+    /// Sorts the rows by a column, numbers by their values; NULL comes last in both orders. The sort is stable.
     pub(crate) fn sort(&mut self, place: usize, order: Order) {
         self.rows.sort_by(|left, right| match (&left[place], &right[place]) {
             (Some(left), Some(right)) => match order {
@@ -98,17 +98,17 @@ impl Table {
     }
 }
 
-/// Which end of a column comes first.
+/// The order of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// The smallest.
+    /// The smallest first.
     Rising,
-    /// The largest.
+    /// The largest first.
     Falling,
 }
 
 impl Order {
-    /// The other one.
+    /// The opposite order.
     pub(crate) fn reverse(self) -> Self {
         match self {
             Order::Rising => Order::Falling,
@@ -126,14 +126,14 @@ fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// A number as consoles write them; what Rust would also read, such as `inf`, is a name here.
+/// Parses a number as consoles write them; words that Rust would accept, such as `inf`, are names here.
 fn number(text: &str) -> Option<f64> {
     let is_spelled_so = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     if is_spelled_so { text.parse().ok() } else { None }
 }
 
-/// The text as it may be written to a terminal: control characters, and those that change the direction or have no
-/// width, are spelled out, and what is longer than [`VALUE_CHARS_MAX`] is cut.
+/// Makes a text safe for a terminal: control characters, and characters that change the direction or have no width, are
+/// escaped, and the text is truncated after [`VALUE_CHARS_MAX`].
 pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len().min(VALUE_CHARS_MAX));
     for (at, character) in text.chars().enumerate() {
@@ -154,7 +154,7 @@ pub(crate) fn clean(text: &str) -> String {
     cleaned
 }
 
-/// Characters that steer instead of being seen.
+/// Whether a character has an effect instead of a visible form.
 fn is_unseen(character: char) -> bool {
     character.is_control()
         || matches!(u32::from(character),
@@ -162,16 +162,16 @@ fn is_unseen(character: char) -> bool {
             | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0xe0000..=0xe0fff)
 }
 
-/// How many rows of an answer are kept: more than anybody reads, and few enough to sort at each look.
+/// Most rows kept of an answer: more than anybody reads, and few enough to sort after each answer.
 pub(crate) const ROWS_MAX: usize = 10_000;
 
-/// How many bytes of values are kept; the row that passes it is the last.
+/// Most bytes of values kept; the row that exceeds this is the last.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
 
-/// How many characters of one value are kept.
+/// Most characters kept of one value.
 pub(crate) const VALUE_CHARS_MAX: usize = 4_096;
 
-/// How many columns are kept; `SHOW SOCKETS` has 29.
+/// Most columns kept; `SHOW SOCKETS` has 29.
 const COLUMNS_MAX: usize = 200;
 
 #[cfg(test)]

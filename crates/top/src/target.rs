@@ -1,7 +1,8 @@
-//! Where the console is, as whom it is asked, and by which password.
+//! The address of the console, the user, and the password.
 //!
-//! Always true: what the command line says wins over the URL, that over the configuration file, that over the environment.
-//! Not here: reading the environment or a file; both are given as functions.
+//! Always true: the command line takes precedence over the URL, the URL over the configuration file, and that over the
+//! environment.
+//! Not here: reading the environment or a file; both are passed as functions.
 
 use std::time::Duration;
 
@@ -12,28 +13,28 @@ use tokio_postgres::config::{Host, SslMode};
 use crate::options::{Target, TopOptions};
 use crate::table::clean;
 
-/// Where a pooler of this machine listens, as its configuration says.
+/// Where a pooler on this machine listens, according to its configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listening {
     /// The directory of its unix socket.
     pub socket_dir: Option<String>,
-    /// An address that it listens on, if any.
+    /// One of its TCP addresses, if any.
     pub address: Option<String>,
     /// The port of both.
     pub port: u16,
 }
 
-/// What the machine says.
+/// The environment of the command.
 pub(crate) struct Machine<'a> {
-    /// A variable of the environment.
+    /// Reads an environment variable.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The lines of a file with passwords, unless others may read it.
+    /// Reads a file with passwords, unless others may read that file.
     pub(crate) passwords: &'a dyn Fn(&str) -> Option<String>,
-    /// The user of the system.
+    /// The system user.
     pub(crate) user: Option<String>,
 }
 
-/// A way to the console.
+/// An address of the console.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Door {
     /// A unix socket.
@@ -41,7 +42,7 @@ pub(crate) enum Door {
         /// Its path.
         path: String,
     },
-    /// By TCP.
+    /// A TCP address.
     Tcp {
         /// A name or an address.
         host: String,
@@ -51,7 +52,7 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    /// How it is called on the screen.
+    /// The address for display.
     pub(crate) fn name(&self) -> String {
         match self {
             Door::Socket { path } => clean(path),
@@ -60,30 +61,30 @@ impl Door {
     }
 }
 
-/// Everything that is needed to log in.
+/// Everything that a login needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The ways to try, one after the other.
+    /// The addresses to try, in this order.
     pub(crate) doors: Vec<Door>,
     /// User, password, database.
     pub(crate) config: Config,
-    /// Whether a certificate is looked at.
+    /// How much of the certificate is checked.
     pub(crate) check: Check,
-    /// The file with the authorities, if one was named.
+    /// The file of authorities, if one was given.
     pub(crate) root_cert: Option<String>,
 }
 
 impl Place {
-    /// As whom.
+    /// The user, for display.
     pub(crate) fn user(&self) -> String {
         clean(self.config.get_user().unwrap_or_default())
     }
 }
 
-/// Puts together what is needed.
+/// Combines options, configuration file and environment.
 ///
 /// # Errors
-/// Says which of it is no good.
+/// Says which of the values is invalid.
 pub(crate) fn place(
     options: &TopOptions,
     listening: Option<&Listening>,
@@ -140,7 +141,7 @@ fn address_mistake(error: &tokio_postgres::Error) -> String {
     clean(&format!("{error}{source}{hint}"))
 }
 
-/// Whether an address says a port. The driver puts 5432 where a URL has none, and a console is seldom there.
+/// Whether an address contains a port. The driver assumes 5432 in a URL without one, but a console is seldom there.
 fn says_port(target: &Target) -> bool {
     let Target::Address(address) = target else { return false };
     let Some((_, rest)) = address.split_once("://") else { return address.contains("port") };
@@ -197,14 +198,14 @@ fn socket(directory: &str, port: u16) -> Door {
     Door::Socket { path: format!("{}/.s.PGSQL.{port}", directory.trim_end_matches('/')) }
 }
 
-/// How the connection is secured: what the environment says, where the URL says nothing.
+/// The TLS mode: the environment's, if the URL has none.
 fn security(config: &mut Config, mode: Option<&str>, has_root_cert: bool) -> Result<Check, String> {
-    // What a URL says is what differs from the default; `prefer` said there is what the default is anyway.
+    // A mode in the URL shows only as a difference from the default; `prefer` in the URL is the same as the default.
     let is_said = config.get_ssl_mode() != SslMode::Prefer;
     let (mode, check) = match mode {
         None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
         Some("disable") => (SslMode::Disable, Check::Nothing),
-        // As with libpq, who names authorities wants them asked.
+        // As in libpq, `require` with a file of authorities verifies the chain.
         Some("require") if has_root_cert => (SslMode::Require, Check::Chain),
         Some("require") => (SslMode::Require, Check::Nothing),
         Some("verify-ca") => (SslMode::Require, Check::Chain),
@@ -221,7 +222,8 @@ fn pass_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     variable("PGPASSFILE").or_else(|| Some(format!("{}/.pgpass", variable("HOME")?)))
 }
 
-/// The password of the first line of `~/.pgpass` that fits every door, since nobody is told another's.
+/// The password of the first line of `~/.pgpass` that matches all addresses, because no console may receive the
+/// password of another.
 fn kept_password(lines: &str, doors: &[Door], database: &str, user: &str) -> Option<String> {
     lines.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
         let [host, its_port, its_database, its_user, password] = <[String; 5]>::try_from(fields).ok()?;
@@ -241,7 +243,7 @@ impl Door {
     }
 }
 
-/// Whether a line for `host` is for this door; a socket is `localhost` there, or its directory.
+/// Whether a line for `host` matches this address; a unix socket is `localhost` there, or its directory.
 fn is_at(door: &Door, host: &str) -> bool {
     match door {
         Door::Socket { path } => {
@@ -251,7 +253,7 @@ fn is_at(door: &Door, host: &str) -> bool {
     }
 }
 
-/// The parts between colons, of which `\` takes the meaning.
+/// Splits a line at its colons; `\` escapes the next character.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut characters) = (vec![String::new()], line.chars());
     while let Some(character) = characters.next() {
@@ -269,9 +271,9 @@ fn fields(line: &str) -> Vec<String> {
 const PORT: u16 = 6432;
 /// PgBouncer's database for its console.
 const DATABASE: &str = "pgbouncer";
-/// What the console is told who asks.
+/// The `application_name` of this client.
 const NAME: &str = "trunkline top";
-/// Where sockets are: Debian's place, and everybody else's.
+/// The usual directories of unix sockets: Debian's, and PostgreSQL's default.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 /// How long a login may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);

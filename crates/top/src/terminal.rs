@@ -1,7 +1,7 @@
-//! The hand that has the terminal: keys in, pictures out.
+//! The terminal: reads keys and draws the screen.
 //!
-//! Always true: the terminal is as it was before when the process ends, whether by a key, a signal, an error or a panic.
-//! Not here: what a key means (`screen`), what is drawn (`draw`).
+//! Always true: the terminal is restored when the process ends, whether by a key, a signal, an error or a panic.
+//! Not here: the meaning of keys (`screen`), drawing (`draw`).
 
 use std::io::{IsTerminal as _, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -19,10 +19,10 @@ use crate::draw::{Palette, draw};
 use crate::screen::{Next, Screen, Wish};
 use crate::watch::Event;
 
-/// Says so where there is no terminal.
+/// Checks that the output is a terminal.
 ///
 /// # Errors
-/// What to do instead.
+/// Says what to do instead.
 pub(crate) fn check() -> Result<(), String> {
     match stdout().is_terminal() {
         true => Ok(()),
@@ -30,15 +30,16 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Shows the screen until it is left; then the signal that ended it, if one did.
+/// Shows the screen until the user leaves it. Returns the signal that ended it, if one did.
 ///
 /// # Errors
-/// The terminal does not do what it should.
+/// The terminal fails.
 pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, String> {
     let palette = if is_colourless() { Palette::plain() } else { Palette::coloured() };
-    // Sets a hook for panics that restores the terminal before anything is said, also where a panic aborts.
+    // Installs a panic hook that restores the terminal before the message is printed, which works also where a panic
+    // aborts.
     let mut terminal = ratatui::try_init().map_err(|error| {
-        // Half of it may have been done.
+        // The setup may have failed halfway.
         let _ = ratatui::try_restore();
         format!("cannot use the terminal: {error}")
     })?;
@@ -50,15 +51,15 @@ pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, St
     restored.map(|()| signal)
 }
 
-/// What connects the screen with the hand that asks.
+/// What connects the screen with the thread that asks the console.
 pub(crate) struct Hands {
-    /// Since when time is counted.
+    /// The start of the time line.
     pub(crate) start: Instant,
-    /// What happens.
+    /// Events for the screen.
     pub(crate) events: Receiver<Event>,
-    /// For the keyboard.
+    /// For the keyboard thread.
     pub(crate) sender: SyncSender<Event>,
-    /// What is wished.
+    /// The commands to ask.
     pub(crate) wishes: watch::Sender<Wish>,
 }
 
@@ -71,7 +72,7 @@ fn until_left(
     let failed = |error: std::io::Error| format!("cannot write to the terminal: {error}");
     loop {
         terminal.draw(|frame| draw(frame, screen, hands.start.elapsed(), palette)).map_err(failed)?;
-        // What comes together is drawn once: keys that are held down, an answer with them.
+        // Events that arrive together are drawn once: repeated keys, or an answer with them.
         let mut event = match hands.events.recv_timeout(TICK) {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
@@ -101,13 +102,14 @@ fn until_left(
     }
 }
 
-/// Has all of the screen drawn anew. `Terminal::clear` would ask the terminal where its cursor is, and the answer goes to the thread that reads keys.
+/// Draws the whole screen again. `Terminal::clear` would ask the terminal for its cursor position, and the answer would
+/// go to the thread that reads keys.
 fn redraw(terminal: &mut DefaultTerminal) -> std::io::Result<()> {
     let size = terminal.size()?;
     terminal.resize(Rect::from((Position::ORIGIN, size)))
 }
 
-/// Drawing hides the cursor, and it is shown again when the terminal is dropped, which does not happen where a panic aborts.
+/// Drawing hides the cursor. It is shown again when the terminal is dropped, which does not happen if a panic aborts.
 fn show_cursor_at_a_panic() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -116,7 +118,7 @@ fn show_cursor_at_a_panic() {
     }));
 }
 
-/// Keys are read in a thread of their own, because reading them blocks; it ends with the process.
+/// Reads keys in a thread of its own, because reading blocks; the thread ends with the process.
 fn read_keys(events: SyncSender<Event>) {
     thread::spawn(move || {
         while let Ok(input) = event::read() {
@@ -134,7 +136,7 @@ fn is_colourless() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// How often ages and pauses on the screen are told anew.
+/// How often ages and countdowns on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
 /// SIGHUP.

@@ -1,8 +1,8 @@
-//! What can be looked at: which commands a view asks, which of their columns come first, and what is counted per second.
+//! The views: which commands a view asks, which of their columns come first, and which figures are computed.
 //!
-//! Always true: columns are taken by their names, as the console answers them. One that a console has not is not shown,
-//! and one that is not named here comes behind those that are.
-//! Not here: how the numbers between two looks come about (`rates`).
+//! Always true: columns are identified by the names in the console's answer. A column that the console does not have is
+//! not shown, and a column that is not named here comes after those that are.
+//! Not here: how figures are computed from two answers (`rates`).
 
 use crate::rates::Figure;
 use crate::table::Order;
@@ -10,25 +10,25 @@ use crate::table::Order;
 /// One view.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: &'static str,
-    /// The same where there is little room.
+    /// A short name, where there is little room.
     pub(crate) short: &'static str,
-    /// What it shows, for the help.
+    /// A description for the help.
     pub(crate) about: &'static str,
-    /// The command whose rows it shows.
+    /// The command whose rows the view shows.
     pub(crate) command: &'static str,
-    /// Another command whose row of the same `database` adds figures.
+    /// Another command, whose row for the same `database` adds figures.
     pub(crate) beside: Option<&'static str>,
-    /// The columns that say which row it is; they stay where they are when the others move aside.
+    /// The columns that identify a row; they do not scroll.
     pub(crate) key: &'static [&'static str],
     /// The columns and figures that come next, by name.
     pub(crate) first: &'static [&'static str],
-    /// What is computed from two looks.
+    /// The figures computed from two answers.
     pub(crate) figures: &'static [Figure],
-    /// What the rows are ordered by at first, if not by the console.
+    /// The initial order of rows, if not the console's.
     pub(crate) sort: Option<(&'static str, Order)>,
-    /// What decides among equals, the largest first.
+    /// A column that orders rows with equal values, the largest first.
     pub(crate) among_equals: Option<&'static str>,
 }
 
@@ -39,10 +39,10 @@ impl View {
     }
 }
 
-/// Who waits, and the sentence on top.
+/// The waiting clients, and the sentence on top.
 pub(crate) const WAITS: &str = "SHOW WAITS";
 
-/// Where the sentence comes from if the console has none.
+/// The source of the sentence if the console has none.
 pub(crate) const POOLS: &str = "SHOW POOLS";
 
 const STATS: &str = "SHOW STATS";
@@ -271,7 +271,7 @@ pub(crate) const VIEWS: &[View] = &[
     },
 ];
 
-/// What a row of `SHOW STATS` says per second and per transaction. Its times are in microseconds.
+/// Figures from `SHOW STATS` per second and per transaction. Its times are in microseconds.
 const TRAFFIC: &[Figure] = &[
     Figure::PerSecond { name: "xact/s", of: "total_xact_count", scale: 1.0, average: Some("avg_xact_count") },
     Figure::PerSecond { name: "query/s", of: "total_query_count", scale: 1.0, average: Some("avg_query_count") },
@@ -294,7 +294,7 @@ const TRAFFIC: &[Figure] = &[
     Figure::PerSecond { name: "out_kB/s", of: "total_sent", scale: 1e-3, average: Some("avg_sent") },
 ];
 
-/// What a row of `SHOW APPLICATIONS` says: `busy` is how many transactions are open on average.
+/// Figures from `SHOW APPLICATIONS`: `busy` is the average number of open transactions.
 const PHASES: &[Figure] = &[
     Figure::PerSecond { name: "xact/s", of: "transactions", scale: 1.0, average: None },
     Figure::PerSecond { name: "busy", of: "total_time", scale: 1e-6, average: None },
@@ -307,7 +307,7 @@ const PHASES: &[Figure] = &[
     share("thinking%", "client_thinking"),
 ];
 
-/// What a row of `SHOW STATEMENTS` says, in the same way.
+/// Figures from `SHOW STATEMENTS`, likewise.
 const STATEMENTS: &[Figure] = &[
     Figure::PerSecond { name: "calls/s", of: "calls", scale: 1.0, average: None },
     Figure::PerSecond { name: "busy", of: "total_time", scale: 1e-6, average: None },

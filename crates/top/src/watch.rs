@@ -1,7 +1,7 @@
-//! The hand that looks at the console again and again, in a thread of its own.
+//! The thread that asks the console again and again.
 //!
-//! Always true: a slow or lost console never keeps the screen from hearing a key; a connection that is lost is tried again
-//! with pauses that grow to [`PAUSE_MAX`]. While the screen is paused nothing is asked.
+//! Always true: a slow or lost console never keeps the screen from reacting to a key; after a loss the connection is
+//! tried again with pauses that grow to [`PAUSE_MAX`]. While the screen is paused, the console is not asked.
 //! Not here: what is done with the answers (`screen`).
 
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -18,32 +18,32 @@ use crate::console::{Answer, Console};
 use crate::screen::Wish;
 use crate::target::Place;
 
-/// What the screen is told, by this hand and by the keyboard.
+/// Events for the screen, from this thread and from the keyboard.
 pub(crate) enum Event {
-    /// The terminal: a key, or another size.
+    /// An event of the terminal: a key, or another size.
     Terminal(ratatui::crossterm::event::Event),
-    /// Answers, and when each came.
+    /// Answers, each with the time of its arrival.
     Answers(Vec<(Duration, &'static str, Answer)>),
-    /// A new connection: its title, and what can be asked.
+    /// A new connection: its title and its commands.
     Reached(String, Commands),
-    /// No connection: why, and when it is tried again.
+    /// The connection is lost: the reason, and the time of the next attempt.
     Lost(String, Duration),
-    /// The process is to end: this signal came, or the terminal is gone.
+    /// The process has to end: this signal arrived, or the terminal is gone.
     End(i32),
 }
 
-/// What the hand needs.
+/// What the thread needs.
 pub(crate) struct Watch {
     pub(crate) place: Place,
     pub(crate) console: Console,
-    /// Since when time is counted.
+    /// The start of the time line.
     pub(crate) start: Instant,
     pub(crate) wishes: Receiver<Wish>,
     pub(crate) events: SyncSender<Event>,
 }
 
 impl Watch {
-    /// Looks until nobody listens any more.
+    /// Asks the console until the screen is gone.
     pub(crate) fn run(self, runtime: &Runtime) {
         runtime.block_on(async {
             let events = self.events.clone();
@@ -66,7 +66,7 @@ impl Watch {
         }
     }
 
-    /// Asks as wished, as long as the connection is good.
+    /// Asks as the screen wishes, as long as the connection is good.
     async fn look_well(&mut self) -> Ended {
         loop {
             let wish = self.wishes.borrow_and_update().clone();
@@ -79,7 +79,7 @@ impl Watch {
                         Err(why) => return Ended::Lost(why),
                     }
                 }
-                // Where the terminal takes nothing, the next look replaces this one.
+                // If the screen does not keep up, the next answers replace these.
                 if let Err(TrySendError::Disconnected(_)) = self.events.try_send(Event::Answers(answers)) {
                     return Ended::Nobody;
                 }
@@ -104,13 +104,13 @@ impl Watch {
         }
     }
 
-    /// Whether what is wished now cannot wait for the end of the interval: other rows, or the end of a pause.
+    /// Whether the new wish cannot wait for the end of the interval: other commands, or the end of a pause.
     fn is_urgent(&self, before: &Wish) -> bool {
         let now = self.wishes.borrow();
         now.is_paused != before.is_paused || now.commands.iter().any(|command| !before.commands.contains(command))
     }
 
-    /// Tries until there is a connection. `false` if nobody listens any more.
+    /// Tries until there is a connection. Returns `false` if the screen is gone.
     async fn reach_again(&mut self, mut why: String) -> bool {
         let mut pause = PAUSE_MIN;
         loop {
@@ -141,7 +141,7 @@ enum Ended {
     Lost(String),
 }
 
-/// The first signal that ends the process.
+/// Waits for the first signal that ends the process.
 async fn ended() -> i32 {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
     let mut waits: Vec<_> =
@@ -157,5 +157,5 @@ async fn ended() -> i32 {
 /// The first pause before a lost connection is tried again.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// The longest.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -70,5 +70,5 @@ impl Uring {
     }
 }
 
-/// How many [`Gather`]s of finished sends are kept for the next ones.
+/// How many `Gather`s of finished sends are kept for the next ones.
 const SPENT_GATHERS_MAX: usize = 64;

@@ -159,7 +159,7 @@ impl Settings {
     }
 }
 
-/// Most connections that have not logged in, if `max_client_conn` is small.
+/// The least number of connections without a login that are allowed by default, however small `max_client_conn` is.
 const UNAUTHENTICATED_MIN: u32 = 1000;
 
 fn above_zero(limit: u32) -> Option<u32> {

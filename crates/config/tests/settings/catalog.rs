@@ -23,7 +23,7 @@ const PGBOUNCER: &str = "admin_users application_name_add_host auth_dbname auth_
     tcp_socket_buffer tcp_user_timeout track_extra_parameters transaction_timeout unix_socket_dir unix_socket_group \
     unix_socket_mode user verbose";
 
-/// Those of them that only a restart changes; in PgBouncer `resolv_conf` is one of these, which a reload changes here.
+/// Those of them that only a restart changes, as in PgBouncer but for `resolv_conf`, which a reload changes here.
 const FIXED: &str = "disable_pqexec job_name listen_addr listen_backlog listen_port pidfile pkt_buf \
     so_reuseport track_extra_parameters unix_socket_dir unix_socket_group unix_socket_mode user";
 

@@ -1,11 +1,12 @@
-//! An online restart, between two processes: what is said, and who carries it on the side of the one that ends.
+//! The dialogue between the two processes of an online restart, and the courier, which conducts it for the old process.
 //!
-//! Always true: the one that ends keeps everything until the other says that it has it, and says so itself before the other
-//! uses any of it; whatever goes wrong before that, this one goes on; only a process of the same system user is spoken to;
-//! nothing is waited for without a limit, and nobody for a process that is gone. The courier never says the last word: the
-//! control thread does ([`LastWord`]), which alone knows whether it may be said.
-//! Not here: when everything stands still and who may let go (`handover`), what is packed (`worker`), and the new process
-//! (`successor`).
+//! Always true: the old process keeps everything until the new one reports that it has everything, and the old process
+//! confirms that it has let go before the new one uses any of it; if anything fails earlier, the old process goes on.
+//! Only a process of the same operating system user is accepted; every wait is bounded, and ends when the other process
+//! is gone. The courier never says the last word: the control thread does ([`LastWord`]), because it alone knows
+//! whether it may be said.
+//! Not here: when everything is suspended and who may let go (`handover`), what is packed (`worker`), and the new
+//! process (`successor`).
 
 use std::fmt;
 use std::io;
@@ -22,55 +23,55 @@ use reactor::{Bound, DESCRIPTORS_MAX, Ipc, Listener};
 use serde::{Deserialize, Serialize};
 use worker::letters::{ActiveConfig, Cursor, Export, Ids, Parcel, Post, ToWorker};
 
-/// The version of all this. Another one is refused, and the process that is there goes on.
+/// Version of this dialogue. Another version is refused, and the old process goes on.
 pub const VERSION: u64 = 2;
 
-/// What the process that ends says.
+/// Messages of the old process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromOld {
-    /// First, with the listeners.
+    /// The first message, with the listeners enclosed.
     Hello(Hello),
-    /// A part of what it has, with the sockets.
+    /// A part of the state, with the sockets enclosed.
     Part(Box<Export>),
-    /// There is no more.
+    /// No more parts follow.
     End {
-        /// The last number of a client or a server.
+        /// The last number given to a client or a server.
         last_id: u64,
     },
-    /// It cannot be.
+    /// The old process cannot hand over.
     Refused(String),
-    /// It has let go of everything.
+    /// The old process has let go of everything.
     Bye,
 }
 
-/// What the new process says.
+/// Messages of the new process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNew {
-    /// It could serve: now everything may stand still.
+    /// The new process is ready to serve, so the old one may be suspended.
     Go,
-    /// It has everything.
+    /// The new process has everything.
     Done,
 }
 
-/// What the new process has to know first.
+/// What the new process must know first.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hello {
-    /// The process that ends.
+    /// The process number of the old process.
     pub pid: u32,
-    /// How many workers it has.
+    /// Its number of workers.
     pub workers: u8,
-    /// Which databases live on which of them.
+    /// The home worker of each database.
     pub homes: Vec<(String, u8)>,
-    /// Databases that operators have disabled.
+    /// Databases that were disabled by DISABLE.
     pub disabled: Vec<String>,
-    /// How long it may take until everything stands still there: the old process's own limit, which need not be ours.
+    /// How long suspension of the old process may take, in seconds: its own limit, which may differ from ours.
     #[serde(default = "stillness_secs_max")]
     pub(crate) stillness_secs_max: u32,
-    /// Where its listeners listen; they are enclosed in this order.
+    /// The addresses of its listeners, in the order of the enclosed descriptors.
     pub(crate) doors: Vec<Door>,
 }
 
-/// Where a listener listens.
+/// The address of a listener.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Door {
     Tcp(std::net::SocketAddr),
@@ -98,41 +99,41 @@ impl From<Door> for Bound {
 /// What the courier reports to the control thread.
 #[derive(Debug)]
 pub enum News {
-    /// The new process could serve, and waits for everything to stand still.
+    /// The new process is ready to serve, and waits for the old one to be suspended.
     Ready,
     /// The new process has everything, and waits to hear that it is alone.
     Done(LastWord),
-    /// It has failed.
+    /// The transfer has failed.
     Failed(String),
 }
 
-/// That this process lets go. Dropped, it is never said, and the other process has nothing.
+/// The confirmation that this process lets go. If it is dropped unsaid, the other process may use nothing.
 pub struct LastWord(Box<SayBye>);
 
 type SayBye = dyn FnOnce() -> io::Result<Option<u32>> + Send;
 
 impl LastWord {
-    /// It is said so, at once. What comes of it is the number of the other process, if it can be known.
+    /// `say` sends the confirmation at once, and returns the number of the other process if it can be known.
     #[must_use]
     pub fn new(say: impl FnOnce() -> io::Result<Option<u32>> + Send + 'static) -> Self {
         Self(Box::new(say))
     }
 
-    /// It is said over this connection: one small letter, and nothing is on its way there, so that nobody waits.
+    /// The confirmation over this connection: one small letter on an empty connection, so sending does not block.
     pub(crate) fn over(ipc: Ipc) -> Self {
         Self::new(move || {
             let pid = ipc.peer_pid();
             say(&ipc, &FromOld::Bye, &[] as &[Listener])?;
-            // The new process sees its other end close when this process has come to its end.
+            // The connection stays open, so that the new process sees it close only when this process ends.
             std::mem::forget(ipc);
             Ok(pid)
         })
     }
 
-    /// Says it: from then on everything is the other's.
+    /// Sends the confirmation: from then on the other process owns everything.
     ///
     /// # Errors
-    /// The other process was gone before it could hear it, and everything is still ours.
+    /// The other process was gone before it could receive the confirmation; everything is still ours.
     pub(crate) fn say(self) -> io::Result<Option<u32>> {
         (self.0)()
     }
@@ -144,27 +145,27 @@ impl fmt::Debug for LastWord {
     }
 }
 
-/// Carries everything to the new process.
+/// Transfers everything to the new process.
 pub struct Courier<S> {
-    /// Which of all online restarts this one is.
+    /// The number of the online restart.
     pub number: u64,
     pub(crate) path: String,
     pub(crate) own_uid: u32,
-    /// What the new process has to know first.
+    /// What the new process must know first.
     pub hello: Hello,
     pub(crate) workers: Vec<Post<ToWorker<S>>>,
     pub(crate) ids: Ids,
-    /// How long it may take until everything stands still.
+    /// How long the suspension may take.
     pub(crate) stillness_max: Duration,
-    /// Told when everything stands still; closed when it is called off.
+    /// Receives a value when everything is suspended; closed when the restart is called off.
     pub(crate) still: Receiver<()>,
 }
 
 impl<S> Courier<S> {
-    /// Whether everything stands still by now.
+    /// Returns whether everything is suspended by now.
     ///
     /// # Errors
-    /// It was called off.
+    /// The restart was called off.
     pub fn is_still(&self) -> Result<bool, &'static str> {
         match self.still.try_recv() {
             Ok(()) => Ok(true),
@@ -173,7 +174,7 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Has a worker pack, from there on; what it packs comes out of the receiver. `None` if there is no such worker.
+    /// Asks a worker for a parcel that begins at `from`; the receiver yields it. `None` if there is no such worker.
     pub fn pack(&self, worker: WorkerId, from: Cursor) -> Option<Receiver<Parcel<S>>> {
         let (out, parcels) = mpsc::channel();
         self.workers.get(usize::from(worker.0))?(ToWorker::Pack { from, out });
@@ -182,7 +183,7 @@ impl<S> Courier<S> {
 }
 
 impl<S: AsFd> Courier<S> {
-    /// Goes the whole way. `report` is told what the control thread has to know.
+    /// Conducts the whole transfer. `report` receives the news for the control thread.
     pub(crate) fn go(self, report: impl Fn(News)) {
         match self.carry(&report) {
             Ok(last_word) => report(News::Done(last_word)),
@@ -223,7 +224,8 @@ impl<S: AsFd> Courier<S> {
         }
     }
 
-    /// Waits until everything stands still, as long as the new process waits with us, and not for ever: nobody is served meanwhile.
+    /// Waits until everything is suspended, while the new process stays connected, for at most `stillness_max`, because
+    /// no client is served meanwhile.
     fn await_stillness(&self, ipc: &Ipc) -> Result<(), String> {
         let mut left = self.stillness_max;
         while !left.is_zero() {
@@ -267,7 +269,7 @@ impl<S: AsFd> Courier<S> {
 }
 
 impl Hello {
-    /// What is known before anybody is asked.
+    /// The greeting without the addresses of the listeners, which are filled in later.
     pub(crate) fn new(active: &ActiveConfig, stillness_max: Duration) -> Self {
         Self {
             pid: std::process::id(),
@@ -279,7 +281,8 @@ impl Hello {
         }
     }
 
-    /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
+    /// Keeps databases on their previous home workers, where those workers exist, and keeps disabled databases
+    /// disabled.
     pub fn shape(&self, active: &mut ActiveConfig) {
         let homes = self.homes.iter().map(|(name, home)| (Arc::from(&**name), *home));
         let previous = Homes::inherited(self.workers, homes);
@@ -294,7 +297,7 @@ impl Hello {
     }
 }
 
-/// Says something, with descriptors.
+/// Sends a message, with descriptors.
 pub(crate) fn say(ipc: &Ipc, what: &impl Serialize, enclosed: &[impl AsFd]) -> io::Result<()> {
     let letter = serde_json::to_vec(what)?;
     let descriptors: Vec<_> = enclosed.iter().map(AsFd::as_fd).collect();
@@ -304,7 +307,7 @@ pub(crate) fn say(ipc: &Ipc, what: &impl Serialize, enclosed: &[impl AsFd]) -> i
     ipc.send(&letter, &descriptors)
 }
 
-/// Hears something without descriptors; `None` at the end.
+/// Receives a message without descriptors; `None` at the end of the connection.
 fn hear(ipc: &Ipc) -> io::Result<Option<FromNew>> {
     match ipc.receive()? {
         Some((letter, _)) => Ok(Some(serde_json::from_slice(&letter)?)),
@@ -312,7 +315,7 @@ fn hear(ipc: &Ipc) -> io::Result<Option<FromNew>> {
     }
 }
 
-/// Connects to a unix socket; one with a leading `@` is abstract.
+/// Connects to a unix socket; a leading `@` means an abstract name.
 pub(crate) fn connect(path: &str) -> io::Result<UnixStream> {
     match path.strip_prefix('@') {
         Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?),
@@ -320,20 +323,20 @@ pub(crate) fn connect(path: &str) -> io::Result<UnixStream> {
     }
 }
 
-/// Where the new process waits for us: beside the unix socket that it has found us by.
+/// The path where the new process waits for us, beside the unix socket through which it has found us.
 pub(crate) fn meeting_place(socket: &str) -> String {
     format!("{socket}.takeover")
 }
 
-/// How long one step may take. A new process that is slower is given up, and this one goes on.
+/// How long one step may take. If the new process is slower, the restart fails and this process goes on.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// How long everybody may take to stand still where `suspend_timeout` sets no limit.
+/// How long the suspension may take where `suspend_timeout` sets no limit.
 pub(crate) const STILLNESS_MAX: Duration = Duration::from_secs(600);
-/// How often it is looked whether the new process is still there while everybody comes to rest.
+/// Interval at which the courier checks, during the suspension, whether the new process is still there.
 const GLANCE: Duration = Duration::from_millis(100);
 const CALLED_OFF: &str = "it was called off";
 
-/// What an old process that does not say so may need.
+/// The limit assumed for an old process that does not send one.
 fn stillness_secs_max() -> u32 {
     STILLNESS_MAX.as_secs() as u32
 }

@@ -1,8 +1,9 @@
-//! A shutdown that waits, and for how long (`shutdown_timeout`).
+//! The progress of a shutdown that waits, and its time limit (`shutdown_timeout`).
 //!
-//! Always true: the time counts from the first order to go down; after it clients are sent away once, and a little later the
-//! process ends, whatever is left.
-//! Not here: who is waited for (`worker::admin::shutdown`), the orders, and what is told to the workers (`orders`, `control`).
+//! Always true: the limit counts from the first shutdown order. When it has passed, the remaining clients are closed
+//! once, and `MENDING_MAX` later the process ends, whatever is left.
+//! Not here: what counts as left (`worker::admin::shutdown`), the orders, and the letters to the workers (`orders`,
+//! `control`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,53 +11,53 @@ use std::time::Duration;
 use base::{Time, WorkerId};
 use worker::letters::Shutdown;
 
-/// How far a shutdown has come.
+/// The progress of a shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
-    /// How it was ordered last.
+    /// The mode of the latest order.
     way: Option<Shutdown>,
-    /// When it was ordered first.
+    /// Time of the first order.
     since: Option<Time>,
-    /// When the clients that were left have been sent away.
+    /// When the remaining clients were closed.
     clients_ended: Option<Time>,
-    /// The workers that have nothing left that the shutdown waits for, as far as they have told.
+    /// The workers that last reported nothing left that the shutdown waits for.
     drained: BTreeSet<WorkerId>,
 }
 
-/// What a shutdown does when its time has come.
+/// What a shutdown does when a deadline has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expired {
-    /// The clients that are left are sent away: it has waited for so many seconds.
+    /// The remaining clients are closed, since the shutdown has waited for `secs` seconds.
     Clients { secs: u64 },
     /// The process ends, whatever is left.
     All,
 }
 
 impl Ending {
-    /// It is ordered, perhaps once more.
+    /// Records a shutdown order, which may follow an earlier one.
     pub(crate) fn begin(&mut self, now: Time, way: Shutdown) {
         self.since.get_or_insert(now);
         self.way = Some(way);
         self.drained.clear();
     }
 
-    /// Nothing is left here, since a new process has it.
+    /// Records that a new process has taken everything over.
     pub(crate) fn end(&mut self) {
         self.way = Some(Shutdown::Now);
     }
 
-    /// How it was ordered last.
+    /// Returns the mode of the latest order.
     pub(crate) fn way(&self) -> Option<Shutdown> {
         self.way
     }
 
-    /// What it waits for, and for how long it has.
+    /// Returns what the shutdown waits for, and how long it has waited.
     pub(crate) fn waits(&self, now: Time) -> Option<(Shutdown, Duration)> {
         Some((self.way?, now.since(self.since?)))
     }
 
-    /// A worker has nothing left, or has somebody after all. Whether none of so many has: somebody may be on the way from one
-    /// worker to another, and is seen when all are asked once more.
+    /// Records the report of a worker and returns whether all workers have nothing left. A client may still be in
+    /// transit from one worker to another, which asking all workers once more reveals.
     pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool, workers: usize) -> bool {
         match is_drained {
             true => drop(self.drained.insert(from)),
@@ -65,8 +66,8 @@ impl Ending {
         self.drained.len() == workers
     }
 
-    /// So many workers of all have confirmed that they have nothing left: what is gone then, if that ends the process. Another
-    /// one will tell when it has.
+    /// Returns the kind of connection that is gone, for the log, if all workers have confirmed that nothing is left. A
+    /// worker that has not confirmed will report again when it is drained.
     pub(crate) fn confirmed(&self, confirmed: u32, workers: usize) -> Option<&'static str> {
         if (confirmed as usize) < workers || self.drained.len() < workers {
             return None;
@@ -78,7 +79,7 @@ impl Ending {
         }
     }
 
-    /// When a shutdown that waits goes on by itself, as far as there is a limit.
+    /// Returns when a waiting shutdown proceeds by itself, if there is a limit.
     pub(crate) fn next_deadline(&self, limit: Option<Duration>) -> Option<Time> {
         if !matches!(self.way, Some(Shutdown::WaitForClients | Shutdown::WaitForServers)) {
             return None;
@@ -90,18 +91,18 @@ impl Ending {
         }
     }
 
-    /// What is to be done if its time has come.
+    /// Returns what to do if the deadline has passed.
     pub(crate) fn expire(&mut self, now: Time, limit: Option<Duration>) -> Option<Expired> {
         self.next_deadline(limit).filter(|deadline| *deadline <= now)?;
         if self.clients_ended.is_some() {
             return Some(Expired::All);
         }
         self.clients_ended = Some(now);
-        // From before now nobody's word counts.
+        // Reports from before the clients were closed no longer count.
         self.drained.clear();
         Some(Expired::Clients { secs: self.since.map_or(0, |since| now.since(since).as_secs()) })
     }
 }
 
-/// How long the servers of clients that were sent away are given to be cancelled and rolled back.
+/// How long the servers of clients that were closed may take to be cancelled and rolled back.
 const MENDING_MAX: Duration = Duration::from_secs(10);

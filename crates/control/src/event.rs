@@ -1,7 +1,7 @@
-//! What can happen to the control thread.
+//! The events of the control thread.
 //!
-//! Always true: an event is a value, and says all that there is to know of it.
-//! Not here: what is done about it (`control`), where it comes from (`run`).
+//! Always true: an event is a value that carries everything its treatment needs.
+//! Not here: the treatment of events (`control`), the sources of events (`run`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::links::LinkNews;
 use crate::otlp::Posted;
 use crate::zones::Serial;
 
-/// A signal of the system.
+/// An operating system signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Signal {
@@ -28,7 +28,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// What the system calls it.
+    /// The name of the signal.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hangup => "SIGHUP",
@@ -41,78 +41,78 @@ impl Signal {
     }
 }
 
-/// Something has happened.
+/// An event of the control thread.
 #[derive(Debug)]
 pub enum Event {
-    /// A letter has come.
+    /// A letter arrived.
     Letter(ToControl),
-    /// A signal has come.
+    /// A signal arrived.
     Signal(Signal),
-    /// A lookup is over.
+    /// The lookup of a host name has finished.
     Found {
-        /// Of which name.
+        /// The host name.
         name: Arc<str>,
-        /// What came of it.
+        /// The result.
         found: Found,
     },
-    /// Name servers have been asked about a zone.
+    /// The query for a zone's serial has finished.
     Serial {
-        /// Which zone.
+        /// The zone.
         zone: Arc<str>,
-        /// What they say.
+        /// The serial, or the error.
         serial: Serial,
     },
-    /// Something has come of a connection to our own workers.
+    /// News of a connection to one of our own workers.
     Link {
-        /// Which.
+        /// The number of the connection.
         link: u64,
-        /// What.
+        /// Received bytes, or its end.
         news: LinkNews,
     },
-    /// It is known who a user of the system is, or that nobody knows.
+    /// The lookup of an operating system user has finished.
     SystemUser {
-        /// Who asked.
+        /// The worker that asked.
         from: WorkerId,
-        /// For which client.
+        /// The client that logs in.
         client: ClientKey,
-        /// The answer.
+        /// The result.
         found: SystemUser,
     },
-    /// Somebody has judged a password.
+    /// An external authenticator (PAM or LDAP) has checked a password.
     Judged {
-        /// Who asked.
+        /// The worker that asked.
         from: WorkerId,
-        /// For which client.
+        /// The client that logs in.
         client: ClientKey,
-        /// Who has judged.
+        /// The authenticator.
         authenticator: ExternalAuth,
-        /// The answer.
+        /// The result.
         verdict: Verdict,
     },
-    /// A password has been hashed, or not.
+    /// The hashing of a password has finished.
     Hashed {
-        /// Who asked.
+        /// The worker that asked.
         from: WorkerId,
-        /// For whom.
+        /// The client or server login that needs the hash.
         asker: HashAsker,
-        /// What came of it.
+        /// The result.
         hashed: Hashed,
     },
-    /// The courier of an online restart reports.
+    /// A report of the courier of an online restart.
     News {
-        /// Of which one.
+        /// The number of the online restart.
         handover: u64,
-        /// What.
+        /// The report.
         news: News,
     },
-    /// Somebody asks something by HTTP.
+    /// An HTTP request arrived.
     Http {
-        /// The number of the question.
+        /// The number of the request.
         number: u64,
-        /// What.
+        /// The question.
         question: HttpQuestion,
     },
-    /// A batch of spans was posted, or not.
+    /// The attempt to post a batch of spans has finished.
     Posted(Posted),
     /// A deadline has passed.
     Tick,

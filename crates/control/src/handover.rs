@@ -1,10 +1,11 @@
-//! An online restart, as the control thread of the process that ends sees it: TAKEOVER, everything stands still, all is
-//! carried over, the end; or it fails, and everything goes on.
+//! An online restart as seen by the control thread of the old process: TAKEOVER, suspension, transfer of all state,
+//! exit; if a step fails, the old process goes on.
 //!
-//! Always true: one is under way at a time; while it is, nothing is ordered that would change what is handed over. The last word
-//! is said here and nowhere else, in the moment in which this process has handed over, and never after a shutdown was ordered
-//! or the restart was called off: what a courier brings of such a one is dropped.
-//! Not here: what is carried and how (`courier`), and what everything does meanwhile (`orders`).
+//! Always true: one restart is under way at a time; meanwhile orders that would change the transferred state are
+//! refused. The last word is said here and nowhere else, at the moment in which this process hands over, and never
+//! after a shutdown was ordered or the restart was called off: a last word from the courier of such a restart is
+//! dropped.
+//! Not here: what is transferred and how (`courier`), and how the rest of the process behaves meanwhile (`orders`).
 
 use std::sync::mpsc::{self, Sender};
 
@@ -17,35 +18,35 @@ use crate::words_of;
 
 /// The online restarts of this process.
 pub(crate) struct Handovers<S> {
-    /// How many have begun.
+    /// The number of restarts that have begun.
     pub(crate) begun: u64,
-    /// The one that is under way.
+    /// The restart that is under way.
     open: Option<Handover>,
     courier: Option<Courier<S>>,
     /// A new process has taken over.
     is_done: bool,
 }
 
-/// A new process that takes over.
+/// An online restart that is under way.
 #[derive(Debug)]
 struct Handover {
-    /// Which of all online restarts it is: the courier of one that was called off may still be on its way.
+    /// The number of the restart. The courier of one that was called off may still be running.
     number: u64,
-    /// Told when everything stands still; dropped to call the courier back.
+    /// Signals the courier that everything is suspended; dropping it calls the courier back.
     still: Sender<()>,
-    /// How often all workers have said that they stand still: a client that was on the way from one to another when they said so
-    /// first is there when they say so again.
+    /// How often all workers have reported that they are suspended. A client that was in transit between two workers in
+    /// the first round has arrived by the second.
     rounds: u32,
 }
 
-/// What follows from a courier's report.
+/// The consequence of a courier's report.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// Everything is to stand still.
+    /// All workers are to be suspended.
     StandStill,
-    /// The new process has everything, and has been told that it is alone: it is this one, as far as it is known.
+    /// The new process has everything and has been told that it is alone. Its process number, if known.
     Done(Option<u32>),
-    /// It has failed.
+    /// The restart has failed.
     Failed(String),
 }
 
@@ -56,10 +57,10 @@ impl<S> Default for Handovers<S> {
 }
 
 impl<S> Handovers<S> {
-    /// TAKEOVER: the courier sets out.
+    /// Carries out TAKEOVER: creates the courier.
     ///
     /// # Errors
-    /// There is no place to meet the new process.
+    /// There is no unix socket beside which to meet the new process.
     pub(crate) fn begin(&mut self, ids: &Ids, present: &Present<S>) -> Result<(), Refusal> {
         let settings = &present.active.settings;
         let Some(socket) =
@@ -85,13 +86,13 @@ impl<S> Handovers<S> {
         Ok(())
     }
 
-    /// The courier that is to set out.
+    /// Takes the courier that is to be started.
     pub(crate) fn next_courier(&mut self) -> Option<Courier<S>> {
         self.courier.take()
     }
 
-    /// The courier of an online restart reports. Of one that was called off, or if we go down, nothing follows: a last word that
-    /// comes with this is never said.
+    /// Handles a courier's report. A report of a restart that was called off, or that arrives during a shutdown, is
+    /// ignored, and its last word is never said.
     pub(crate) fn hear(&mut self, number: u64, news: News) -> Option<Turn> {
         self.open.as_ref().filter(|handover| handover.number == number)?;
         Some(match news {
@@ -101,7 +102,7 @@ impl<S> Handovers<S> {
         })
     }
 
-    /// The new process has everything: it is told that it is alone.
+    /// Tells the new process, which has everything, that it is alone.
     fn let_go(&mut self, last_word: LastWord) -> Turn {
         match last_word.say() {
             Ok(pid) => {
@@ -112,29 +113,29 @@ impl<S> Handovers<S> {
         }
     }
 
-    /// All workers stand still. Whether they are to say so once more.
+    /// All workers are suspended. Returns whether they must report so once more.
     pub(crate) fn stands_still(&mut self) -> bool {
         let Some(handover) = &mut self.open else { return false };
         handover.rounds += 1;
         let is_sure = handover.rounds >= 2;
         if is_sure {
-            // A courier that has given up meanwhile says so itself.
+            // A courier that has given up meanwhile reports that itself.
             let _ = handover.still.send(());
         }
         !is_sure
     }
 
-    /// From now on nothing can be handed over, whatever the courier brings.
+    /// Forgets the restart; later reports of its courier are ignored.
     pub(crate) fn forget(&mut self) {
         (self.open, self.courier) = (None, None);
     }
 
-    /// Whether one is under way.
+    /// Returns whether a restart is under way.
     pub(crate) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether a new process has taken over.
+    /// Returns whether a new process has taken over.
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
     }

@@ -1,8 +1,9 @@
-//! The control thread: settings, names, the console, statistics, signals. It may be slow; it never keeps a worker waiting.
+//! The control thread: settings, host names, the console, statistics, signals. It may be slow; it never blocks a
+//! worker.
 //!
-//! To read it, begin with `control`, then `console`.
+//! Start reading with `control`, then `console`.
 //!
-//! Always true: it reads a worker only by asking for a snapshot, and changes it only by an order.
+//! Always true: control reads the state of a worker only by asking for a snapshot, and changes it only by an order.
 //! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
 
 mod asking;
@@ -69,8 +70,8 @@ pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, Question as SystemUserQu
 pub use tls::read_tls;
 pub use zones::Serial;
 
-/// The version of PgBouncer that Trunkline takes the place of; scripts ask for it.
+/// The version of PgBouncer that Trunkline stands in for; scripts query it.
 pub const PGBOUNCER_VERSION: &str = "1.25.2";
 
-/// The name of the console's database, and of the user of its pool.
+/// The name of the console's database and of its pool's user.
 pub(crate) const CONSOLE: &str = "pgbouncer";

@@ -1,8 +1,9 @@
-//! What an admin orders is done here: by the control thread itself, or by the workers, whose obedience it waits for.
+//! Carries out the orders of admins: the control thread itself does, or the workers do and control waits for all of
+//! them.
 //!
-//! Always true: an order is answered when it has been carried out, and once; what an order that waits has changed is undone
-//! when its client takes it back.
-//! Not here: the words of an order (`console::act`), what a worker does about it (`worker::admin::orders`).
+//! Always true: every order is answered once, when it has been carried out; when a client cancels an order that still
+//! waits, what the order changed is undone.
+//! Not here: the text of orders (`console::act`), how a worker carries out an order (`worker::admin::orders`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::tracing::Step;
 use crate::waits::{Asker, Obeyed};
 
 impl<S> Control<S> {
-    /// Does what an admin orders.
+    /// Carries out an order, or refuses it.
     pub(crate) fn obey(&mut self, asker: Asker, by: &Commander, order: Order) {
         let refused = self.try_to_obey(asker, by, order.clone()).err();
         self.was_ordered(by, &order, refused.as_ref());
@@ -58,9 +59,9 @@ impl<S> Control<S> {
                 }
                 Err(lines) => return Err(Refusal::reload_failed(&lines)),
             },
-            // As in PgBouncer, whoever says this sees the connection end, and nothing else.
+            // As in PgBouncer, the client sees its connection close and gets no other answer.
             Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
-            // Pools that are paused for good cannot go on.
+            // SHUTDOWN WAIT_FOR_SERVERS has paused all pools for good, so their clients cannot be served any more.
             Order::Shutdown(Shutdown::WaitForClients) if self.ending.way() == Some(Shutdown::WaitForServers) => {
                 return Err(Refusal::new("pooler is shutting down"));
             }
@@ -68,7 +69,7 @@ impl<S> Control<S> {
                 if self.is_suspended {
                     self.wake_up("SHUTDOWN");
                 }
-                // First the answer: a worker without anybody else to wait for might end before it is sent.
+                // The answer goes first: a worker with nothing else to wait for might end before sending it.
                 self.done(asker, &order);
                 self.go_down(way);
             }
@@ -98,7 +99,7 @@ impl<S> Control<S> {
                 self.find(whose, "wait in")?;
                 self.command(asker, Task::AwaitRenewed(whose.clone()), order);
             }
-            // Which databases are to be paused is known by whoever has a pool of them.
+            // The databases to be paused are those that have a pool on any worker.
             Order::Kill(None) => self.ask_all(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
             Order::Kill(Some(ref name)) => {
                 self.find(&Some(Arc::clone(name)), "kill")?;
@@ -121,7 +122,7 @@ impl<S> Control<S> {
         Ok(())
     }
 
-    /// Makes sure that there is such a database, which is not the console.
+    /// Checks that the database exists and is not the console.
     fn find(&self, whose: &Whose, verb: &str) -> Result<(), Refusal> {
         match whose.as_deref() {
             None => Ok(()),
@@ -131,7 +132,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Ends a pause: of one database, or of all that has been paused as a whole.
+    /// Carries out RESUME for one database, or for everything that was paused as a whole.
     fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
         let standing = &self.present.active.standing;
         match whose {
@@ -164,14 +165,14 @@ impl<S> Control<S> {
         Ok(())
     }
 
-    /// Ends a pause; whoever waits for it to be complete is told.
+    /// Ends a pause; a PAUSE that still waits for completion is answered with an error.
     pub(crate) fn unpause(&mut self, whose: &Whose) {
         self.change_standing(|standing| standing.resume(whose));
         let undone = Order::Pause(whose.clone());
         self.take_back(&Refusal::canceled("PAUSE was ended by RESUME"), |_, order| *order == undone);
     }
 
-    /// Has everything stand still.
+    /// Marks everything as suspended, unless a shutdown or a paused database forbids it.
     fn suspend(&mut self) -> Result<(), Refusal> {
         if self.ending.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
@@ -183,14 +184,14 @@ impl<S> Control<S> {
         Ok(())
     }
 
-    /// Has everything go on that stands still; whoever waits for it to stand still is told by what it was ended.
+    /// Wakes all workers; a SUSPEND that still waits for completion is answered with an error that names `by`.
     pub(crate) fn wake_up(&mut self, by: &str) {
         self.is_suspended = false;
         self.present.post_all(|| ToWorker::WakeUp);
         self.take_back(&Refusal::canceled(&format!("SUSPEND was ended by {by}")), |_, order| *order == Order::Suspend);
     }
 
-    /// Nobody is left on the console.
+    /// The last console client has disconnected.
     pub(crate) fn consoles_gone(&mut self) {
         if self.is_suspended && !self.handovers.is_open() {
             self.tell(Kind::Order, Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
@@ -198,12 +199,12 @@ impl<S> Control<S> {
         }
     }
 
-    /// Pauses everything, without anybody who waits for it.
+    /// Pauses all databases; no client waits for completion.
     pub(crate) fn pause_all(&mut self) {
         self.change_standing(|standing| standing.pause(&None));
     }
 
-    /// All workers have said which databases they have pools of: these are killed.
+    /// Kills the databases of which any worker has a pool, once all workers have reported their pools.
     pub(crate) fn kill_all(&mut self, asker: Asker, snapshots: &[Snapshot]) {
         let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
         let in_use: BTreeSet<_> =
@@ -213,7 +214,8 @@ impl<S> Control<S> {
     }
 
     fn set(&mut self, asker: Asker, key: &str, value: &str) -> Result<(), Refusal> {
-        // Clients choose part of what is logged. Who may have that appended to any file has the rights of the system user.
+        // Clients control part of the logged text. An admin who could have it appended to any file would have the
+        // rights of the operating system user.
         if key == "logfile" {
             let why = "logfile can be set in the configuration only, since it names a file that is written to";
             return Err(Refusal::set_failed(why.to_owned()));
@@ -247,8 +249,8 @@ impl<S> Control<S> {
         Ok(())
     }
 
-    /// What TLS needs after a setting was changed, and whether that could be read: settings that belong together are set one
-    /// after the other, so that a half of them is no error yet.
+    /// Returns the TLS configuration after a setting was changed, and whether it could be read. Settings that belong
+    /// together are set one after the other, so an incomplete set is not an error yet.
     fn tls_after(&self, key: &str, settings: &Settings) -> (TlsTerms, bool) {
         if !key.contains("_tls_") && !key.contains("_tls13_") && key != "auth_type" {
             return (self.present.active.tls.clone(), true);
@@ -266,18 +268,18 @@ impl<S> Control<S> {
         self.present.post_config();
     }
 
-    /// Has all workers do something; the client is answered when they have.
+    /// Gives all workers a task; the client is answered when all of them have carried it out.
     fn command(&mut self, asker: Asker, task: Task, order: Order) {
         self.give(&task, Waiter::Asker(asker, order));
     }
 
-    /// Has all workers do something.
+    /// Gives all workers a task.
     pub(crate) fn give(&mut self, task: &Task, waiter: Waiter) {
         let question = self.waits.open(waiter);
         self.present.post_all(|| ToWorker::Order { question, order: task.clone() });
     }
 
-    /// A worker has carried out an order.
+    /// A worker has carried out a task.
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
         match self.waits.obeyed(from, question, is_done, self.present.workers()) {
             Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
@@ -296,7 +298,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// The client of the console is gone: nobody waits for its order any longer. What it has paused stays so.
+    /// The console client has disconnected, so its orders are forgotten. What it has paused stays paused.
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
         let steps = self.tracers.forget(Asker { at: from, client });
         self.go_on_with_traces(steps);
@@ -305,7 +307,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// The client of the console takes its order back: what it has paused goes on.
+    /// The console client cancels its order: what it has paused or suspended resumes.
     pub(crate) fn asker_cancels(&mut self, from: WorkerId, client: ClientKey) {
         let steps = self.tracers.cancel(Asker { at: from, client });
         self.go_on_with_traces(steps);
@@ -321,7 +323,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Takes back the orders that fit and tells their askers so.
+    /// Withdraws the matching orders and answers their clients with `why`.
     fn take_back(&mut self, why: &Refusal, fits: impl Fn(Asker, &Order) -> bool) -> Vec<Order> {
         let taken = self.waits.take_back(|waiter| match waiter {
             Waiter::Asker(asker, order) => fits(*asker, order),
@@ -338,7 +340,7 @@ impl<S> Control<S> {
         orders
     }
 
-    /// Somebody wants to be told what happens to whom.
+    /// Starts a TRACE.
     fn begin_trace(&mut self, asker: Asker, trace: Trace) -> Result<(), Refusal> {
         let Trace { traced, seconds } = trace.clone();
         if let Traced::Database(name) = &traced {
@@ -357,7 +359,7 @@ impl<S> Control<S> {
         Ok(())
     }
 
-    /// Does what is to be done for traces.
+    /// Carries out the steps that the tracers have returned.
     pub(crate) fn go_on_with_traces(&mut self, steps: Vec<Step<Asker>>) {
         for step in steps {
             match step {
@@ -367,7 +369,7 @@ impl<S> Control<S> {
                 Step::Answer(asker, Answer::Refused(refusal)) => self.refuse(asker, refusal),
                 Step::Answer(asker, answer) => self.answer(asker, answer),
                 Step::Forget { place, asker } => {
-                    // If it has only begun.
+                    // The TRACE order may still wait for the workers.
                     for (question, _) in self.waits.take_back(|waiter| waiter.is(asker.at, asker.client)) {
                         self.present.post_all(|| ToWorker::ForgetOrder { question });
                     }
@@ -382,7 +384,7 @@ impl<S> Control<S> {
     }
 }
 
-/// The databases that are paused by name, for a sentence; of many, the first.
+/// The databases paused by name, for a message; at most `NAMES_MAX` are named.
 fn paused(standing: &Standing) -> Option<String> {
     let names: Vec<&str> = standing.paused.iter().map(|name| &**name).take(NAMES_MAX).collect();
     let more = standing.paused.len() - names.len();
@@ -392,7 +394,7 @@ fn paused(standing: &Standing) -> Option<String> {
     })
 }
 
-/// The answer to who wants everything to stand still while a database is paused.
+/// The error for SUSPEND or TAKEOVER while a database is paused by name.
 pub(crate) fn suspend_refused(standing: &Standing) -> Refusal {
     let refusal = Refusal::new("cannot suspend with paused databases");
     match paused(standing) {

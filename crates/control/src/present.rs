@@ -1,7 +1,8 @@
-//! The present, as every part of the control thread may see it: the time, what is in force, and whom to tell.
+//! State that every part of the control thread may read: the time, the configuration in force, and the workers' letter
+//! boxes.
 //!
-//! Always true: to log and to post waits for nobody.
-//! Not here: what is told to whom, and when something else is put in force (`control`, `reload`, `orders`).
+//! Always true: logging and posting never block.
+//! Not here: decisions about what to post, and changes of the configuration in force (`control`, `reload`, `orders`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use base::{Time, Wall, WorkerId};
 use reactor::{Level, Lines, Subject};
 use worker::letters::{ActiveConfig, Post, ToWorker};
 
-/// The present, on both clocks.
+/// The current time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moment {
-    /// On a clock that only goes forward, which did not begin to go just now.
+    /// Monotonic time. At the start of the process it is already greater than zero.
     pub time: Time,
-    /// On the calendar.
+    /// Wall-clock time.
     pub wall: Wall,
 }
 
-/// What every part may know, and whom it may tell. `S` is a connection between workers.
+/// The time, the configuration in force and the workers' letter boxes. `S` is a connection between workers.
 pub(crate) struct Present<S> {
     pub(crate) now: Moment,
     pub(crate) active: Arc<ActiveConfig>,
@@ -31,12 +32,12 @@ impl<S> Present<S> {
         Self { now, active, workers }
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// The letter boxes of all of them.
+    /// The letter boxes of all workers.
     pub(crate) fn posts(&self) -> &[Post<ToWorker<S>>] {
         &self.workers
     }
@@ -47,7 +48,7 @@ impl<S> Present<S> {
         }
     }
 
-    /// Tells the worker on which a database lives.
+    /// Posts a letter to the home worker of a database.
     pub(crate) fn post_home(&self, database: &str, letter: ToWorker<S>) {
         self.post(self.active.homes.home_of(database), letter);
     }
@@ -56,7 +57,7 @@ impl<S> Present<S> {
         self.workers.iter().for_each(|post| post(letter()));
     }
 
-    /// Tells all workers what is in force.
+    /// Sends the configuration in force to all workers.
     pub(crate) fn post_config(&self) {
         self.post_all(|| ToWorker::ActiveConfig(Arc::clone(&self.active)));
     }
@@ -65,7 +66,7 @@ impl<S> Present<S> {
         self.active.log.write_one(self.now.wall, level, line);
     }
 
-    /// The same about somebody.
+    /// Logs a line about a client or server.
     pub(crate) fn log_about(&self, about: &Subject, level: Level, line: fmt::Arguments<'_>) {
         let mut lines = Lines::default();
         lines.about(about, level, line);

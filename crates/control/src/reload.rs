@@ -1,8 +1,8 @@
-//! Reading everything again: the configuration, the file of secrets, certificates and keys, the name servers, the log file.
+//! Reloading the configuration, `auth_file`, certificates and keys, the name servers and the log file.
 //!
-//! Always true: after a mistake in the configuration, in a file that it names or in what TLS needs nothing has changed;
+//! Always true: after an error in the configuration, in a file that it names or in what TLS needs, nothing has changed;
 //! otherwise everything that can change has, between two turns of each worker.
-//! Not here: reading the files (`source`), who asks for it, and what new settings mean for the other parts (`control`).
+//! Not here: reading the files (`source`), who orders a reload, and what new settings mean for other parts (`control`).
 
 use std::sync::{Arc, RwLock};
 
@@ -15,10 +15,10 @@ use crate::present::Present;
 use crate::source::{self, Source};
 use crate::tls::read_tls;
 
-/// Where the last words of a panic go: the log in force.
+/// The log in force, to which a panic writes its message.
 pub type Speaker = Arc<RwLock<Arc<LogTarget>>>;
 
-/// What the settings are read from, and what has been said of them.
+/// The source of the settings, and the warnings logged about them.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     source: Source,
@@ -27,7 +27,7 @@ pub(crate) struct Configuration {
     told: Vec<Warning>,
 }
 
-/// What was read, whole and right, to be put in force.
+/// A complete and valid configuration that is to be put in force.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) settings: Settings,
@@ -36,19 +36,19 @@ pub(crate) struct Fresh {
     pub(crate) tls: TlsTerms,
 }
 
-/// What was read, the name servers, and settings that only a restart changes.
+/// The new configuration, the name servers, and the names of changed settings that need a restart.
 type ReadAgain = (Fresh, Option<Arc<NameServers>>, Vec<&'static str>);
 
 impl Configuration {
-    /// The warnings about what is in force have been logged already.
+    /// `told` holds the warnings about the settings in force; they have been logged already.
     pub(crate) fn new(source: Source, speaker: Speaker, told: Vec<Warning>) -> Self {
         Self { source, speaker, told }
     }
 
-    /// Reads everything again, name servers too, and tells what has changed and waits for a restart.
+    /// Reads everything again, including the name servers, and returns the changed settings that need a restart.
     ///
     /// # Errors
-    /// All mistakes of all files, which have been logged.
+    /// All errors of all files, which have been logged.
     pub(crate) fn read_again<S>(&mut self, present: &Present<S>) -> Result<ReadAgain, Vec<String>> {
         let loaded = self.source.read_again(&present.active.settings).map_err(|mistakes| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
@@ -72,15 +72,16 @@ impl Configuration {
         Ok((Fresh { settings: loaded.settings, users, rules, tls }, name_servers, loaded.restart_needed))
     }
 
-    /// Puts settings and secrets in force; the workers are still to be told. What operators have ordered stays so, except for
-    /// databases that are gone.
+    /// Puts settings and secrets in force; the workers are yet to be told. PAUSE, DISABLE and the like stay in effect,
+    /// except for databases that are gone.
     pub(crate) fn put_in_force<S>(&self, fresh: Fresh, present: &mut Present<S>) {
         let log = self.reopen_log(&fresh.settings, present);
         let Fresh { settings, users, rules, tls } = fresh;
         present.active = Arc::new(source::next_config(settings, users, rules, tls, log, &present.active));
     }
 
-    /// Logs the warnings that have not been logged before: whoever reloads every minute wants no line a minute.
+    /// Logs the warnings that have not been logged before, so that a reload every minute does not repeat them every
+    /// minute.
     fn tell_new<S>(&mut self, warnings: Vec<Warning>, present: &Present<S>) {
         for warning in warnings.iter().filter(|warning| !self.told.contains(warning)) {
             present.log(Level::Warning, format_args!("{warning}"));
@@ -88,17 +89,18 @@ impl Configuration {
         self.told = warnings;
     }
 
-    /// The secrets as they are in the file now; none when the file is broken, since half of a file would lock the others out.
+    /// Reads the secrets from `auth_file`; fails if the file is broken, because half of a file would lock the other
+    /// users out.
     ///
     /// # Errors
-    /// What is wrong, which has been logged; so with the files below.
+    /// The errors, which have been logged; likewise for the files below.
     pub(crate) fn read_users<S>(&self, settings: &Settings, present: &Present<S>) -> Result<UserFile, Vec<String>> {
         match source::read_users(settings, self.source.files()) {
             Ok((users, problems)) if problems.is_empty() => Ok(users),
             Ok((_, problems)) => {
                 Err(say(present, problems, "auth_file is broken, the old settings and secrets stay in force"))
             }
-            // As in PgBouncer: a file that cannot be read takes no secret away from anybody.
+            // As in PgBouncer, the old secrets stay in force when the file cannot be read.
             Err(text) => {
                 present.log(Level::Error, format_args!("{text}"));
                 Ok(present.active.users.clone())
@@ -106,8 +108,8 @@ impl Configuration {
         }
     }
 
-    /// The rules as they are in the files now; none when one cannot be read: no rules would lock everybody out, and all but one may let
-    /// somebody in.
+    /// Reads the HBA and ident rules; fails when a file cannot be read, because an empty set of rules would lock
+    /// everybody out, and a missing line may let somebody in.
     pub(crate) fn read_rules<S>(
         &self,
         settings: &Settings,
@@ -122,7 +124,7 @@ impl Configuration {
         }
     }
 
-    /// The name servers as they are in the file now; none when it is broken: half of a file would ask somebody else.
+    /// Reads the name servers; fails when the file is broken, because half of a file would ask different servers.
     pub(crate) fn read_name_servers<S>(
         &self,
         settings: &Settings,
@@ -132,7 +134,7 @@ impl Configuration {
         source::read_name_servers(settings, self.source.files()).map_err(failed)
     }
 
-    /// What TLS needs, as the files are now; nothing when one cannot be used.
+    /// Reads the certificates and keys for TLS; fails when one cannot be used.
     pub(crate) fn read_tls<S>(&self, settings: &Settings, present: &Present<S>) -> Result<TlsTerms, Vec<String>> {
         read_tls(settings, self.source.files()).inspect_err(|lines| {
             lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
@@ -155,7 +157,7 @@ impl Configuration {
     }
 }
 
-/// Logs what is wrong with a file, and what follows from it; gives back the former.
+/// Logs the errors in a file and their consequence, and returns the errors.
 fn say<S>(present: &Present<S>, lines: Vec<String>, follows: &str) -> Vec<String> {
     lines.iter().for_each(|line| present.log(Level::Error, format_args!("{line}")));
     present.log(Level::Error, format_args!("{follows}"));

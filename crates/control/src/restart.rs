@@ -1,7 +1,7 @@
-//! What everything does while a new process takes over: it stands still, and ends or goes on.
+//! How the control thread behaves while a new process takes over: it suspends everything, and ends or goes on.
 //!
-//! Always true: whoever waits for an online restart no longer does once it is over, however it ends.
-//! Not here: which restart is under way and when it may let go (`handover`).
+//! Always true: once an online restart is over, however it ended, no order of it is waited for any more.
+//! Not here: which restart is under way and when the process may let go (`handover`).
 
 use reactor::Level;
 use worker::letters::{Order as Task, ToWorker};
@@ -14,10 +14,10 @@ use crate::handover::Turn;
 use crate::orders::suspend_refused;
 
 impl<S> Control<S> {
-    /// TAKEOVER: a new process wants to take over.
+    /// Carries out TAKEOVER: a new process wants to take over.
     ///
     /// # Errors
-    /// It cannot be now, or not with that process.
+    /// A takeover is impossible now, or not with that process.
     pub(crate) fn begin_handover(&mut self, version: u64) -> Result<(), Refusal> {
         if version != VERSION {
             return Err(Refusal::new(format!("this process hands over in version {VERSION}, not {version}")));
@@ -37,7 +37,7 @@ impl<S> Control<S> {
         self.handovers.begin(&self.ids, &self.present)
     }
 
-    /// The courier of an online restart reports.
+    /// Handles a report of the courier.
     pub(crate) fn hear_courier(&mut self, number: u64, news: News) {
         match self.handovers.hear(number, news) {
             None => {}
@@ -67,7 +67,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Somebody has thought better of it, and everything goes on here.
+    /// Calls off the online restart; this process goes on.
     pub(crate) fn call_off_handover(&mut self, by: &str) {
         self.tell(Kind::Restart, Level::Log, format_args!("online restart called off by {by}, going on"));
         self.undo_handover(by);
@@ -80,7 +80,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// From now on nothing can be handed over, whatever the courier brings.
+    /// Forgets the restart; later reports of its courier are ignored.
     pub(crate) fn forget_handover(&mut self) {
         self.handovers.forget();
         for (question, _) in self.waits.take_back(|waiter| *waiter == Waiter::Handover) {
@@ -92,7 +92,7 @@ impl<S> Control<S> {
         self.give(&Task::Suspend { is_handover: true }, Waiter::Handover);
     }
 
-    /// All workers stand still.
+    /// All workers are suspended.
     pub(crate) fn stands_still(&mut self) {
         if self.handovers.stands_still() {
             self.stand_still();

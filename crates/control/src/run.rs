@@ -1,6 +1,8 @@
-//! The control thread's own life: waits for letters, signals, addresses and clocks, and tells [`Control`] of them.
+//! The loop of the control thread: waits for letters, signals, lookups and timers, and passes each to [`Control`] as an
+//! event.
 //!
-//! Always true: nothing that takes long is waited for in here; whatever happens meanwhile is heard.
+//! Always true: the loop awaits no slow operation itself; slow operations run in tasks or threads, and other events are
+//! handled meanwhile.
 //! Not here: what an event means (`control`).
 
 use std::collections::BTreeMap;
@@ -30,7 +32,7 @@ use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
 use crate::{external_auth, hashings, names, otlp, source};
 
-/// The signals of the process, caught.
+/// The handlers of the signals that the process handles.
 #[derive(Debug)]
 pub struct Signals {
     hangup: unix::Signal,
@@ -42,10 +44,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on signals are heard instead of ending the process. Must be called inside a runtime of tokio.
+    /// Installs the handlers, so that these signals no longer end the process. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses a handler.
     pub fn catch() -> io::Result<Self> {
         Ok(Self {
             hangup: unix::signal(SignalKind::hangup())?,
@@ -76,13 +78,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins to go now.
+    /// Starts a clock.
     #[must_use]
     pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    /// The present.
+    /// Returns the current time on both clocks.
     #[must_use]
     pub fn now(&self) -> Moment {
         let since = u64::try_from((self.origin.elapsed() + HEAD_START).as_micros());
@@ -101,18 +103,18 @@ impl Clock {
 /// How the service ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// As somebody wanted it.
+    /// As ordered.
     Well,
-    /// Because of something that went wrong, which has been said.
+    /// Because of a failure, which has been logged.
     Badly,
-    /// A new process goes on: the unix socket is its own now.
+    /// A new process has taken over; it owns the unix socket now.
     HandedOver,
 }
 
-/// So that moments before the start can be told.
+/// The clock starts at this value, so that times before the start of the process can be represented.
 const HEAD_START: Duration = Duration::from_secs(60);
 
-/// Lives until the process is to end. All workers have been told to go down then.
+/// Runs until the process is to end. By then all workers have been told to shut down.
 pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     mut control: Control<S>,
     clock: Clock,
@@ -124,7 +126,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
     let (hashes, mut hashed) = mpsc::unbounded_channel();
-    // What comes is read as fast as it is understood.
+    // The capacity of 1 limits reading from the links to the speed at which control handles the bytes.
     let (teller, mut told) = mpsc::channel(1);
     let mut links = Links { teller, carried: JoinSet::new(), open: BTreeMap::new() };
     let pam = external_auth::Library::default();
@@ -144,7 +146,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
             Some((link, news)) = told.recv() => Event::Link { link, news },
             Some((question, asker)) = asked.recv() => askers.ask(question, asker),
-            // One that has ended has told so itself.
+            // A task that ends has already sent `LinkNews::Ended`.
             Some(_) = links.carried.join_next() => continue,
             () = clock.reaches(deadline) => Event::Tick,
         };
@@ -208,7 +210,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         }
     }
     if let Some(posting) = control.last_posting() {
-        // Whoever waits for the end of the process waits no longer for a collector.
+        // The end of the process is delayed by at most `LAST_POST` for a collector.
         let _ = tokio::time::timeout(LAST_POST, otlp::post(posting)).await;
     }
     match control.has_failed() {
@@ -218,10 +220,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     }
 }
 
-/// At the end, a collector has so long to take the last spans.
+/// How long a collector may take for the last spans when the process ends.
 const LAST_POST: Duration = Duration::from_millis(300);
 
-/// Who has asked by HTTP and waits.
+/// The HTTP requests that wait for their answers.
 #[derive(Default)]
 struct Askers {
     asked: u64,
@@ -236,15 +238,15 @@ impl Askers {
     }
 
     fn answer(&mut self, number: u64, answer: HttpAnswer) {
-        // Who has gone meanwhile needs none.
+        // The connection of the request may have closed meanwhile.
         let _ = self.waiting.remove(&number).map(|asker| asker.send(answer));
     }
 }
 
-/// Questions by HTTP that wait to be read; whoever asks one more waits for that.
+/// Capacity of the queue of HTTP questions; a request that finds it full waits for room.
 const ASKED_BY_HTTP: usize = 64;
 
-/// Connections to ourselves, each carried by a task.
+/// Connections to our own workers, each served by a task.
 struct Links {
     teller: mpsc::Sender<(u64, LinkNews)>,
     carried: JoinSet<()>,
@@ -283,12 +285,12 @@ impl Links {
     }
 }
 
-/// Both ends of a connection to ourselves: ours, and that of the worker.
+/// The two ends of a connection to one of our own workers: control's end and the worker's end.
 fn split((near, far): (UnixStream, UnixStream)) -> io::Result<(UnixStream, OwnedFd)> {
     Ok((near, far.into_std()?.into()))
 }
 
-/// Carries what is said and heard on a connection to our own workers, until that has ended.
+/// Sends and receives on a connection to one of our own workers until it ends.
 async fn carry(
     link: u64,
     mut near: UnixStream,
@@ -320,10 +322,11 @@ async fn carry(
     let _ = teller.send((link, LinkNews::Ended(why))).await;
 }
 
-/// How much is received at once.
+/// Bytes received at once.
 const RECEIVED_BYTES: usize = 8 * 1024;
 
-/// The system looks names up, but tells nothing of zones: its name servers are asked for that.
+/// Asks the system's name servers for a zone's serial: the system's resolver looks up names, but does not report
+/// serials.
 async fn ask_the_systems(zone: &str) -> Serial {
     match tokio::task::spawn_blocking(source::system_name_servers).await {
         Ok(servers) => Resolver::new(Arc::new(servers)).serial(zone).await,
@@ -331,7 +334,7 @@ async fn ask_the_systems(zone: &str) -> Serial {
     }
 }
 
-/// The calendar now.
+/// Returns the wall-clock time.
 #[must_use]
 pub fn wall_now() -> Wall {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! What the service manager is told (systemd's `sd_notify` protocol): that we serve, read our settings again, go down; and how
-//! things are.
+//! Notifies the service manager (systemd's `sd_notify` protocol) that we serve, reload or shut down, and of our status.
 //!
-//! Always true: nobody is waited for, and what cannot be told is not told; without `NOTIFY_SOCKET` nobody is.
-//! Not here: when it is told (`control`), sockets that the service manager has opened (`trunkline::doors`).
+//! Always true: notifying never blocks, and errors are ignored; without `NOTIFY_SOCKET` nothing is sent.
+//! Not here: when the service manager is notified (`control`), sockets that it has opened (`trunkline::doors`).
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -14,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 pub struct Service(Option<UnixDatagram>);
 
 impl Service {
-    /// The one that listens at this address: a path, or an abstract name with a leading `@`.
+    /// The service manager that listens at this address: a path, or an abstract name with a leading `@`.
     #[must_use]
     pub fn at(address: &str) -> Self {
         let address = match address.strip_prefix('@') {
@@ -30,44 +29,44 @@ impl Service {
         Self(address.and_then(connect).ok())
     }
 
-    /// We serve.
+    /// Reports that we serve.
     pub fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// A process before us has become this one.
+    /// Reports that the process `pid` has taken over from the previous main process, and serves.
     pub fn is_main(&self, pid: u32) {
         self.tell(&format!("MAINPID={pid}\nREADY=1"));
     }
 
-    /// This process ends, and that one is the main process from now on. The new one says so as well, but may be heard only after
-    /// our end, or not at all, if the service manager listens to none but the main process.
+    /// Reports that this process ends and `pid` becomes the main process. The new process reports that as well, but may
+    /// be heard only after our end, or not at all if the service manager accepts messages of the main process only.
     pub(crate) fn goes_on_in(&self, pid: u32) {
         self.tell(&format!("MAINPID={pid}"));
     }
 
-    /// We read our settings again; [`Service::ready`] follows.
+    /// Reports that we reload our settings; [`Service::ready`] follows.
     pub(crate) fn reloading(&self) {
-        // The service manager wants to know which reload it is that ends.
+        // systemd matches a reload with its READY=1 by this time.
         if let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) {
             let micros = now.tv_sec().saturating_mul(1_000_000).saturating_add(now.tv_nsec() / 1000);
             self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
         }
     }
 
-    /// We go down.
+    /// Reports that we shut down.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// How things are, in a line for people.
+    /// Reports our status, a line for people.
     pub(crate) fn status(&self, line: &str) {
         self.tell(&format!("STATUS={line}"));
     }
 
     fn tell(&self, text: &str) {
         if let Some(socket) = &self.0 {
-            // It may be restarting itself.
+            // The service manager may be restarting.
             let _ = socket.send(text.as_bytes());
         }
     }

@@ -1,7 +1,7 @@
-//! What each signal of the system means, and when it is ignored; and how a shutdown that waits goes on.
+//! The meaning of each signal, when a signal is ignored, and how a waiting shutdown continues.
 //!
-//! Always true: a signal says in the log that it was heard; the texts are PgBouncer's.
-//! Not here: catching them (`run`), what a shutdown waits for (`ending`).
+//! Always true: every signal is logged, in PgBouncer's words.
+//! Not here: catching signals (`run`), what a shutdown waits for (`ending`).
 
 use base::WorkerId;
 use reactor::Level;
@@ -13,7 +13,7 @@ use crate::event::Signal;
 use crate::events::Kind;
 
 impl<S> Control<S> {
-    /// Does what a signal asks for.
+    /// Acts on a signal.
     pub(crate) fn signal(&mut self, signal: Signal) {
         let is_going_down = self.ending.way().is_some();
         self.happened(Kind::Signal, signal.name());
@@ -24,13 +24,13 @@ impl<S> Control<S> {
             Signal::User2 if self.handovers.is_open() => self.call_off_handover("SIGUSR2"),
             Signal::Hangup => {
                 self.present.log(Level::Log, format_args!("got SIGHUP, re-reading config"));
-                // A service manager that was told that we go down is told nothing else any more.
+                // A service manager that was told STOPPING=1 gets no RELOADING=1 or READY=1 after it.
                 if is_going_down {
-                    // What is wrong is in the log.
+                    // Errors have been logged.
                     let _ = self.reload();
                 } else {
                     self.service.reloading();
-                    // What is wrong is in the log.
+                    // Errors have been logged.
                     let _ = self.reload();
                     self.service.ready();
                 }
@@ -79,7 +79,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// As in PgBouncer, nobody is waited for who stands still.
+    /// Begins a shutdown. As in PgBouncer, a suspended process does not wait but ends at once.
     fn go_down_by_signal(&mut self, way: Shutdown) {
         if self.is_suspended || self.handovers.is_open() {
             let what = if self.handovers.is_open() { "takeover" } else { "suspend" };
@@ -91,14 +91,14 @@ impl<S> Control<S> {
         }
     }
 
-    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
+    /// A worker reports whether it has anything left that the shutdown waits for.
     pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
         if self.ending.drained(from, is_drained, self.present.workers()) {
             self.give(&Task::ConfirmDrained, Waiter::Shutdown);
         }
     }
 
-    /// So many workers have confirmed that they have nothing left.
+    /// `confirmed` workers have confirmed that they have nothing left.
     pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
         if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
             self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
@@ -106,7 +106,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Does what a shutdown does when its time has come.
+    /// Acts when a deadline of the shutdown has passed.
     pub(crate) fn expire_ending(&mut self) {
         let limit = self.present.active.settings.shutdown_timeout;
         match self.ending.expire(self.present.now.time, limit) {

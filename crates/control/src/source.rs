@@ -1,7 +1,7 @@
-//! Where everything that is in force comes from: the configuration, the file of secrets, the log file.
+//! Reads what is put in force: the configuration, `auth_file`, HBA and ident rules, name servers; opens the log file.
 //!
-//! Always true: what is read again replaces the old as a whole, or not at all.
-//! Not here: when it is read (`boot`, `control`), what the files mean (`config`, `auth`).
+//! Always true: what is read again replaces the old state as a whole, or not at all.
+//! Not here: when files are read (`boot`, `control`), what they mean (`config`, `auth`).
 
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,7 @@ use protocol::vars::Tracked;
 use reactor::{LogTarget, SystemLog, TcpTuning};
 use worker::letters::{ActiveConfig, RateLimits, Standing, TlsTerms};
 
-/// The configuration file and what the command line says on top of it.
+/// The configuration file and the settings given on the command line.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: String,
@@ -25,29 +25,29 @@ pub struct Source {
     files: FileReader,
 }
 
-/// How files are read: from the disk, unless whoever starts the control thread has others.
+/// How files are read: from the disk, unless the creator of the control thread supplies another way.
 #[derive(Clone)]
 pub struct FileReader(Arc<ReadFile>);
 
 type ReadFile = dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync;
 
 impl FileReader {
-    /// Files have these contents.
+    /// Reads files with `read`.
     #[must_use]
     pub fn new(read: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// Files are those of the system.
+    /// Reads files from the disk.
     #[must_use]
     pub fn from_disk() -> Self {
         Self::new(|path| std::fs::read(path))
     }
 
-    /// The contents of a file.
+    /// Returns the contents of a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         (self.0)(path)
     }
@@ -60,21 +60,21 @@ impl fmt::Debug for FileReader {
 }
 
 impl Source {
-    /// Settings come from the file `path`; `overrides` win over it.
+    /// Settings come from the file `path`; `overrides` take precedence over it.
     #[must_use]
     pub fn new(path: String, overrides: Overrides, files: FileReader) -> Self {
         Self { path, overrides, files }
     }
 
-    /// Reads the settings of a process that starts.
+    /// Reads the settings at the start of the process.
     ///
     /// # Errors
-    /// Every mistake of every file.
+    /// Every error of every file.
     pub fn read(&self) -> Result<Loaded, Vec<Mistake>> {
         config::load(&self.path, &|name| self.files.read(name), &self.overrides)
     }
 
-    /// Reads the settings to judge them: what could be read is there beside every mistake.
+    /// Reads the settings to check them: returns what could be read together with all errors.
     ///
     /// # Errors
     /// The file itself cannot be read.
@@ -82,26 +82,26 @@ impl Source {
         config::inspect(&self.path, &|name| self.files.read(name), &self.overrides)
     }
 
-    /// Reads the settings again. As in PgBouncer, `conffile` may have named another file for this.
+    /// Reads the settings again. As in PgBouncer, `conffile` may name another file for this.
     ///
     /// # Errors
-    /// Every mistake of every file.
+    /// Every error of every file.
     pub fn read_again(&self, previous: &Settings) -> Result<Loaded, Vec<Mistake>> {
         let path = previous.conffile.as_deref().unwrap_or(&self.path);
         config::load_over(previous, path, &|name| self.files.read(name), &self.overrides)
     }
 
-    /// What the configuration's files are read with, and the files that it names.
+    /// Returns the reader of the configuration's files and of the files that they name.
     #[must_use]
     pub fn files(&self) -> &FileReader {
         &self.files
     }
 }
 
-/// Reads the file of secrets, if these settings need one. The second part is what is wrong with its lines.
+/// Reads `auth_file`, if these settings need one. The second part lists the errors in its lines.
 ///
 /// # Errors
-/// It cannot be read; the text is a line for the log.
+/// The file cannot be read; the text is a line for the log.
 pub fn read_users(settings: &Settings, files: &FileReader) -> Result<(UserFile, Vec<String>), String> {
     let Some(path) = settings.auth_file.as_deref().filter(|_| settings.auth_type.needs_secrets()) else {
         return Ok((UserFile::default(), Vec::new()));
@@ -111,14 +111,14 @@ pub fn read_users(settings: &Settings, files: &FileReader) -> Result<(UserFile, 
     Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
 }
 
-/// What [`read_rules`] has read: the rules, the maps that they name, and lines for the log about rules that fit nobody.
+/// The result of [`read_rules`]: the rules, the ident maps that they name, and log lines about rules that match nobody.
 pub type Rules = (Hba, IdentMaps, Vec<String>);
 
-/// Reads the rules of `auth_type = hba`; with another one there are none.
+/// Reads the rules of `auth_type = hba`; with another `auth_type` there are none.
 ///
 /// # Errors
-/// A file, or a line of one, cannot be read; the texts are lines for the log. Without a line that rejects somebody the others would let
-/// them in.
+/// A file, or a line of one, cannot be read; the texts are lines for the log. A single bad line fails the whole,
+/// because without a rejecting line the others could let its users in.
 pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<String>> {
     let Some(path) = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba) else {
         return Ok(Rules::default());
@@ -133,7 +133,7 @@ pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<
         idents = maps;
         wrong.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
     }
-    // A file that a rule names is beside the rules.
+    // A file that a rule names is in the directory of `auth_hba_file`.
     let beside = |name: &str| match Path::new(path).parent().unwrap_or(Path::new("")).join(name).to_str() {
         Some(path) => files.read(path),
         None => Err(io::ErrorKind::InvalidFilename.into()),
@@ -147,10 +147,10 @@ pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<
     }
 }
 
-/// Reads the file of `resolv_conf`; without one the system is asked for addresses.
+/// Reads the file of `resolv_conf`; without that setting the system resolves host names.
 ///
 /// # Errors
-/// It cannot be read, or is wrong; the texts are lines for the log.
+/// The file cannot be read, or has errors; the texts are lines for the log.
 pub fn read_name_servers(settings: &Settings, files: &FileReader) -> Result<Option<Arc<NameServers>>, Vec<String>> {
     let Some(path) = settings.resolv_conf.as_deref() else { return Ok(None) };
     let failed = |error| vec![format!("could not open resolv_conf {path}: {}", words_of(&error))];
@@ -161,7 +161,7 @@ pub fn read_name_servers(settings: &Settings, files: &FileReader) -> Result<Opti
     }
 }
 
-/// The name servers that the system asks. What is wrong in its file is the system's own affair.
+/// The name servers that the system uses. Errors in its file are ignored.
 pub(crate) fn system_name_servers() -> NameServers {
     let text = std::fs::read(SYSTEM_RESOLV_CONF).unwrap_or_default();
     let (mut servers, _) = NameServers::parse(SYSTEM_RESOLV_CONF, &text, own_domain().as_deref());
@@ -171,7 +171,7 @@ pub(crate) fn system_name_servers() -> NameServers {
     servers
 }
 
-/// What stands behind the first dot of this machine's name.
+/// The domain of this machine's host name: what follows its first dot.
 fn own_domain() -> Option<String> {
     let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
     name.split_once('.').map(|(_, domain)| domain.to_owned())
@@ -190,7 +190,7 @@ fn line_of(what: &str, path: &str, problem: &LineProblem) -> String {
 /// Opens the log that these settings name.
 ///
 /// # Errors
-/// `logfile` cannot be opened for appending; the text is a line for whatever log there is.
+/// `logfile` or the syslog socket cannot be opened; the text is a line for the existing log.
 pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     let open = |path: &String| {
         let file = File::options().append(true).create(true).open(path);
@@ -198,7 +198,8 @@ pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     };
     let file = settings.logfile.as_ref().map(open).transpose()?;
     let failed = |error: io::Error| format!("could not open syslog: {}", words_of(&error));
-    // Standard error may be the journal, which takes more from its own socket: how much a line matters, and where it ends.
+    // If standard error is the journal, its own socket is used instead: it takes the severity of a line, and multi-line
+    // messages.
     let is_journal = !settings.quiet && is_journal(std::env::var("JOURNAL_STREAM").ok().as_deref());
     let mut log = LogTarget::new(!settings.quiet && !is_journal, file)
         .with_verbosity(settings.verbose)
@@ -221,18 +222,18 @@ fn format_of(format: config::LogFormat) -> reactor::LogFormat {
     }
 }
 
-/// Whether standard error is the connection to the journal that systemd names (`JOURNAL_STREAM`), by device and number. It may
-/// have been sent elsewhere since.
+/// Returns whether standard error still is the connection to the journal that systemd names in `JOURNAL_STREAM`, by
+/// device and inode. It may have been redirected since.
 fn is_journal(named: Option<&str>) -> bool {
     let Some((device, number)) = named.and_then(|text| text.split_once(':')) else { return false };
     let is_same = |found: std::fs::Metadata| device.parse() == Ok(found.dev()) && number.parse() == Ok(found.ino());
     std::fs::metadata("/proc/self/fd/2").is_ok_and(is_same)
 }
 
-/// Where the journal listens for records in its native format.
+/// The journal's socket for records in its native format.
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// What has been read from the files that the settings name.
+/// The contents of the files that the settings name.
 #[derive(Debug, Default)]
 pub struct Files {
     /// Users and their secrets.
@@ -243,7 +244,7 @@ pub struct Files {
     pub tls: TlsTerms,
 }
 
-/// What a process starts with. `workers` is at least 1.
+/// The configuration of a starting process. `workers` is at least 1.
 #[must_use]
 pub fn first_config(
     settings: Settings,
@@ -262,7 +263,7 @@ pub fn first_config(
     ActiveConfig { settings, homes, users, hba, idents, tracked, mock_key, tls, tuning, log, own_uid, standing, rates }
 }
 
-/// What replaces `old` after a reload.
+/// The configuration that replaces `old` after a reload.
 pub(crate) fn next_config(
     settings: Settings,
     users: UserFile,
@@ -294,7 +295,7 @@ pub fn tuning(settings: &Settings) -> TcpTuning {
     }
 }
 
-/// An error in the words that C programs give it, without Rust's number behind them.
+/// The text of an error as C programs print it, without the error number that Rust appends.
 #[must_use]
 pub fn words_of(error: &io::Error) -> String {
     let text = error.to_string();

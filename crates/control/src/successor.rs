@@ -1,9 +1,11 @@
-//! An online restart, on the side of the new process: it finds the one that is there, is given everything, and goes on with it.
+//! An online restart on the side of the new process: it finds the old process, receives all of its state, and continues
+//! with it.
 //!
-//! Always true: the process that is there is asked for nothing before this one could serve, and nothing that it has is touched
-//! before it has said that it has let go; until then this one may end at any moment, and that one goes on. Nobody but a process
-//! of our own system user is listened to; who else comes is sent away, and keeps nobody from coming.
-//! Not here: what goes on how (`worker`), the start of a process (`trunkline`).
+//! Always true: the new process asks for nothing before it is ready to serve, and uses nothing of the old process
+//! before the old process has confirmed that it has let go; until then the new process may end at any moment, and the
+//! old one goes on. Only a process of our own operating system user is accepted; connections of others are closed, and
+//! do not keep the old process from connecting.
+//! Not here: how work continues (`worker`), the start of a process (`trunkline`).
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -20,21 +22,21 @@ use worker::letters::{ActiveConfig, Export, Import, Pair};
 use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
 use crate::words_of;
 
-/// The process that is there, and has greeted us.
+/// The old process, which has greeted us.
 #[derive(Debug)]
 pub struct Predecessor {
     ipc: Ipc,
     hello: Hello,
     listeners: Vec<Listener>,
-    /// It ends its order when this closes.
+    /// The console connection that ordered TAKEOVER; the order ends when it closes.
     _console: UnixStream,
 }
 
 impl Predecessor {
-    /// Looks for a process that answers at this unix socket, and has it greet us. `None` if nobody answers.
+    /// Looks for a process that answers at this unix socket, and receives its greeting. `None` if nobody answers.
     ///
     /// # Errors
-    /// It is there and cannot, or will not, hand over.
+    /// The old process exists, but cannot or will not hand over.
     pub fn find(socket: &str, own_uid: u32) -> Result<Option<Self>, String> {
         let Ok(stream) = connect(socket) else { return Ok(None) };
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
@@ -70,19 +72,20 @@ impl Predecessor {
         std::mem::take(&mut self.listeners)
     }
 
-    /// Databases stay where they were, if that worker is here too, and what was disabled stays so.
+    /// Keeps databases on their previous home workers, where those workers exist, and keeps disabled databases
+    /// disabled.
     pub fn shape(&self, active: &mut ActiveConfig) {
         self.hello.shape(active);
     }
 
-    /// Has it stand still, which may take as long as its own settings say, and takes everything, and the last number that a
-    /// client or a server has.
+    /// Has the old process suspend, which may take as long as its own settings allow, and receives everything, with the
+    /// last number that a client or a server has.
     ///
     /// # Errors
-    /// It could not give it; it goes on.
+    /// The old process could not hand over; it goes on.
     pub fn take_all(&self) -> Result<(Import<Socket>, u64), String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
-        // It gives up by itself, and a little earlier.
+        // The old process gives up by itself a little earlier.
         let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
         self.say(&FromNew::Go)?;
         let mut import = Import::default();
@@ -98,10 +101,10 @@ impl Predecessor {
         }
     }
 
-    /// Tells it that everything is here, and waits until it has let go.
+    /// Tells the old process that everything has arrived, and waits for its confirmation.
     ///
     /// # Errors
-    /// It has not, so that nothing of it may be touched.
+    /// The old process has not confirmed, so nothing of it may be used.
     pub fn relieve(&self) -> Result<(), String> {
         self.say(&FromNew::Done)?;
         match hear(&self.ipc, PATIENCE) {
@@ -111,7 +114,7 @@ impl Predecessor {
         }
     }
 
-    /// Waits until it is gone, with its pidfile. Whether it is.
+    /// Waits until the old process has ended and removed its pidfile. Returns whether it has.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.ipc.receive(), Ok(None))
@@ -123,7 +126,7 @@ impl Predecessor {
     }
 }
 
-/// Adds a part of what the old process had.
+/// Adds a part of the old process's state.
 fn add(import: &mut Import<Socket>, part: Export, descriptors: Vec<OwnedFd>) -> Result<(), String> {
     let expected: usize = part.pairs.iter().map(Pair::sockets).sum();
     if descriptors.len() != expected {
@@ -134,26 +137,26 @@ fn add(import: &mut Import<Socket>, part: Export, descriptors: Vec<OwnedFd>) -> 
     Ok(())
 }
 
-/// Hears what the old process says, and what is enclosed.
+/// Receives a message of the old process with the enclosed descriptors.
 fn hear(ipc: &Ipc, limit: Duration) -> io::Result<(FromOld, Vec<OwnedFd>)> {
     let (letter, descriptors) = ipc.receive_within(limit)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     Ok((serde_json::from_slice(&letter)?, descriptors))
 }
 
-/// Waits for the old process in a place that nobody but our own user may come to.
+/// Binds a unix socket to which only our own user can connect, unless its name is abstract.
 fn listen(place: &str) -> io::Result<UnixListener> {
     if let Some(name) = place.strip_prefix('@') {
         return UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?);
     }
     let _ = fs::remove_file(place);
-    // There is no moment in which others could come; no other thread makes files yet.
+    // The umask leaves no moment in which other users could connect; no other thread creates files yet.
     let before = umask(Mode::from_bits_truncate(0o177));
     let bound = UnixListener::bind(place);
     umask(before);
     bound
 }
 
-/// Waits until a process of our own user comes. Others may be quicker: in the world of abstract names there are no
+/// Waits until a process of our own user connects. Other users may connect first, because abstract names have no
 /// permissions.
 fn accept(listener: UnixListener, own_uid: u32) -> Result<Ipc, String> {
     let failed = |error: io::Error| format!("the old process does not come: {}", words_of(&error));
@@ -176,7 +179,7 @@ fn accept(listener: UnixListener, own_uid: u32) -> Result<Ipc, String> {
     }
 }
 
-/// Logs in to the console of the old process, and orders it to hand over.
+/// Logs in to the console of the old process and sends TAKEOVER.
 fn ask(mut stream: UnixStream) -> Result<UnixStream, String> {
     let failed = |error: io::Error| format!("the old process does not answer: {}", words_of(&error));
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
@@ -215,5 +218,5 @@ fn read_answer(stream: &mut UnixStream) -> Result<(), String> {
     }
 }
 
-/// No message of a login or of this order is longer.
+/// No message of the login or of the answer to TAKEOVER is longer.
 const ANSWER_BYTES_MAX: usize = 65_536;

@@ -1,15 +1,15 @@
-//! Orders that the workers carry out, and who waits for them.
+//! Orders that the workers are carrying out, and the purpose of each.
 //!
-//! Always true: an order is over when every worker has obeyed, when its asker has gone, or when it is taken back; whoever
-//! waits is answered once.
-//! Not here: what an order means (`worker::admin::orders`), what is answered (`orders`).
+//! Always true: an order is over when every worker has carried it out, when its console client has disconnected, or
+//! when it is cancelled; its console client is answered once.
+//! Not here: the effect of an order (`worker::admin::orders`), the answers (`orders`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::WorkerId;
 use pool::ClientKey;
 
-/// All orders that are under way; `P` says what each is for.
+/// All orders under way; `P` is the purpose of an order.
 #[derive(Debug)]
 pub(crate) struct Waits<P> {
     given: u64,
@@ -23,19 +23,19 @@ struct Wait<P> {
     done: u32,
 }
 
-/// A client of the console that waits for its answer.
+/// A console client that waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Asker {
     pub(crate) at: WorkerId,
     pub(crate) client: ClientKey,
 }
 
-/// An order that every worker has obeyed.
+/// An order that every worker has carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Obeyed<P> {
     /// What it was for.
     pub(crate) purpose: P,
-    /// How many workers had something to do it to.
+    /// The number of workers that had something to apply it to.
     pub(crate) done: u32,
 }
 
@@ -46,14 +46,14 @@ impl<P> Default for Waits<P> {
 }
 
 impl<P> Waits<P> {
-    /// Notes an order; its number is to be told to every worker.
+    /// Registers an order and returns its number, which every worker must be told.
     pub(crate) fn open(&mut self, purpose: P) -> u64 {
         self.given += 1;
         self.open.insert(self.given, Wait { purpose, obeyed: BTreeSet::new(), done: 0 });
         self.given
     }
 
-    /// A worker has obeyed; if it was the last of so many, the order is over.
+    /// A worker has carried out an order. Returns the order if it was the last of `workers` workers.
     pub(crate) fn obeyed(&mut self, from: WorkerId, number: u64, is_done: bool, workers: usize) -> Option<Obeyed<P>> {
         let wait = self.open.get_mut(&number)?;
         wait.done += u32::from(wait.obeyed.insert(from) && is_done);
@@ -64,7 +64,7 @@ impl<P> Waits<P> {
         Some(Obeyed { purpose: wait.purpose, done: wait.done })
     }
 
-    /// Takes back the orders that fit, the oldest first: the number and the purpose of each.
+    /// Withdraws the matching orders and returns the number and purpose of each, oldest first.
     pub(crate) fn take_back(&mut self, fits: impl Fn(&P) -> bool) -> Vec<(u64, P)> {
         let open = std::mem::take(&mut self.open);
         let (taken, open) = open.into_iter().partition(|(_, wait)| fits(&wait.purpose));

@@ -1,54 +1,56 @@
-//! A client of our own workers, without its connection: it asks servers through their pools, as any other.
+//! The client side of the protocol for control's connections to our own workers, without the sockets: it queries
+//! servers through their pools like any client.
 //!
-//! Always true: no message is read that is longer than `MESSAGE_BYTES_MAX`, and of an answer no more than who asks allows;
-//! rows are handed over one by one and kept by nobody here. A client whose connection is closed in the middle has its query
-//! cancelled, as any.
-//! Not here: what is asked (`secrets`, `sweeper`, `listeners`), the connection (`links`, `run`).
+//! Always true: no message longer than `MESSAGE_BYTES_MAX` is read, and no more of an answer than the caller allows;
+//! rows are handed out one by one and not kept here. If a connection is closed during a query, the query is cancelled,
+//! as for any client.
+//! Not here: the queries (`secrets`, `sweeper`, `listeners`), the connections (`links`, `run`).
 
 use wire::notice::Notice;
 use wire::{backend, frontend, write};
 
-/// One client.
+/// The protocol state of one connection.
 #[derive(Debug)]
 pub(crate) struct Asker {
-    /// What has come; all before `read` has been read.
+    /// Received bytes; those before `read` have been consumed.
     inbox: Vec<u8>,
     read: usize,
     /// The first error of the answer that is under way.
     failure: Option<Failure>,
-    /// What the rest of this answer may have.
+    /// How many more bytes the current answer may have.
     bytes_left: usize,
 }
 
-/// Why there is no answer.
+/// Why a query has no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// A server, or a worker, says so.
+    /// An ErrorResponse of the server or the worker.
     Said(Box<Notice>),
-    /// What went wrong on the way.
+    /// The connection broke, or the answer was unusable.
     Broken(String),
-    /// It has not come in time.
+    /// No answer arrived in time.
     Late,
 }
 
-/// A part of an answer.
+/// A part of the answer to a query.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     /// The values of a row.
     Row(Vec<Option<&'a [u8]>>),
-    /// It is over. After a failure that is not a server's word for it the connection is of no more use.
+    /// The answer is complete. After a failure other than an ErrorResponse the connection cannot be used again.
     End(Result<(), Failure>),
 }
 
 impl Asker {
-    /// Logs in at a worker, which asks its own for no proof. The first answer is about that.
+    /// Starts the login at a worker, which authenticates no client of the process itself. The first answer is about the
+    /// login.
     pub(crate) fn log_in(parameters: &[(&str, &str)], out: &mut Vec<u8>) -> Self {
         write::startup(out, 0, parameters.iter().copied());
         Self { inbox: Vec::new(), read: 0, failure: None, bytes_left: usize::MAX }
     }
 
-    /// Asks by a statement without a name, so that it meets no other client's, with one value of this type. Before it, in the same
-    /// transaction, something may be said that has no rows.
+    /// Sends `sql` with one parameter as an unnamed statement, which cannot clash with another client's. `before`, if
+    /// not empty, runs first in the same transaction and must return no rows.
     pub(crate) fn ask(
         &mut self,
         before: &str,
@@ -69,19 +71,19 @@ impl Asker {
         (self.failure, self.bytes_left) = (None, bytes_max);
     }
 
-    /// Asks by a simple query whose rows are of no interest.
+    /// Sends a simple query whose rows are ignored.
     pub(crate) fn run(&mut self, sql: &str, out: &mut Vec<u8>) {
         write::query(out, sql);
         (self.failure, self.bytes_left) = (None, usize::MAX);
     }
 
-    /// Something has come.
+    /// Adds received bytes.
     pub(crate) fn hear(&mut self, bytes: &[u8]) {
         self.inbox.drain(..std::mem::take(&mut self.read));
         self.inbox.extend_from_slice(bytes);
     }
 
-    /// The next part of an answer, as soon as it is here.
+    /// Returns the next part of the answer, once it has arrived.
     pub(crate) fn next(&mut self) -> Option<Part<'_>> {
         loop {
             let (kind, at) = match self.message() {
@@ -110,13 +112,13 @@ impl Asker {
         }
     }
 
-    /// The connection has ended, for this reason: why there will be no answer.
+    /// Returns why there will be no answer, since the connection has ended for the reason `why`.
     pub(crate) fn ended(&mut self, why: &str) -> Failure {
-        // Why the connection ended may have been said.
+        // The server may have sent the reason before the end.
         self.failure.take().unwrap_or_else(|| Failure::Broken(why.to_owned()))
     }
 
-    /// The next message, once it is here: its kind, and where its body is.
+    /// Returns the kind of the next message and the position of its body, once it has arrived.
     fn message(&mut self) -> Result<Option<(u8, std::ops::Range<usize>)>, String> {
         let Some(&[kind, ref length @ ..]) = self.inbox[self.read..].first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
@@ -139,7 +141,7 @@ fn broken(text: &str) -> Part<'static> {
 }
 
 impl Failure {
-    /// In words for the log.
+    /// The failure in words for the log.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Said(notice) => format!("{}: {}", notice.severity, notice.message),
@@ -149,16 +151,16 @@ impl Failure {
     }
 }
 
-/// The longest message that is read: a name and a secret, a lock, an error.
+/// The longest message that is read: a row with a name and a secret, a row with a lock, an error.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Kind and length.
+/// Message type and length.
 const HEADER_BYTES: usize = 5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What comes of a question, and the rows, where this is answered, and then the connection ends.
+    /// Returns the outcome and the rows of a query that gets these bytes as its answer before the connection ends.
     fn asked(answer: &[u8], bytes_max: usize) -> (Result<(), Failure>, Vec<String>) {
         let mut asker = Asker::log_in(&[("user", "u")], &mut Vec::new());
         asker.ask("", "q", ("u", 25), bytes_max, &mut Vec::new());
@@ -207,7 +209,7 @@ mod tests {
             asked(&row(&"x".repeat(MESSAGE_BYTES_MAX)), usize::MAX).0,
             broken("a message is longer than 65536 bytes")
         );
-        // It is not waited for what is not read.
+        // The length is checked before the body is waited for.
         assert_eq!(asked(b"D\x7f\xff\xff\xff", usize::MAX).0, broken("a message is longer than 65536 bytes"));
         assert_eq!(asked(b"D\0\0\0\x03", usize::MAX).0, broken("a message is malformed"));
         assert_eq!(asked(b"D\0\0\0\x06\0\x01", usize::MAX).0, broken("a row is malformed"));

@@ -1,8 +1,8 @@
-//! What the control thread does about each thing that happens.
+//! The control thread's treatment of every event.
 //!
-//! Always true: it is told the time; it never waits. Every [`ToControl::Console`] gets exactly one answer, unless the process
-//! ends, and so does every asker of a name.
-//! Not here: waiting for things to happen (`run`), what console commands mean (`console`).
+//! Always true: the time is passed in; nothing here blocks. Every [`ToControl::Console`] gets exactly one answer,
+//! unless the process ends, and so does every worker that asks for a host name.
+//! Not here: waiting for events (`run`), the meaning of console commands (`console`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,17 +51,17 @@ pub struct Control<S> {
     pub(crate) configuration: Configuration,
     names: Names,
     zones: Zones,
-    /// What `resolv_conf` says, as read last.
+    /// The name servers of `resolv_conf` as last read.
     pub(crate) name_servers: Option<Arc<NameServers>>,
     secrets: secrets::Questions,
     judged: external_auth::Questions,
     hashings: Hashings,
     system_users: SystemUsers,
     links: Links,
-    /// The sessions that listen for all.
+    /// The sessions that listen on behalf of all clients of a database.
     listening: listeners::Sessions,
     sweeper: Sweeper,
-    /// The clients of the console that have said something.
+    /// The console clients that have sent a request.
     sessions: Sessions<Asker>,
     surveys: Surveys<Purpose>,
     pub(crate) http: Desk,
@@ -69,49 +69,49 @@ pub struct Control<S> {
     pub(crate) waits: Waits<Waiter>,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<Asker>,
-    /// What is posted to a collector of OpenTelemetry.
+    /// Spans that are posted to an OpenTelemetry collector.
     spans: Exporter,
     history: History,
-    /// When the present period of statistics ends.
+    /// End of the current statistics period.
     period_ends: Time,
-    /// SUSPEND: everything stands still, or is about to.
+    /// The workers are suspended, or about to be (SUSPEND, TAKEOVER).
     pub(crate) is_suspended: bool,
     pub(crate) ending: Ending,
-    /// It ends with exit status 1.
+    /// The process ends with exit status 1.
     pub(crate) has_failed: bool,
-    /// New processes that take over.
+    /// Online restarts by which new processes take over.
     pub(crate) handovers: Handovers<S>,
     pub(crate) ids: Ids,
     pub(crate) service: Service,
 }
 
-/// What a survey is for.
+/// The purpose of a survey of all workers.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// A table for a client of the console.
     Show(Asker, &'static Subject),
-    /// The end of a period of statistics.
+    /// The statistics at the end of a period.
     Period,
-    /// The databases that KILL without a name is about.
+    /// The databases that KILL without a name applies to.
     Kill(Asker),
-    /// Which servers may be asked for locks.
+    /// The servers to be asked for their advisory locks.
     Sweep,
-    /// Whose the locks are that have been found.
+    /// The clients that hold the locks that were found.
     Swept(Box<(sweeper::Question, sweeper::Answer)>),
-    /// What has been asked by HTTP.
+    /// The answers to HTTP requests.
     Http(Round),
 }
 
-/// Who waits for the workers to obey.
+/// The purpose of a task that all workers carry out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Waiter {
-    /// A client of the console, with its order.
+    /// An order of a console client, which is answered then.
     Asker(Asker, Order),
-    /// The shutdown, before it ends the process.
+    /// A shutdown, before it ends the process.
     Shutdown,
     /// An online restart, before anything is handed over.
     Handover,
-    /// The place of a tracer that has ended, before it is given to another.
+    /// The end of a trace, before its place is given to another.
     TraceOver(usize),
 }
 
@@ -122,7 +122,8 @@ impl Waiter {
 }
 
 impl<S> Control<S> {
-    /// Begins with `force`, which the workers have already, and with the warnings about it, which are logged already.
+    /// Starts with `active`, which the workers already have, and with the warnings about it, which have already been
+    /// logged.
     #[must_use]
     pub fn new(
         source: Source,
@@ -173,28 +174,28 @@ impl<S> Control<S> {
         }
     }
 
-    /// These name servers are asked for names, and not the system.
+    /// Sets the name servers to be asked instead of the system's resolver.
     #[must_use]
     pub fn with_name_servers(mut self, servers: Option<Arc<NameServers>>) -> Self {
         self.name_servers = servers;
         self
     }
 
-    /// Whom to tell that we go down, and how things are.
+    /// Sets the service manager to be notified of shutdowns and of our status.
     #[must_use]
     pub fn with_service(mut self, service: Service) -> Self {
         self.service = service;
         self
     }
 
-    /// The numbers that clients and servers have.
+    /// Sets the counter of client and server numbers.
     #[must_use]
     pub fn with_ids(mut self, ids: Ids) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Does what is to be done about an event.
+    /// Handles an event.
     pub fn handle(&mut self, now: Moment, event: Event) {
         self.present.now = now;
         match event {
@@ -271,74 +272,74 @@ impl<S> Control<S> {
         self.put_questions();
     }
 
-    /// The next name to be looked up; [`Event::Found`] must follow.
+    /// Returns the next host name to be looked up; [`Event::Found`] must follow.
     pub fn next_lookup(&mut self) -> Option<Arc<str>> {
         self.names.start()
     }
 
-    /// The next password to be judged; [`Event::Judged`] must follow.
+    /// Returns the next password to be checked; [`Event::Judged`] must follow.
     pub fn next_password(&mut self) -> Option<external_auth::Put> {
         self.judged.start()
     }
 
-    /// The next password to be hashed; [`Event::Hashed`] must follow.
+    /// Returns the next password to be hashed; [`Event::Hashed`] must follow.
     pub fn next_hashing(&mut self) -> Option<HashQuestion> {
         self.hashings.start()
     }
 
-    /// The next user of the system to be looked up; [`Event::SystemUser`] must follow.
+    /// Returns the next operating system user to be looked up; [`Event::SystemUser`] must follow.
     pub fn next_system_user(&mut self) -> Option<system_users::Question> {
         self.system_users.start()
     }
 
-    /// The next zone whose serial is to be asked for; [`Event::Serial`] must follow.
+    /// Returns the next zone whose serial is to be queried; [`Event::Serial`] must follow.
     pub fn next_zone(&mut self) -> Option<Arc<str>> {
         self.zones.start()
     }
 
-    /// Who is asked for names, if not the system.
+    /// Returns the name servers to ask, or `None` for the system's resolver.
     #[must_use]
     pub fn name_servers(&self) -> Option<&Arc<NameServers>> {
         self.name_servers.as_ref()
     }
 
-    /// The next batch of spans that is to be posted; [`Event::Posted`] must follow.
+    /// Returns the next batch of spans to be posted; [`Event::Posted`] must follow.
     pub fn next_posting(&mut self) -> Option<Posting> {
         self.spans.next(self.present.now.time, &self.present.active.settings)
     }
 
-    /// What is left of them at the end, for one last try.
+    /// Returns the remaining spans when the process ends, for one last attempt.
     pub fn last_posting(&mut self) -> Option<Posting> {
         self.spans.last(self.present.now.time, &self.present.active.settings)
     }
 
-    /// The courier that is to set out; [`Event::News`] follows.
+    /// Returns the courier that is to be started; [`Event::News`] follows.
     pub fn next_courier(&mut self) -> Option<Courier<S>> {
         self.handovers.next_courier()
     }
 
-    /// What is to be done next with a connection to our own workers; [`Event::Link`] tells what comes of it.
+    /// Returns the next order for a connection to one of our own workers; [`Event::Link`] reports its outcome.
     pub fn next_link_order(&mut self) -> Option<LinkOrder> {
         self.links.next_order()
     }
 
-    /// Hands one end of a connection to ourselves to the worker on which a database lives.
+    /// Hands one end of a connection of the control thread to the home worker of a database.
     pub fn connect_own(&self, database: &str, socket: S) {
         self.present.post_home(database, ToWorker::Own(socket));
     }
 
-    /// The same for a session that listens for all.
+    /// Does the same for a session that listens on behalf of all clients.
     pub fn connect_listener(&self, database: &str, socket: S) {
         self.present.post_home(database, ToWorker::Listener(socket));
     }
 
-    /// How long a question to somebody else may take: longer than the login that needs it.
+    /// Returns the time limit of a question to a server: longer than the login that needs the answer.
     #[must_use]
     pub fn question_limit(&self) -> Duration {
         links::question_limit(&self.present.active.settings)
     }
 
-    /// When [`Event::Tick`] is due.
+    /// Returns when [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Time {
         let others = [
@@ -355,19 +356,19 @@ impl<S> Control<S> {
         others.into_iter().flatten().fold(self.period_ends, Time::min)
     }
 
-    /// Whether all is over: the workers have been told to go down at once.
+    /// Returns whether the process is to end: the workers have been told to shut down at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.ending.way() == Some(Shutdown::Now)
     }
 
-    /// Whether it ends because of something that went wrong.
+    /// Returns whether the process ends because of a failure.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Whether it ends because a new process has taken over.
+    /// Returns whether the process ends because a new process has taken over.
     #[must_use]
     pub fn has_handed_over(&self) -> bool {
         self.handovers.is_done()
@@ -402,7 +403,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Somebody asks for something on the console.
+    /// Handles a request of a console client.
     fn console(&mut self, asker: Asker, right: Right, by: &Commander, request: Request) {
         match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
@@ -427,7 +428,7 @@ impl<S> Control<S> {
         self.answer(asker, Answer::Table(table));
     }
 
-    /// What tables are made of.
+    /// Returns the data that tables are made from.
     pub(crate) fn view<'v>(&'v self, snapshots: &'v [Snapshot]) -> View<'v> {
         View {
             settings: &self.present.active.settings,
@@ -450,7 +451,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// All workers have answered.
+    /// Completes a survey that all workers have answered.
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
         self.loads.note(self.present.now.time, snapshots);
         match purpose {
@@ -469,7 +470,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Some workers have kept silent.
+    /// Ends a survey that the workers in `silent` have not answered in time.
     fn give_up(&mut self, purpose: &Purpose, silent: &[WorkerId]) {
         let names = silent.iter().map(|worker| format!("worker {}", worker.0)).collect::<Vec<_>>().join(", ");
         let text = format!("no answer within {} seconds from {names}", PATIENCE.as_secs());
@@ -489,11 +490,11 @@ impl<S> Control<S> {
         self.answer(asker, Answer::Refused(refusal));
     }
 
-    /// What came of a request is written the way it was asked for; nobody needs it if the client has gone.
+    /// Sends the answer in the protocol of the request, simple or extended; a client that has disconnected needs none.
     pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
         match self.sessions.answer(&asker, answer) {
             Some(Ok(bytes)) => self.say(asker, bytes),
-            // Which needs no room.
+            // A refusal always fits.
             Some(Err(refusal)) => self.refuse(asker, refusal),
             None => {}
         }
@@ -513,7 +514,7 @@ impl<S> Control<S> {
         self.present.post_all(|| ToWorker::Shutdown(way));
     }
 
-    /// Puts settings and secrets in force, and has each part heed them.
+    /// Puts settings and secrets in force, and has each part adapt to them.
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
         let old = Arc::clone(&self.present.active);
         self.configuration.put_in_force(fresh, &mut self.present);
@@ -529,18 +530,18 @@ impl<S> Control<S> {
         self.present.post_config();
     }
 
-    /// The sessions that listen for all, and what they stand on.
+    /// Returns the listening sessions and what they need.
     fn listening(&mut self) -> (&mut listeners::Sessions, Around<'_, S>) {
         (&mut self.listening, Around { links: &mut self.links, present: &self.present })
     }
 
-    /// Nobody listens any more to a channel of a database, or to any.
+    /// No client listens any more on this channel of a database, or on any channel if `None`.
     fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
         let (listening, mut around) = self.listening();
         listening.unlisten(&mut around, database, channel);
     }
 
-    /// Puts all questions that may be put now.
+    /// Starts all questions that may be started now.
     fn put_questions(&mut self) {
         let ends_at = self.present.now.time + self.question_limit();
         while let Some(question) = self.secrets.start() {
@@ -551,7 +552,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Something has come of a connection to our own workers.
+    /// Handles news of a connection to one of our own workers.
     fn hear_link(&mut self, link: u64, news: &LinkNews) {
         match news {
             LinkNews::Heard(bytes) => {

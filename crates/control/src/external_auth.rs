@@ -1,8 +1,8 @@
-//! Passwords that the system's modules (PAM) or a directory (LDAP) know: who waits to be judged, and how they are asked.
+//! Checking passwords with PAM or an LDAP directory: the queue of each authenticator, and how it is asked.
 //!
-//! Always true: every question is answered, whatever comes, and nothing waits for it here; a password is in nothing that is
-//! logged. What PAM's modules take their time with stays on threads of its own.
-//! Not here: what a directory is asked (`auth::ldap`), who waits for the verdict (`worker::admission::external_auth`).
+//! Always true: every question is answered, whatever happens, and nothing here blocks; no password is logged. PAM
+//! modules, which may block, run on threads of their own.
+//! Not here: the LDAP messages (`auth::ldap`), who waits for the verdict (`worker::admission::external_auth`).
 
 mod directory;
 mod trust;
@@ -17,42 +17,42 @@ use reactor::{Pam, PamVisit};
 use tokio::sync::oneshot;
 use worker::letters::{ExternalAuth, PasswordQuestion, Verdict};
 
-/// The questions of every external authenticator that has some: each directory (what is asked in the same way) is an external authenticator of its own, so that
-/// one that does not answer holds up nobody else's.
+/// The questions of every external authenticator that has any. Each distinct set of LDAP options is an external
+/// authenticator of its own, so that a directory that does not answer delays no other.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     authenticators: Vec<Desk>,
 }
 
-/// What one external authenticator is asked.
+/// The questions of one external authenticator.
 #[derive(Debug)]
 struct Desk {
     authenticator: ExternalAuth,
     waiting: VecDeque<PasswordQuestion>,
-    /// What has been put to it. The other end of a [`Recall`] is there as long as somebody wants the answer.
+    /// The questions under way. The sender of a [`Recall`] is kept as long as the client wants the answer.
     under_way: BTreeMap<(WorkerId, ClientKey), Option<oneshot::Sender<()>>>,
 }
 
-/// A question that is to be put now.
+/// A question that is to be sent now.
 #[derive(Debug)]
 pub struct Put {
-    /// What is asked.
+    /// The question.
     pub question: PasswordQuestion,
-    /// Ends when nobody wants the answer any more.
+    /// Completes when the client no longer wants the answer.
     pub(crate) recall: Recall,
 }
 
-/// Ends when nobody wants the answer any more.
+/// Completes when the client no longer wants the answer.
 pub(crate) type Recall = oneshot::Receiver<()>;
 
-/// The library of PAM, once it was needed and there.
+/// The PAM library, once it has been loaded.
 pub(crate) type Library = Arc<OnceLock<Pam>>;
 
 impl Questions {
-    /// Somebody asks.
+    /// Queues a question.
     ///
     /// # Errors
-    /// So many wait for this external authenticator already that this one must be told so.
+    /// The queue of this external authenticator is full; the client must be told so.
     pub(crate) fn ask(&mut self, question: PasswordQuestion) -> Result<(), PasswordQuestion> {
         let place =
             self.authenticators.iter().position(|desk| desk.authenticator == question.authenticator).unwrap_or_else(
@@ -69,12 +69,12 @@ impl Questions {
         Ok(())
     }
 
-    /// The client for which somebody asked is gone. A directory is not asked any further; what a module of PAM has begun ends
-    /// by itself.
+    /// Forgets the question of a client that is gone. A question to a directory is abandoned; a PAM module that has
+    /// begun ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
         for desk in &mut self.authenticators {
             desk.waiting.retain(|question| (question.from, question.client) != (from, client));
-            // Its place is free when that has been obeyed: until then it has a thread, or a descriptor.
+            // Its place is freed when the question ends: until then it occupies a thread or a descriptor.
             if let Some(wanted) = desk.under_way.get_mut(&(from, client)) {
                 *wanted = None;
             }
@@ -82,12 +82,12 @@ impl Questions {
         self.authenticators.retain(Desk::is_needed);
     }
 
-    /// The next question to be put, whose external authenticator takes one more.
+    /// Returns the next question whose external authenticator has a free place.
     pub(crate) fn start(&mut self) -> Option<Put> {
         self.authenticators.iter_mut().find_map(Desk::start)
     }
 
-    /// This judge has answered what was asked for this client, or nothing is asked any more.
+    /// Frees the place of a question that this authenticator has answered, or that was abandoned.
     pub(crate) fn answered(&mut self, authenticator: &ExternalAuth, from: WorkerId, client: ClientKey) {
         if let Some(desk) = self.authenticators.iter_mut().find(|desk| desk.authenticator == *authenticator) {
             desk.under_way.remove(&(from, client));
@@ -120,7 +120,7 @@ impl Desk {
     }
 }
 
-/// Puts a question, which may take as long as the login that needs it.
+/// Asks the authenticator, which may take as long as the login that needs the answer.
 pub(crate) async fn put(Put { question, recall }: Put, library: Library, limit: Duration) -> Verdict {
     match question.authenticator.clone() {
         ExternalAuth::Ldap(options) => {
@@ -132,7 +132,8 @@ pub(crate) async fn put(Put { question, recall }: Put, library: Library, limit: 
                 verdict = asked => verdict,
             }
         }
-        // Nobody can end a module, nor recall it: the client is told by its own limit, the thread is kept until it is done.
+        // A PAM module cannot be stopped: the client is told by `client_login_timeout`, and the thread is occupied
+        // until the module returns.
         ExternalAuth::Pam => {
             let asked = tokio::task::spawn_blocking(move || ask_pam(&question, &library));
             asked.await.unwrap_or_else(|_| Err("the question to PAM broke off".into()))
@@ -152,7 +153,7 @@ fn ask_pam(question: &PasswordQuestion, library: &Library) -> Verdict {
     pam.check(&PamVisit { service: PAM_SERVICE, user, password, host }).map_err(Into::into)
 }
 
-/// What is said about a question for which there is no place.
+/// The verdict on a question that finds the queue full.
 pub(crate) fn full(authenticator: &ExternalAuth) -> Verdict {
     let name = match authenticator {
         ExternalAuth::Pam => "PAM",
@@ -161,13 +162,14 @@ pub(crate) fn full(authenticator: &ExternalAuth) -> Verdict {
     Err(format!("{name} queue is full: {WAITING_MAX} logins wait for a verdict").into())
 }
 
-/// The service that PAM's modules are configured for; PgBouncer's.
+/// The PAM service name, the same as PgBouncer's.
 const PAM_SERVICE: &str = "pgbouncer";
-/// Threads that PAM's modules may keep. PgBouncer has one.
+/// Threads that PAM modules may occupy. PgBouncer has one.
 pub const AT_PAM_MAX: usize = 8;
 /// Questions to one directory at a time; each takes a descriptor.
 pub const AT_DIRECTORY_MAX: usize = 32;
-/// Questions that wait for one external authenticator. Each is a login that is bounded by `client_login_timeout`; with more they are hopelessly behind.
+/// Questions that may wait for one external authenticator. Each is a login bounded by `client_login_timeout`; with more
+/// than that most would time out.
 const WAITING_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -193,14 +195,14 @@ mod tests {
         ))
     }
 
-    /// Asks for this many clients, which count from `first`.
+    /// Queues questions for `count` clients, numbered from `first`.
     fn ask(questions: &mut Questions, authenticator: &ExternalAuth, first: u32, count: usize) {
         for number in first..first + count as u32 {
             assert!(questions.ask(question(number, authenticator.clone())).is_ok());
         }
     }
 
-    /// All that can be put now.
+    /// Takes all questions that can be sent now.
     fn put_all(questions: &mut Questions) -> Vec<Put> {
         std::iter::from_fn(|| questions.start()).collect()
     }
@@ -220,7 +222,7 @@ mod tests {
         ask(&mut questions, &ExternalAuth::Pam, 0, AT_PAM_MAX + 1);
         ask(&mut questions, &silent, 100, AT_DIRECTORY_MAX + 1);
         assert_eq!(put_all(&mut questions).len(), AT_PAM_MAX + AT_DIRECTORY_MAX);
-        // The same directory, read from the configuration once more, is no other one.
+        // The same directory, read from the configuration again, is the same authenticator.
         ask(&mut questions, &directory("silent"), 200, 1);
         ask(&mut questions, &quick, 300, 2);
         assert_eq!(clients(&put_all(&mut questions)), [300, 301]);
@@ -262,7 +264,7 @@ mod tests {
         }
         put.retain_mut(|put| put.recall.try_recv() == Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(clients(&put), [1, 50]);
-        // Each has its place until it has obeyed, which PAM does when it is done.
+        // Each keeps its place until it has ended, which PAM does when the module returns.
         assert!(put_all(&mut questions).is_empty());
         answered(&mut questions, &directory("a"), 1);
         assert_eq!(clients(&put_all(&mut questions)), [1 + AT_DIRECTORY_MAX as u32]);
@@ -275,7 +277,7 @@ mod tests {
         let put = questions.start().expect("a question");
         questions.forget(WorkerId(0), put.question.client);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        // The answer to a question that was put would be that this directory cannot be reached.
+        // A question that was sent would fail because this directory cannot be reached.
         let verdict = runtime.block_on(super::put(put, Library::default(), Duration::from_secs(60)));
         assert_eq!(verdict, Err("nobody waits for the answer of LDAP".into()));
     }

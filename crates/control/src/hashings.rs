@@ -1,9 +1,10 @@
-//! Passwords that are to be hashed: whose turn it is.
+//! The queue of passwords to be hashed.
 //!
-//! Always true: a few are hashed at a time, by threads that step back behind the workers. Servers and clients take turns, and
-//! among each the addresses that they come from do: who comes from elsewhere waits for one hash of every other address, and not
-//! for all of them. So many wait and no more; the place of one more is taken from the address that has most waiting.
-//! Not here: the queue (`base::PeerQueue`), what is hashed and why (`worker::admission::hashing`).
+//! Always true: a few passwords are hashed at a time, by threads with a lower priority than the workers. Servers and
+//! clients take turns, and within each group the addresses do: a client from another address waits for one hash of
+//! every other address, not for all of them. The queue is bounded; when it is full, a new question displaces one of the
+//! address with the most waiting questions.
+//! Not here: the queue's order (`base::PeerQueue`), what is hashed and why (`worker::admission::hashing`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use worker::letters::{HashAsker, HashQuestion, Hashed, ToWorker};
 
 use crate::present::Present;
 
-/// The passwords that wait to be hashed, and those that are.
+/// The passwords that wait to be hashed, and those being hashed.
 #[derive(Debug)]
 pub(crate) struct Hashings {
     queue: PeerQueue<HashQuestion>,
-    /// Where each asker waits.
+    /// The queue place of each asker.
     places: BTreeMap<(WorkerId, HashAsker), Place<Origin>>,
     under_way: Vec<(WorkerId, HashAsker)>,
 }
@@ -30,7 +31,7 @@ impl Default for Hashings {
 }
 
 impl Hashings {
-    /// A worker has a password hashed.
+    /// Queues a password of a worker; a question without a place is answered with an error.
     pub(crate) fn hash<S>(&mut self, question: HashQuestion, present: &Present<S>) {
         if let Some(HashQuestion { from, asker, .. }) = self.ask(question) {
             let why = format!("too many passwords wait to be hashed: {WAITING_MAX}");
@@ -38,13 +39,13 @@ impl Hashings {
         }
     }
 
-    /// A password has been hashed, or cannot be.
+    /// Posts the outcome of a hashing to its worker.
     pub(crate) fn hashed<S>(&mut self, from: WorkerId, asker: HashAsker, hashed: Hashed, present: &Present<S>) {
         self.done(from, asker);
         present.post(from, ToWorker::Hashed { asker, hashed });
     }
 
-    /// A password is to be hashed. Gives one back that has no place: this one, or one of an address that has more waiting.
+    /// Queues a password. Returns the question that has no place: this one, or one of an address that has more waiting.
     fn ask(&mut self, question: HashQuestion) -> Option<HashQuestion> {
         let asker = (question.from, question.asker);
         match self.queue.push(question.origin, question) {
@@ -59,14 +60,15 @@ impl Hashings {
         }
     }
 
-    /// Whoever needed it is gone. What has begun is done to its end: that is bounded by `scram_iterations_max`.
+    /// Removes a waiting question whose asker is gone. A hashing under way runs to its end, which
+    /// `scram_iterations_max` bounds.
     pub(crate) fn forget(&mut self, from: WorkerId, asker: HashAsker) {
         if let Some(place) = self.places.remove(&(from, asker)) {
             self.queue.remove(&place);
         }
     }
 
-    /// The next one, if one more may be hashed.
+    /// Returns the next password, if another one may be hashed.
     pub(crate) fn start(&mut self) -> Option<HashQuestion> {
         if self.under_way.len() >= AT_ONCE_MAX {
             return None;
@@ -77,42 +79,42 @@ impl Hashings {
         Some(next)
     }
 
-    /// One has been hashed.
+    /// Frees the place of a finished hashing.
     fn done(&mut self, from: WorkerId, asker: HashAsker) {
         if let Some(place) = self.under_way.iter().position(|one| *one == (from, asker)) {
             self.under_way.swap_remove(place);
         }
     }
 
-    /// How many are being hashed.
+    /// Returns how many passwords are being hashed.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// How many wait for that.
+    /// Returns how many passwords wait.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
     }
 }
 
-/// Hashes a password on a thread of its own, which then tells what has come of it.
+/// Hashes a password on a thread of its own, which passes the result to `tell`.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The thread cannot be started.
 pub(crate) fn put(derivation: Derivation, tell: impl FnOnce(Hashed) + Send + 'static) -> Result<(), Arc<str>> {
     let work = || {
         reactor::step_back();
         tell(Ok(Arc::new(derivation.run())));
     };
-    // To begin one costs a hundredth of the least that is hashed.
+    // Starting a thread costs a hundredth of the cheapest hashing.
     let begun = std::thread::Builder::new().name("hashing".to_owned()).spawn(work);
     begun.map(drop).map_err(|error| format!("cannot start a thread that hashes passwords: {error}").into())
 }
 
-/// Passwords that are hashed at a time. More would take processors from the workers and from PostgreSQL.
+/// Passwords hashed at a time. More would take CPU time from the workers and from PostgreSQL.
 const AT_ONCE_MAX: usize = 2;
-/// Passwords of clients that wait to be hashed, and passwords for servers: at 4096 iterations the last of them waits for less than
-/// a second.
+/// Capacity of the queue, for clients and for servers each: at 4096 iterations the last of them waits less than a
+/// second.
 const WAITING_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -126,7 +128,7 @@ mod tests {
     use crate::Event;
     use crate::control::tests::Desk;
 
-    /// The client of this number, from the address of that one.
+    /// A question of the client with this number, from this address.
     fn client(number: u32, address: u8) -> HashQuestion {
         HashQuestion {
             from: WorkerId(0),
@@ -151,14 +153,14 @@ mod tests {
         }
     }
 
-    /// Asks for clients of one address, by their numbers.
+    /// Queues questions of clients of one address, by their numbers.
     fn ask(hashings: &mut Hashings, numbers: std::ops::Range<u32>, address: u8) {
         for number in numbers {
             assert_eq!(hashings.ask(client(number, address)), None);
         }
     }
 
-    /// The next ones, each of which is done at once.
+    /// Returns the next numbers, each of which is finished at once.
     fn next(hashings: &mut Hashings, count: usize) -> Vec<u32> {
         let mut numbers = Vec::new();
         while let Some(question) = hashings.start().filter(|_| numbers.len() < count) {
@@ -208,7 +210,7 @@ mod tests {
         let refused: Vec<_> =
             (3000..3003).filter_map(|one| hashings.ask(client(one, 2))).map(|one| number(&one)).collect();
         assert_eq!(refused, [1023, 1022, 1021]);
-        // Servers have places of their own.
+        // Servers have their own capacity.
         assert_eq!(hashings.ask(server(9)), None);
         assert_eq!(next(&mut hashings, 4), [0, 9, 3000, 1]);
     }
@@ -223,7 +225,7 @@ mod tests {
         };
         assert_eq!(refused(&mut hashings, 2), WAITING_MAX / 2);
         assert_eq!(refused(&mut hashings, 1), WAITING_MAX);
-        // A third one has its share.
+        // A third address gets its share.
         assert_eq!(refused(&mut hashings, 3), WAITING_MAX - WAITING_MAX / 3);
     }
 

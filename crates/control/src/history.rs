@@ -1,7 +1,7 @@
-//! Counters over time: the two latest boundaries between periods, and averages since the older one.
+//! Statistics over time: the counters at the two latest period boundaries, and averages since the older one.
 //!
-//! Always true: the rules are PgBouncer's. Averages go from the second-latest boundary up to now, so that they cover one to
-//! two periods; before the first boundary they go from one second before the start. Rates are whole numbers per second,
+//! Always true: the rules are PgBouncer's. Averages cover the time from the older boundary until now, which is one to
+//! two periods; before the first boundary they begin one second before the start. Rates are whole numbers per second,
 //! times are microseconds per transaction, query or loan.
 //! Not here: counting (`worker`), when a period ends (`control`).
 
@@ -22,7 +22,7 @@ pub(crate) struct Counts(pub(crate) [u64; COUNTERS]);
 /// Counters of databases by name.
 pub(crate) type ByDatabase = BTreeMap<Arc<str>, Counts>;
 
-/// The two latest boundaries.
+/// The two latest period boundaries.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     older: Boundary,
@@ -36,7 +36,7 @@ struct Boundary {
 }
 
 impl History {
-    /// Nothing has been counted at `start`.
+    /// Starts with all counters at 0 at `start`.
     pub(crate) fn new(start: Time) -> Self {
         let before = Time(start.0.saturating_sub(Duration::from_secs(1).as_micros() as u64));
         Self {
@@ -45,26 +45,26 @@ impl History {
         }
     }
 
-    /// A period ends at `at` with these counters. What the averages of it are, over all databases.
+    /// Ends a period at `at` with these counters, and returns its averages over all databases.
     pub(crate) fn close_period(&mut self, at: Time, counts: ByDatabase) -> Counts {
         self.older = std::mem::replace(&mut self.newer, Boundary { at, counts });
         self.averages_of_all(at, &self.newer.counts)
     }
 
-    /// The averages of one database that now has these counters.
+    /// Returns the averages of a database with these current counters.
     pub(crate) fn averages(&self, now: Time, database: &str, counts: &Counts) -> Counts {
         let old = self.older.counts.get(database).copied().unwrap_or_default();
         averages(&old, counts, now.since(self.older.at))
     }
 
-    /// The averages over all databases that there are now.
+    /// Returns the averages over all databases that exist now.
     pub(crate) fn averages_of_all(&self, now: Time, counts: &ByDatabase) -> Counts {
         let old = counts.keys().filter_map(|name| self.older.counts.get(name));
         averages(&old.copied().sum(), &counts.values().copied().sum(), now.since(self.older.at))
     }
 }
 
-/// The counters of all databases over all workers; the console's are always among them.
+/// Sums the counters of each database over all workers; the console's database is always included.
 pub(crate) fn gather<'s>(snapshots: impl IntoIterator<Item = &'s Snapshot>) -> ByDatabase {
     let mut gathered = ByDatabase::from([(CONSOLE.into(), Counts::default())]);
     for (name, totals) in snapshots.into_iter().flat_map(|snapshot| &snapshot.stats) {
@@ -75,7 +75,7 @@ pub(crate) fn gather<'s>(snapshots: impl IntoIterator<Item = &'s Snapshot>) -> B
 }
 
 fn averages(old: &Counts, new: &Counts, over: Duration) -> Counts {
-    // A database that has gone and come back counts from 0 again.
+    // The counters of a database that was removed and added again start at 0.
     let grown = |counter: usize| new.0[counter].saturating_sub(old.0[counter]);
     let per_second = |count: u64| {
         let per_second = u128::from(count) * Duration::from_secs(1).as_micros() / over.as_micros().max(1);
@@ -91,7 +91,7 @@ fn averages(old: &Counts, new: &Counts, over: Duration) -> Counts {
 }
 
 impl Counts {
-    /// How many queries.
+    /// Returns the number of queries.
     pub(crate) fn queries(&self) -> u64 {
         self.0[QUERIES]
     }
@@ -122,7 +122,7 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// Averages, as they stand in the log line of every period.
+/// Formats averages as in the log line of every period.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, xacts, queries, received, sent, xact, query, wait, client_parses, server_parses, binds, logins] =
@@ -133,7 +133,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// How many counters there are.
+/// The number of counters.
 pub(crate) const COUNTERS: usize = 12;
 const LOANS: usize = 0;
 const XACTS: usize = 1;

@@ -1,8 +1,10 @@
-//! Connections of the control thread to its own workers, as whose client it asks servers: which there are, and what is said on each.
+//! Connections of the control thread to its own workers, through which it queries servers like any client, and the
+//! orders for each.
 //!
-//! Always true: what is said on a connection comes between its opening and its end; nothing is waited for without a limit; when one
-//! has ended, nothing that still comes of it is heard.
-//! Not here: sockets (`run`), how a client speaks (`asking`), what is asked (`secrets`, `sweeper`, `listeners`).
+//! Always true: bytes are sent on a connection only between its opening and its end; every wait for an answer has a
+//! limit; bytes that arrive after the end are ignored.
+//! Not here: sockets (`run`), the client side of the protocol (`asking`), the queries (`secrets`, `sweeper`,
+//! `listeners`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,43 +17,45 @@ use worker::letters::{SecretQuestion, Told};
 use crate::asking::{Asker, Failure, Part};
 use crate::{secrets, sweeper};
 
-/// What is to be done with a connection to our own workers, by its number.
+/// An order for a connection to one of our own workers; `link` is its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkOrder {
-    /// It is to be opened: one end is given to the worker of this database ([`Control::connect_own`](crate::Control::connect_own) or
-    /// [`Control::connect_listener`](crate::Control::connect_listener)), what comes at the other is told by [`LinkNews`].
+    /// Open a connection: one end is given to the home worker of this database
+    /// ([`Control::connect_own`](crate::Control::connect_own) or
+    /// [`Control::connect_listener`](crate::Control::connect_listener)), and what arrives at the other end is reported
+    /// by [`LinkNews`].
     Open {
-        /// Its number.
+        /// The number.
         link: u64,
-        /// Whose worker it leads to.
+        /// The database to which it connects.
         database: Arc<str>,
-        /// It listens for all clients of the database.
+        /// The session listens on behalf of all clients of the database.
         is_listener: bool,
     },
-    /// This is to be sent.
+    /// Send bytes.
     Say {
-        /// On which.
+        /// The number.
         link: u64,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// It is to be closed, at once.
+    /// Close the connection at once.
     Close {
-        /// Which.
+        /// The number.
         link: u64,
     },
 }
 
-/// What becomes of a connection to our own workers.
+/// News of a connection to one of our own workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkNews {
-    /// This has come.
+    /// These bytes were received.
     Heard(Vec<u8>),
-    /// It has ended, or never begun, for this reason.
+    /// The connection has ended, or could not be opened, for this reason.
     Ended(String),
 }
 
-/// All connections.
+/// All connections to our own workers.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     opened: u64,
@@ -59,37 +63,37 @@ pub(crate) struct Links {
     orders: VecDeque<LinkOrder>,
 }
 
-/// One of them.
+/// A connection to one of our own workers.
 #[derive(Debug)]
 struct Link {
     asker: Asker,
     talk: Talk,
-    /// When it is waited for no longer.
+    /// When an answer is no longer waited for.
     ends_at: Option<Time>,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug)]
 enum Talk {
     Secret(secrets::Inquiry),
     Sweep(sweeper::Inquiry),
-    /// The session that listens for all clients of this database.
+    /// The session that listens on behalf of all clients of this database.
     Listener(Arc<str>),
 }
 
-/// What a connection was for has come to this.
+/// The outcome of a conversation.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A question about a user is answered, or never will be; the connection is closed.
+    /// An `auth_query` is answered, or never will be; the connection is closed.
     Secret(SecretQuestion, Told),
-    /// So is one about locks.
+    /// A question about locks is answered, or never will be; the connection is closed.
     Locks(sweeper::Question, Result<sweeper::Answer, String>),
-    /// What the session that listens for all clients of this database has said is answered, or its connection has ended.
+    /// A command of the listening session of this database has completed or failed, or its connection has ended.
     Listener(Arc<str>, Result<(), String>),
 }
 
 impl Links {
-    /// When somebody is waited for no longer.
+    /// Returns the earliest deadline for an answer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.open.values().filter_map(|link| link.ends_at).min()
     }
@@ -105,13 +109,13 @@ impl Links {
         link
     }
 
-    /// The session that listens for all comes, as this user.
+    /// Opens the connection of a listening session, which logs in as `user`.
     pub(crate) fn listen(&mut self, database: &Arc<str>, user: &str) -> u64 {
         let parameters = [("user", user), ("database", &**database), ("application_name", "trunkline listens")];
         self.open(database, &parameters, Talk::Listener(Arc::clone(database)), None)
     }
 
-    /// Runs a command whose rows are of no interest.
+    /// Runs a command as a simple query and ignores its rows.
     pub(crate) fn run(&mut self, link: u64, sql: &str) {
         if let Some(Link { asker, .. }) = self.open.get_mut(&link) {
             let mut bytes = Vec::new();
@@ -120,40 +124,40 @@ impl Links {
         }
     }
 
-    /// It is of no more use.
+    /// Closes a connection.
     pub(crate) fn close(&mut self, link: u64) {
         if self.open.remove(&link).is_some() {
             self.orders.push_back(LinkOrder::Close { link });
         }
     }
 
-    /// What is to be done next with a connection.
+    /// Returns the next order for a connection.
     pub(crate) fn next_order(&mut self) -> Option<LinkOrder> {
         self.orders.pop_front()
     }
 
-    /// Puts a question about a user.
+    /// Sends an `auth_query`.
     pub(crate) fn ask_secret(&mut self, question: SecretQuestion, ends_at: Time) {
         let (database, asker) = (Arc::clone(&question.database), Arc::clone(&question.asker));
         let talk = Talk::Secret(secrets::Inquiry::new(question));
         self.open(&database, &[("user", &asker), ("database", &database)], talk, Some(ends_at));
     }
 
-    /// Puts a question about locks.
+    /// Asks a server for advisory locks.
     pub(crate) fn ask_locks(&mut self, question: sweeper::Question, ends_at: Time) {
         let (database, user) = (Arc::clone(question.database()), Arc::clone(question.user()));
         let parameters = [("user", &*user), ("database", &*database), ("application_name", "trunkline sweeps")];
         self.open(&database, &parameters, Talk::Sweep(sweeper::Inquiry::new(question)), Some(ends_at));
     }
 
-    /// This has come; [`Links::next_outcome`] tells what follows.
+    /// Adds received bytes; [`Links::next_outcome`] returns what follows from them.
     pub(crate) fn hear(&mut self, number: u64, bytes: &[u8]) {
         if let Some(link) = self.open.get_mut(&number) {
             link.asker.hear(bytes);
         }
     }
 
-    /// Reads what has come, as far as it is whole, up to the next outcome.
+    /// Reads the complete messages received, up to the next outcome.
     pub(crate) fn next_outcome(&mut self, number: u64) -> Option<Outcome> {
         while let Some(Link { asker, talk, .. }) = self.open.get_mut(&number) {
             let outcome = match asker.next()? {
@@ -185,13 +189,13 @@ impl Links {
         None
     }
 
-    /// A connection has ended, or never begun.
+    /// Records that a connection has ended, or could not be opened.
     pub(crate) fn ended(&mut self, number: u64, why: &str) -> Option<Outcome> {
         let failure = self.open.get_mut(&number)?.asker.ended(why);
         self.end_talk(number, Err(failure))
     }
 
-    /// What was asked on a connection is answered, or never will be.
+    /// Ends a conversation; all connections but those of listening sessions are closed.
     fn end_talk(&mut self, number: u64, outcome: Result<(), Failure>) -> Option<Outcome> {
         if let Talk::Listener(database) = &self.open.get(&number)?.talk {
             return Some(Outcome::Listener(Arc::clone(database), outcome.map_err(|failure| failure.words())));
@@ -211,28 +215,28 @@ impl Links {
         }
     }
 
-    /// Those that nobody has answered in time.
+    /// Returns the connections whose answer is overdue.
     pub(crate) fn late(&self, now: Time) -> Vec<u64> {
         let is_late = |link: &Link| link.ends_at.is_some_and(|end| end <= now);
         self.open.iter().filter(|(_, link)| is_late(link)).map(|(&number, _)| number).collect()
     }
 
-    /// Gives up one of them.
+    /// Gives up a connection whose answer is overdue.
     pub(crate) fn give_up(&mut self, number: u64) -> Option<Outcome> {
         self.end_talk(number, Err(Failure::Late))
     }
 }
 
-/// How long a question may take: longer than the login that needs it, so that
-/// who waits too long is always told of the setting that it met, `client_login_timeout`.
+/// The time limit of a question: longer than the login that needs the answer, so that a client that waits too long
+/// always gets the error of `client_login_timeout`.
 pub(crate) fn question_limit(settings: &Settings) -> Duration {
     settings.client_login_timeout.map_or(QUESTION_MAX, |limit| limit + AFTER_THE_LOGIN)
 }
 
-/// How long a question to a server may take where logins have no limit.
+/// The time limit of a question where `client_login_timeout` is off.
 const QUESTION_MAX: Duration = Duration::from_secs(60);
 
-/// How much longer a question may take than the login that needs it.
+/// How much longer a question may take than the login that needs its answer.
 const AFTER_THE_LOGIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Sessions that listen for all clients of a database (LISTEN): clients of our own workers, as any.
+//! Sessions that LISTEN on behalf of all clients of a database; each is a client of our own workers.
 //!
-//! Always true: every channel that a client waits for is answered, whatever comes; a session that was there and has ended is told of,
-//! and comes again as long as somebody listens. One that has nothing to listen to is forgotten after a while.
-//! Not here: who listens, and what a notification means to whom (`worker::notify::listen`), the connection (`links`).
+//! Always true: every channel that a client waits for is answered, whatever happens; the end of an established session
+//! is reported, and the session logs in again as long as a client listens. A session without channels is closed after a
+//! while.
+//! Not here: which clients listen, and how a notification reaches them (`worker::notify::listen`), the connection
+//! (`links`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,74 +17,74 @@ use worker::letters::ToWorker;
 use crate::links::{self, Links};
 use crate::present::Present;
 
-/// What a session is to do.
+/// An order for a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// To listen to a channel.
+    /// Listen on a channel.
     Listen {
-        /// Which.
+        /// The channel.
         channel: Box<str>,
-        /// The answer has this number.
+        /// The number that the answer must carry.
         number: u64,
-        /// Nobody else can listen to it: it is tried again until that succeeds.
+        /// The client has no other server that listens: retry until LISTEN succeeds.
         is_relied_on: bool,
     },
-    /// To leave it.
+    /// Stop listening on a channel.
     Unlisten(Box<str>),
-    /// To leave all channels: it ends.
+    /// Stop listening on all channels.
     UnlistenAll,
 }
 
-/// The sessions, by their databases.
+/// The sessions by database.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<Arc<str>, Session>);
 
-/// One of them.
+/// A listening session.
 #[derive(Debug)]
 struct Session {
-    /// As whom it logs in.
+    /// The user that it logs in as.
     user: Arc<str>,
     channels: Channels,
-    /// What it has not heard yet, since it is about something else.
+    /// Orders that wait until the current command is complete.
     orders: VecDeque<Order>,
     stage: Stage,
-    /// When this stage ends by itself.
+    /// The deadline of this stage.
     ends_at: Option<Time>,
 }
 
-/// How far it is. A number is that of its connection.
+/// The state of a session. The number is that of its connection.
 #[derive(Debug)]
 enum Stage {
     LogsIn(u64),
-    /// It has said the first of these, and is going to say the others.
+    /// The first command has been sent; the others follow.
     Says(u64, VecDeque<Word>),
     Attends(u64),
-    /// It has ended, and comes again.
+    /// The connection has ended; the session logs in again after a pause.
     Pauses,
 }
 
-/// What it says to its server.
+/// A command for the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Word {
-    /// That it listens to the marks, at which clients are taken over.
+    /// LISTEN on the channel of the marks, by which the session takes clients over from their own servers.
     Marks,
     Listen(Box<str>),
     Unlisten(Box<str>),
 }
 
-/// The channels of a session.
+/// The channels of a session by name.
 type Channels = BTreeMap<Box<str>, Channel>;
 
-/// One of them.
+/// A channel of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Channel {
-    /// The number of its order.
+    /// The number of the order that asked for it.
     number: u64,
-    /// It is listened to again after a failure: it has been listened to before, or nobody else can.
+    /// LISTEN is repeated after a failure: it has succeeded before, or no other server listens for the client.
     is_relied_on: bool,
 }
 
-/// What a session stands on.
+/// What the sessions need from the control thread.
 pub(crate) struct Around<'a, S> {
     pub(crate) links: &'a mut Links,
     pub(crate) present: &'a Present<S>,
@@ -93,14 +95,14 @@ impl<S> Around<'_, S> {
         self.present.now.time
     }
 
-    /// When what is said now must have been answered.
+    /// The deadline for the answer to a command sent now.
     fn answered_by(&self) -> Time {
         self.now() + links::question_limit(&self.present.active.settings)
     }
 }
 
 impl Sessions {
-    /// A channel is to be listened to; the session logs in as this user, if it is not there yet.
+    /// Listens on a channel; the session of the database logs in as `user` if there is none yet.
     pub(crate) fn listen<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, user: Arc<str>, order: Order) {
         if let Some(session) = self.0.remove(&database) {
             return self.order(around, database, session, order);
@@ -111,7 +113,7 @@ impl Sessions {
         self.comes(around, database, session);
     }
 
-    /// Nobody listens any more to a channel of a database, or to any.
+    /// No client listens any more on this channel of a database, or on any channel if `None`.
     pub(crate) fn unlisten<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, channel: Option<Box<str>>) {
         if let Some(session) = self.0.remove(&database) {
             self.order(around, database, session, channel.map_or(Order::UnlistenAll, Order::Unlisten));
@@ -141,7 +143,7 @@ impl Sessions {
         self.0.insert(database, session);
     }
 
-    /// It says the first of these, or does what it is ordered next, or waits.
+    /// Sends the first of `words`, or carries out the next order, or waits.
     fn goes_on<S>(
         &mut self,
         around: &mut Around<'_, S>,
@@ -168,14 +170,14 @@ impl Sessions {
                 session.stage = Stage::Says(link, words);
             }
             None => {
-                // Who has nothing to listen to needs no server, and keeps no database in use.
+                // A session without channels should occupy no server and not keep its database in use.
                 session.ends_at = session.channels.is_empty().then(|| around.now() + LINGERS);
             }
         }
         self.0.insert(database, session);
     }
 
-    /// What a session has said is answered, or its connection has ended.
+    /// Handles the outcome of a session's command, or the end of its connection.
     pub(crate) fn told<S>(&mut self, around: &mut Around<'_, S>, database: &Arc<str>, outcome: Result<(), String>) {
         let Some((database, mut session)) = self.0.remove_entry(database) else { return };
         match (std::mem::replace(&mut session.stage, Stage::Pauses), outcome) {
@@ -221,7 +223,8 @@ impl Sessions {
         }
     }
 
-    /// It has ended, and comes again after a pause. Those that nobody has listened to yet are refused for this reason, if there is one.
+    /// Ends the connection of a session, which logs in again after a pause. Channels that were never listened on are
+    /// refused with `refusal`, if given.
     fn ends<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session, refusal: Option<&str>) {
         if let Some(error) = refusal {
             let channels = session.refuse_new();
@@ -237,14 +240,14 @@ impl Sessions {
             around.present.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
         }
         session.stage = Stage::Pauses;
-        // What was listened to once is listened to again, but in no haste: the server may be starting. Nor is anything else: each attempt may
-        // be a line in the log.
+        // Channels are listened on again, but only after a pause: the server may be starting, and each attempt may
+        // write a log line.
         session.ends_at = Some(around.now() + PAUSE);
         session.note_all();
         self.0.insert(database, session);
     }
 
-    /// Does what stages do that have lasted for long enough.
+    /// Handles the sessions whose stage has reached its deadline.
     pub(crate) fn expire<S>(&mut self, around: &mut Around<'_, S>) {
         let now = around.now();
         let is_late = |session: &Session| session.ends_at.is_some_and(|end| end <= now);
@@ -253,10 +256,10 @@ impl Sessions {
         for database in late {
             let Some(session) = self.0.remove(&database) else { continue };
             match session.stage {
-                // Who has nothing to listen to need not come again.
+                // A session without channels need not log in again.
                 Stage::Pauses if session.channels.is_empty() => {}
                 Stage::Pauses => self.comes(around, database, session),
-                // Nobody has wanted anything of it for some time.
+                // The session has had no channels for `LINGERS`.
                 Stage::Attends(link) => around.links.close(link),
                 Stage::LogsIn(_) | Stage::Says(..) => {
                     self.0.insert(Arc::clone(&database), session);
@@ -266,7 +269,7 @@ impl Sessions {
         }
     }
 
-    /// When a stage ends by itself.
+    /// Returns the earliest deadline of a stage.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.0.values().filter_map(|session| session.ends_at).min()
     }
@@ -285,8 +288,8 @@ impl Session {
         }
     }
 
-    /// Those that nobody has listened to yet have their own servers, and keep them. There may be thousands, also among the orders that have
-    /// not been looked at, and all are told of at once: their names and numbers.
+    /// Removes the channels that were never listened on, including those in pending orders, and returns their names and
+    /// numbers; there may be thousands, which are refused in one letter. Their clients keep their own servers.
     fn refuse_new(&mut self) -> Vec<(Box<str>, u64)> {
         self.note_all();
         let all = std::mem::take(&mut self.channels).into_iter();
@@ -319,15 +322,15 @@ impl Word {
     }
 }
 
-/// An identifier in quotes.
+/// Returns the name as a quoted identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 const NO_MARKS: &str = "it cannot listen to the marks at which it takes over";
-/// So long a session stays that nobody needs: who listens for a moment often does so again.
+/// How long a session without channels stays, because clients that listen briefly often do so again.
 const LINGERS: Duration = Duration::from_secs(5);
-/// Between two logins.
+/// Pause before the next login.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

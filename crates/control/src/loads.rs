@@ -1,13 +1,13 @@
-//! How busy the workers have been lately.
+//! The recent load of the workers.
 //!
-//! Always true: what is compared with the present is at least a second old, if anybody has looked then.
+//! Always true: the earlier sample that the present is compared with is at least a second old, if one was taken then.
 
 use std::time::Duration;
 
 use base::Time;
 use worker::letters::Snapshot;
 
-/// How long each worker had worked, and lived, when somebody looked.
+/// How long each worker had been busy and alive at two samples.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     older: Vec<(Duration, Duration)>,
@@ -16,7 +16,7 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// Somebody has looked.
+    /// Takes a sample, at most one per `EVERY`.
     pub(crate) fn note(&mut self, now: Time, snapshots: &[Snapshot]) {
         if now.since(self.at) >= EVERY {
             let loads = snapshots.iter().map(|snapshot| (snapshot.busy, snapshot.alive)).collect();
@@ -25,7 +25,7 @@ impl Loads {
         }
     }
 
-    /// What the present is to be compared with.
+    /// Returns the sample that the present is compared with.
     pub(crate) fn before(&self) -> &[(Duration, Duration)] {
         &self.older
     }

@@ -1,8 +1,8 @@
-//! Names of hosts that workers want the addresses of.
+//! Lookups of host names for workers.
 //!
-//! Always true: one lookup answers all who ask for the same name while it is under way; at most [`LOOKUPS_MAX`] are under
-//! way together, the others wait in the order of asking.
-//! Not here: how long an answer is believed (`worker`), asking name servers ourselves (`resolver`).
+//! Always true: one lookup answers all workers that ask for the same name while it is under way; at most
+//! [`LOOKUPS_MAX`] are under way at a time, the others wait in the order of asking.
+//! Not here: how long an answer is used (`worker`), querying name servers ourselves (`resolver`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use worker::letters::{Addresses, Found};
 
 use crate::source::words_of;
 
-/// Who has asked for which name.
+/// The host names asked for, and the workers that asked.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     asked: BTreeMap<Arc<str>, Asked>,
@@ -22,17 +22,17 @@ pub(crate) struct Names {
     under_way: usize,
 }
 
-/// A name that somebody waits for.
+/// A host name that a worker waits for.
 #[derive(Debug, Default)]
 struct Asked {
     askers: Vec<WorkerId>,
     is_under_way: bool,
-    /// For whom it is to be looked up once more when this lookup is over, which may tell what is past.
+    /// The workers for which the name is looked up again after this lookup, whose answer may be outdated.
     again: Vec<WorkerId>,
 }
 
 impl Names {
-    /// A worker wants the addresses of a name.
+    /// A worker asks for the addresses of a name.
     pub(crate) fn ask(&mut self, from: WorkerId, name: Arc<str>) {
         if let Some(asked) = self.asked.get_mut(&name) {
             if !asked.askers.contains(&from) {
@@ -44,7 +44,8 @@ impl Names {
         self.asked.insert(name, Asked { askers: vec![from], ..Asked::default() });
     }
 
-    /// The addresses of a name may have changed just now: these workers are told by a lookup that begins later.
+    /// Looks a name up again because its addresses may have changed just now: a lookup under way does not count for
+    /// these workers.
     pub(crate) fn ask_again(&mut self, name: Arc<str>, workers: Vec<WorkerId>) {
         match self.asked.get_mut(&name) {
             Some(asked) if asked.is_under_way => asked.again = workers,
@@ -52,7 +53,7 @@ impl Names {
         }
     }
 
-    /// The next name to be looked up now; [`Names::answered`] must follow.
+    /// Returns the next name to be looked up now; [`Names::answered`] must follow.
     pub(crate) fn start(&mut self) -> Option<Arc<str>> {
         if self.under_way == LOOKUPS_MAX {
             return None;
@@ -65,7 +66,7 @@ impl Names {
         Some(name)
     }
 
-    /// A lookup is over: who wants to know.
+    /// Ends a lookup and returns the workers that asked.
     pub(crate) fn answered(&mut self, name: &Arc<str>) -> Vec<WorkerId> {
         self.under_way = self.under_way.saturating_sub(1);
         let Asked { askers, again, .. } = self.asked.remove(name).unwrap_or_default();
@@ -74,13 +75,13 @@ impl Names {
     }
 }
 
-/// Asks the system for the addresses of a name, which tells nothing of how long they are good.
+/// Asks the system's resolver for the addresses of a name; it does not report their TTL.
 pub(crate) async fn look_up(name: &str) -> Found {
     let found = tokio::net::lookup_host((name, 0)).await.map_err(|error| Arc::<str>::from(words_of(&error)))?;
     found_at(found.map(|address| address.ip()), None)
 }
 
-/// Each address once, in the order in which they were found.
+/// Returns each address once, in the order found.
 pub(crate) fn found_at(found: impl IntoIterator<Item = IpAddr>, ttl: Option<Duration>) -> Found {
     let mut all = Vec::new();
     for address in found {
@@ -91,13 +92,13 @@ pub(crate) fn found_at(found: impl IntoIterator<Item = IpAddr>, ttl: Option<Dura
     if all.is_empty() { Err("the name has no address".into()) } else { Ok(Addresses { all, ttl }) }
 }
 
-/// The name of a user of the system; `None` if it has none.
+/// Returns the name of an operating system user; `None` if it has none.
 pub(crate) fn user_of_the_system(uid: u32) -> Option<Arc<str>> {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
     user.map(|user| user.name.into())
 }
 
-/// A lookup that nobody answers may hold its thread for half a minute; the others must not wait for it.
+/// A lookup without an answer may occupy its thread for half a minute; the others must not wait for it.
 pub const LOOKUPS_MAX: usize = 16;
 
 #[cfg(test)]

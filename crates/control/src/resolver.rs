@@ -1,8 +1,8 @@
-//! Asking name servers ourselves, as the file of `resolv_conf` says.
+//! Queries name servers ourselves, as the file of `resolv_conf` says.
 //!
-//! Always true: the file decides whom to ask, in which order and for which names, as in resolv.conf(5); what goes over the network
-//! and comes back is the library's. A name that stands in the hosts file is not asked for. Nothing is remembered here.
-//! Not here: what the file means (`config`), the system's own way to look names up (`names`).
+//! Always true: the file decides which servers are asked, in which order and for which names, as in resolv.conf(5); the
+//! library sends and receives the messages. A name in the hosts file is not asked for. Nothing is cached here.
+//! Not here: the meaning of the file (`config`), the system's resolver (`names`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use worker::letters::Found;
 use crate::names::found_at;
 use crate::zones::Serial;
 
-/// Asks the name servers of one file.
+/// Queries the name servers of one file.
 pub(crate) struct Resolver {
     servers: Arc<NameServers>,
-    /// One for each of them: which is asked after which is ours to say.
+    /// One resolver for each name server, because their order is decided here.
     asked: Vec<TokioResolver>,
-    /// Which comes first, where they take turns.
+    /// Where to start, with the option `rotate`.
     turn: AtomicUsize,
 }
 
-/// The resolver in use; another one when the file has been read again.
+/// The resolver in use; it is replaced when the file has been read again.
 #[derive(Default)]
 pub(crate) struct Desk(Option<Arc<Resolver>>);
 
 impl Desk {
-    /// The resolver for these name servers.
+    /// Returns the resolver for these name servers.
     pub(crate) fn resolver(&mut self, servers: &Arc<NameServers>) -> Arc<Resolver> {
         match &self.0 {
             Some(resolver) if Arc::ptr_eq(&resolver.servers, servers) => Arc::clone(resolver),
@@ -47,7 +47,7 @@ impl Desk {
     }
 }
 
-/// What is asked for.
+/// The records asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wanted {
     Addresses,
@@ -57,11 +57,11 @@ enum Wanted {
 /// Why there is no answer.
 #[derive(PartialEq, Eq, Debug)]
 enum Lack {
-    /// There is no such name.
+    /// The name does not exist.
     Name,
-    /// There is the name, without what was asked for; or the name servers refuse. Another name may do.
+    /// The name exists without such records, or the name servers refuse. The next search domain may succeed.
     Records(Arc<str>),
-    /// Nobody says anything: to go on would be to guess.
+    /// No name server answers; trying other names would be guessing.
     Answer(Arc<str>),
 }
 
@@ -71,7 +71,7 @@ impl Resolver {
         Self { servers, asked, turn: AtomicUsize::new(0) }
     }
 
-    /// The addresses of a name.
+    /// Returns the addresses of a name.
     pub(crate) async fn addresses(&self, name: &str) -> Found {
         let hosts = tokio::task::spawn_blocking(Hosts::from_system).await;
         if let Ok(Ok(hosts)) = hosts {
@@ -86,7 +86,7 @@ impl Resolver {
         found_at(addresses, ttl.map(|secs| Duration::from_secs(secs.into())))
     }
 
-    /// The serial number of a zone.
+    /// Returns the serial number of a zone.
     pub(crate) async fn serial(&self, zone: &str) -> Serial {
         let lookup = self.ask(zone, Wanted::Soa).await?;
         let serial = lookup.answers().iter().find_map(|record| match &record.data {
@@ -96,7 +96,7 @@ impl Resolver {
         serial.ok_or_else(|| Arc::from(NO_SOA))
     }
 
-    /// Asks for each name that `name` may mean, until there is an answer or nobody says anything.
+    /// Queries each name that `name` may stand for, until there is an answer or no name server answers.
     async fn ask(&self, name: &str, wanted: Wanted) -> Result<Lookup, Arc<str>> {
         let mut lacks = None;
         for whole in self.servers.names(name) {
@@ -111,14 +111,14 @@ impl Resolver {
         Err(lacks.unwrap_or_else(|| "no such name".into()))
     }
 
-    /// Asks all name servers in turn, until one answers.
+    /// Queries the name servers in turn, until one answers.
     async fn ask_all(&self, name: &Name, wanted: Wanted) -> Result<Lookup, Lack> {
         let count = self.asked.len();
         let first = if self.servers.rotates { self.turn.fetch_add(1, Ordering::Relaxed) } else { 0 };
         let mut last = Lack::Answer("there is no name server".into());
         for number in 0..count * self.servers.attempts as usize {
             let resolver = &self.asked[(first.wrapping_add(number)) % count];
-            // Twice, since an answer that is cut off is asked for by TCP once more.
+            // Twice the time, because a truncated answer is requested again by TCP.
             let asked = tokio::time::timeout(self.servers.patience * 2, put(resolver, name, wanted));
             last = match asked.await.unwrap_or(Err(NetError::Timeout)) {
                 Ok(lookup) => return Ok(lookup),
@@ -141,7 +141,7 @@ async fn put(resolver: &TokioResolver, name: &Name, wanted: Wanted) -> Result<Lo
     }
 }
 
-/// One that asks a single name server once. `None` never happens: only TLS could be set up in vain.
+/// Returns a resolver that queries a single name server once. `None` never occurs: only the setup of TLS could fail.
 fn ask_one(servers: &NameServers, number: usize) -> Option<TokioResolver> {
     let server = servers.servers[number];
     let with_port = |mut connection: ConnectionConfig| {
@@ -159,14 +159,14 @@ fn ask_one(servers: &NameServers, number: usize) -> Option<TokioResolver> {
     options.attempts = 0;
     options.edns0 = servers.is_extended;
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    // Workers remember; who asks again wants to know what is true now.
+    // The workers cache; a new question wants the current state.
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
     let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     builder.with_options(options).build().ok()
 }
 
-/// What the hosts file says of a name.
+/// Returns the addresses of a name in the hosts file.
 fn in_hosts(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
     let Some(name) = name_of(name) else { return Vec::new() };
     let kinds = [RecordType::A, RecordType::AAAA].into_iter();
@@ -176,7 +176,7 @@ fn in_hosts(hosts: &Hosts, name: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Names of hosts may have underscores; what is not ASCII is written in its international form.
+/// Parses a host name: underscores are allowed, and non-ASCII names are converted to their international form (IDNA).
 fn name_of(text: &str) -> Option<Name> {
     let name = if text.is_ascii() { Name::from_ascii(text) } else { Name::from_utf8(text) };
     name.ok()

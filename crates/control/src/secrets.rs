@@ -1,8 +1,8 @@
-//! Questions to servers about users (`auth_query`): put through a pool of our own workers, as any client's.
+//! `auth_query`: questions to servers about users, sent through a pool of our own workers as any client would.
 //!
-//! Always true: every question is answered, whatever comes; of an answer the first row is kept, and it ends with one that differs;
-//! a secret is in nothing that is logged.
-//! Not here: which question is put (`worker::admission::secrets`), who waits for it (`control`).
+//! Always true: every question is answered, whatever happens; the first row of an answer is kept, and a row that
+//! differs from it ends the answer; no secret is logged.
+//! Not here: which question is sent (`worker::admission::secrets`), who waits for it (`control`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
 use crate::asking::{Asker, Failure};
 use crate::present::Present;
 
-/// Questions that wait, and how many are under way at each database: one that does not answer holds up its own only.
+/// Waiting questions, and the number under way per database, so that a database that does not answer delays only its
+/// own questions.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// By database, and of each in the order in which they came.
+    /// By database, and within a database in order of arrival.
     waiting: BTreeMap<Turn, SecretQuestion>,
-    /// The first of each database that may be asked one more, by when they came.
+    /// The oldest question of each database that may be asked another one, by arrival number.
     next: BTreeMap<u64, Arc<str>>,
-    /// Where each client's question waits.
+    /// The place of each client's question.
     places: BTreeMap<(WorkerId, ClientKey), Turn>,
     under_way: BTreeMap<Arc<str>, usize>,
-    /// Counts questions.
+    /// The arrival number of the latest question.
     clock: u64,
 }
 
-/// The place of a question: its database, and which it is of all that have come.
+/// The place of a question: its database and its arrival number.
 type Turn = (Arc<str>, u64);
 
 impl Questions {
-    /// Somebody asks.
+    /// Adds a question of a worker.
     pub(crate) fn ask(&mut self, question: SecretQuestion) {
         self.clock += 1;
         let turn = (Arc::clone(&question.database), self.clock);
@@ -45,7 +46,7 @@ impl Questions {
         self.look_at(&turn.0);
     }
 
-    /// The client for which somebody asked is gone. What is under way ends by itself.
+    /// Removes the waiting question of a client that is gone. A question under way ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
         let Some(turn) = self.places.remove(&(from, client)) else { return };
         self.waiting.remove(&turn);
@@ -54,7 +55,7 @@ impl Questions {
         }
     }
 
-    /// The next question to be put, if there may be one more at its database.
+    /// Returns the next question to be sent, if its database may be asked another one.
     pub(crate) fn start(&mut self) -> Option<SecretQuestion> {
         let (number, database) = self.next.pop_first()?;
         let question = self.waiting.remove(&(Arc::clone(&database), number))?;
@@ -66,13 +67,13 @@ impl Questions {
         Some(question)
     }
 
-    /// A question is answered, or never will be.
+    /// Posts the answer to a question, or the reason why there is none, to its worker.
     pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: Told, present: &Present<S>) {
         self.answered(&question.database);
         present.post(question.from, ToWorker::Told { inquirer: question.inquirer, told });
     }
 
-    /// One has been answered by this database.
+    /// Counts one question of this database as finished.
     fn answered(&mut self, database: &Arc<str>) {
         if let Some(count) = self.under_way.get_mut(database) {
             *count -= 1;
@@ -83,7 +84,7 @@ impl Questions {
         self.look_at(database);
     }
 
-    /// The first that waits at a database is among the next, if that may be asked one more.
+    /// Makes the oldest waiting question of a database eligible, if the database may be asked another one.
     fn look_at(&mut self, database: &Arc<str>) {
         if self.under_way.get(database) >= Some(&QUESTIONS_MAX) {
             return;
@@ -95,12 +96,12 @@ impl Questions {
     }
 }
 
-/// A question that is put.
+/// A question under way.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     question: SecretQuestion,
     is_asked: bool,
-    /// Several rows that say the same are one.
+    /// The first row; further rows with the same values are tolerated.
     first: Option<Vec<Option<Vec<u8>>>>,
     differ: bool,
 }
@@ -110,7 +111,7 @@ impl Inquiry {
         Self { question, is_asked: false, first: None, differ: false }
     }
 
-    /// Asks, unless it has been asked.
+    /// Sends the question; returns false if it was sent before.
     pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
         if self.is_asked {
             return false;
@@ -121,7 +122,7 @@ impl Inquiry {
         true
     }
 
-    /// A row of the answer; whether that is enough.
+    /// Takes a row of the answer; returns true if no further rows are needed.
     pub(crate) fn row(&mut self, row: &[Option<&[u8]>]) -> bool {
         let is_same = |(before, value): (&Option<Vec<u8>>, &Option<&[u8]>)| before.as_deref() == *value;
         self.differ = self.first.as_ref().is_some_and(|first| !first.iter().zip(row).take(2).all(is_same));
@@ -129,7 +130,7 @@ impl Inquiry {
         self.differ
     }
 
-    /// What is told of whom, now that the answer is here, or will not come.
+    /// Returns the answer for the worker, now that the server's answer is complete or will not come.
     pub(crate) fn end(self, outcome: Result<(), Failure>) -> (SecretQuestion, Told) {
         let told = match (outcome, self.first.as_deref()) {
             (Err(failure), _) => failed(failure),
@@ -150,7 +151,7 @@ fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> Told {
             Told::Unanswered("auth_query response contained a broken SCRAM secret".to_owned())
         }
         (Some(name), secret) => {
-            // A user without a secret, such as one whose password has expired, cannot log in by any.
+            // A user without a secret, such as one whose password has expired, cannot log in with any password.
             let secret = Arc::new(secret.map_or(Secret::None, Secret::parse));
             Told::User { name: String::from_utf8_lossy(name).as_ref().into(), secret }
         }
@@ -158,12 +159,14 @@ fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> Told {
     }
 }
 
-/// Whether this was a hash once. As a password in the clear, which PgBouncer takes it for, it would let everybody in who can read it.
+/// Returns whether this is a damaged SCRAM secret. PgBouncer takes it for a plain-text password, with which everybody
+/// who can read it could log in.
 fn is_broken(secret: &[u8]) -> bool {
     secret.starts_with(b"SCRAM-SHA-256$") && matches!(Secret::parse(secret), Secret::Plain(_))
 }
 
-/// The server's error tells everybody's misfortune if it ended the connection, and that of the question otherwise.
+/// Turns a failure into the answer for the worker. A FATAL error ended the connection, would affect every client, and
+/// is passed on; any other error concerns only the question.
 fn failed(failure: Failure) -> Told {
     let said = match failure {
         Failure::Said(said) => said,
@@ -181,17 +184,19 @@ fn failed(failure: Failure) -> Told {
     }
 }
 
-/// What is said before the question, for the same transaction: names without a schema are looked for in `pg_catalog` first,
-/// whatever the owner of the database has set, and only then where the session would look. There is no row for it.
+/// Sent before the question in the same transaction: unqualified names are looked up in `pg_catalog` first, whatever
+/// `search_path` the owner of the database has set, and only then in the session's own path. It returns no row.
 const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',pg_catalog.concat('pg_catalog',\
     CASE WHEN pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) '' \
     THEN pg_catalog.concat(',',pg_catalog.current_setting('search_path')) END),true) IS NULL";
-/// PostgreSQL finds the type of `$1`, as for PgBouncer. Told that it is `text`, versions before 12, which have no `name = text` of their own,
-/// take an operator of the database's owner for it, wherever that stands in the path.
+/// PostgreSQL infers the type of `$1`, as with PgBouncer. If it were declared as `text`, versions before 12, which have
+/// no built-in `name = text` operator, would use an operator of the database's owner, wherever its schema is in the
+/// path.
 const UNSPECIFIED: u32 = 0;
-/// What an answer may have, which is to be one row. Queries that join the groups of a user have the same row for each.
+/// Maximum size of the answer, which should be one row. Queries that join the groups of a user return the same row for
+/// each.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Questions to one database at a time; each takes two descriptors. The pool that they go through may allow fewer.
+/// Questions under way per database; each takes two descriptors. The pool that they go through may allow fewer.
 const QUESTIONS_MAX: usize = 32;
 
 #[cfg(test)]
@@ -249,7 +254,7 @@ mod tests {
         }
         let more: Vec<_> = ["even", "even", "odd", "third"].into_iter().zip(100..).collect();
         more.iter().for_each(|&(database, number)| questions.ask(question(number, database)));
-        // A pool asks, too.
+        // A pool can ask as well.
         let of_pool = SecretQuestion { inquirer: Inquirer::Pool(client(101)), ..question(0, "even") };
         questions.ask(of_pool.clone());
         for number in 0..2 * QUESTIONS_MAX {
@@ -266,7 +271,7 @@ mod tests {
         assert!(questions.waiting.is_empty() && questions.next.is_empty() && questions.places.is_empty());
     }
 
-    /// All that waited were looked through for each that was put, and for each client that left.
+    /// Formerly all waiting questions were searched for each one sent, and for each client that left.
     #[test]
     fn very_many_who_log_in_at_one_time_are_not_compared_with_one_another() {
         const COUNT: usize = 100_000;

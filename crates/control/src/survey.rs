@@ -1,6 +1,6 @@
-//! Questions that all workers are asked.
+//! Surveys: questions to all workers.
 //!
-//! Always true: a survey ends when every worker has answered, or at its deadline; who answers too late is not heard.
+//! Always true: a survey ends when every worker has answered, or at its deadline; later answers are ignored.
 //! Not here: what is done with the answers (`control`).
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::{Time, WorkerId};
 use worker::letters::Snapshot;
 
-/// All surveys that are under way; `P` says what each is for.
+/// All surveys under way; `P` is the purpose of a survey.
 #[derive(Debug)]
 pub(crate) struct Surveys<P> {
     asked: u64,
@@ -30,7 +30,7 @@ impl<P> Default for Surveys<P> {
 }
 
 impl<P> Surveys<P> {
-    /// Opens a survey among so many workers; its number is to be put to each of them.
+    /// Opens a survey of `workers` workers and returns its number, which each of them must be sent.
     pub(crate) fn open(&mut self, now: Time, workers: usize, purpose: P) -> u64 {
         self.asked += 1;
         let answers = (0..workers).map(|_| None).collect();
@@ -38,7 +38,8 @@ impl<P> Surveys<P> {
         self.asked
     }
 
-    /// A worker has answered. If it was the last one: what the survey was for, and all answers in the order of workers.
+    /// Takes the answer of a worker. Returns the purpose and all answers, in the order of the workers, if it was the
+    /// last one.
     pub(crate) fn answer(
         &mut self,
         from: WorkerId,
@@ -54,9 +55,9 @@ impl<P> Surveys<P> {
         Some((survey.purpose, survey.answers.into_iter().flatten().map(|answer| *answer).collect()))
     }
 
-    /// Ends a survey that has waited long enough: what it was for, and which workers kept silent.
+    /// Ends a survey whose deadline has passed, and returns its purpose and the workers that have not answered.
     pub(crate) fn give_up(&mut self, now: Time) -> Option<(P, Vec<WorkerId>)> {
-        // Numbers are given in the order of time, and all surveys are equally patient.
+        // Surveys are numbered in the order of time and have the same time limit, so the first expires first.
         let first = self.open.first_entry().filter(|survey| survey.get().deadline <= now)?;
         let survey = first.remove();
         let workers = (0..=u8::MAX).map(WorkerId).zip(&survey.answers);
@@ -64,13 +65,13 @@ impl<P> Surveys<P> {
         Some((survey.purpose, silent))
     }
 
-    /// When [`Surveys::give_up`] is due.
+    /// Returns when [`Surveys::give_up`] is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.open.first_key_value().map(|(_, survey)| survey.deadline)
     }
 }
 
-/// A turn takes microseconds; whoever has not answered by then is stuck.
+/// A turn takes microseconds; a worker that has not answered by then is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

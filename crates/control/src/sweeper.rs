@@ -1,10 +1,12 @@
-//! Advisory locks that nobody is known to hold: every `lock_sweep_interval` what PostgreSQL says of our servers is held against what
-//! our clients are known to hold.
+//! Advisory locks that no client is known to hold: every `lock_sweep_interval` the locks that PostgreSQL reports for
+//! our servers are compared with the locks that our clients are known to hold.
 //!
-//! Always true: a lock counts only if its server has done nothing else from before the question until after the answer; nobody is
-//! asked twice while nothing happens, so that servers grow idle and are closed. To compare an answer takes time that grows with it and with the servers
-//! that there are, and of each server [`KEPT_MAX`] locks are kept.
-//! Not here: what is done about such a server (`worker::admin::stranded_locks`), which locks clients are known to hold (`protocol::state`).
+//! Always true: a lock counts only if its server was not used for anything else from before the question until after
+//! the answer; a PostgreSQL is not asked again while its servers are unused, so that servers can become idle and be
+//! closed. Comparing takes time linear in the answer and the number of servers, and at most [`KEPT_MAX`] locks of each
+//! server are kept.
+//! Not here: what is done about such a server (`worker::admin::stranded_locks`), which locks clients are known to hold
+//! (`protocol::state`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,48 +20,48 @@ use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWor
 use crate::asking::Asker;
 use crate::present::{Moment, Present};
 
-/// Where servers are: address and port.
+/// The address and port of a PostgreSQL.
 type Place = (Box<str>, u16);
 
-/// What is asked of one PostgreSQL.
+/// A question to one PostgreSQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
     place: Place,
-    /// Through which pool.
+    /// The database and user of the pool through which it is sent.
     database: Arc<str>,
     user: Arc<str>,
-    /// Our servers there that do nothing just now.
+    /// Our servers there that were unused when the question was made.
     servers: BTreeSet<AtRest>,
 }
 
-/// A server by its number, its process, and the moment when it was last asked for something.
+/// An unused server: its number, its backend's process ID, and the time of its last request.
 type AtRest = (u64, u32, Time);
 
 impl Question {
-    /// The database through whose pool it is to be put.
+    /// Returns the database of the pool through which the question is sent.
     pub(crate) fn database(&self) -> &Arc<str> {
         &self.database
     }
 
-    /// As whom.
+    /// Returns the user of that pool.
     pub(crate) fn user(&self) -> &Arc<str> {
         &self.user
     }
 }
 
-/// What PostgreSQL says.
+/// The answer of a PostgreSQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
-    /// The process that was asked.
+    /// The process ID of the backend that answered.
     pid: u32,
-    /// Process, key and mode of each lock.
+    /// The process ID, key and mode of each lock.
     locks: Vec<(u32, Lock)>,
 }
 
 /// Key and mode.
 type Lock = (Box<str>, Box<str>);
 
-/// A lock that nobody is known to hold.
+/// An advisory lock that no client is known to hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stranded {
     pub(crate) database: Arc<str>,
@@ -71,20 +73,21 @@ pub(crate) struct Stranded {
     pub(crate) since: Moment,
 }
 
-/// What is to be done about a server.
+/// A server whose locks differ from what is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Finding {
     database: Arc<str>,
     server: u64,
-    /// The first of what it has and nobody is known to hold; or nothing, where somebody is taken to hold what is not there.
+    /// The first locks that no client is known to hold; empty if instead a client is believed to hold a lock that does
+    /// not exist.
     locks: Vec<Lock>,
-    /// How many more it has.
+    /// How many more such locks the server holds.
     others: usize,
     is_new: bool,
 }
 
 impl Finding {
-    /// The locks as the log names them: the first ones, and how many more there are.
+    /// Returns the first locks in words for the log, and how many more there are.
     fn named(&self) -> Vec<String> {
         let named = self.locks.iter().take(NAMED_MAX).map(|(key, mode)| format!("advisory lock {key} ({mode})"));
         let others = self.others + self.locks.len().saturating_sub(NAMED_MAX);
@@ -94,17 +97,17 @@ impl Finding {
 
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    /// When the next round begins; never without an interval.
+    /// Start of the next round; `None` without an interval.
     due: Option<Time>,
-    /// Servers that have been looked at, and have done nothing since if this is still so.
+    /// Servers that have been compared; those whose entry still matches have been unused since.
     quiet: BTreeSet<AtRest>,
     questions: VecDeque<Question>,
-    /// By the numbers of their servers, and of each server in the order of the locks.
+    /// By server number; the locks of a server in their order.
     stranded: BTreeMap<u64, Vec<Stranded>>,
 }
 
 impl Sweeper {
-    /// A round begins after each interval.
+    /// Schedules the next round after `interval`.
     pub(crate) fn sweep_every(&mut self, now: Time, interval: Option<Duration>) {
         self.due = interval.map(|interval| now + interval);
     }
@@ -113,12 +116,12 @@ impl Sweeper {
         self.due
     }
 
-    /// The next question to be put.
+    /// Returns the next question to be sent.
     pub(crate) fn next_question(&mut self) -> Option<Question> {
         self.questions.pop_front()
     }
 
-    /// Whether a round begins now.
+    /// Returns whether a round begins now.
     pub(crate) fn is_due(&mut self, now: Time, interval: Option<Duration>) -> bool {
         let is_due = self.due.is_some_and(|due| due <= now);
         if is_due {
@@ -127,13 +130,14 @@ impl Sweeper {
         is_due
     }
 
-    /// The locks that nobody is known to hold, on servers that there still are.
+    /// Returns the locks that no client is known to hold, on servers that still exist.
     pub(crate) fn stranded<'a>(&'a self, snapshots: &'a [Snapshot]) -> impl Iterator<Item = &'a Stranded> {
         let servers: BTreeSet<u64> = servers(snapshots).map(|row| row.id).collect();
         self.stranded.iter().filter(move |(server, _)| servers.contains(server)).flat_map(|(_, stranded)| stranded)
     }
 
-    /// A question has been answered: what is to be compared, once it is known [which servers there are](parts) now.
+    /// Takes the outcome of a question. Returns the answer, to be compared once the workers have reported [their
+    /// present servers](parts); logs a failure.
     pub(crate) fn swept<S>(
         question: Question,
         answer: Result<Answer, String>,
@@ -150,7 +154,7 @@ impl Sweeper {
         }
     }
 
-    /// What servers there are after the answer is known, too.
+    /// Compares an answer with the servers that exist after it, and reports the differences to their workers.
     pub(crate) fn conclude<S>(
         &mut self,
         question: &Question,
@@ -164,8 +168,8 @@ impl Sweeper {
         }
     }
 
-    /// What is to be asked: one question for each PostgreSQL at which something has happened since the last time, through a pool
-    /// that has a server to spare and lets the question in.
+    /// Prepares one question for each PostgreSQL whose servers have been used since the last round, to be sent through
+    /// a pool that has an idle server and is neither paused nor disabled.
     pub(crate) fn ask(&mut self, snapshots: &[Snapshot], standing: &Standing) {
         let mut rows: BTreeMap<Place, Vec<&Row>> = BTreeMap::new();
         for row in servers(snapshots) {
@@ -185,7 +189,7 @@ impl Sweeper {
         self.quiet = quiet;
     }
 
-    /// What follows from an answer.
+    /// Returns the servers whose locks differ from what is known.
     fn compare(&mut self, now: Moment, question: &Question, answer: &Answer, snapshots: &[Snapshot]) -> Vec<Finding> {
         let mut locks: BTreeMap<u32, BTreeSet<&Lock>> = BTreeMap::new();
         for (pid, lock) in &answer.locks {
@@ -202,17 +206,17 @@ impl Sweeper {
                 self.stranded.extend(before.remove_entry(&row.id));
                 continue;
             }
-            // The one that was asked was nobody's just then.
+            // The server that answered had no client at that moment.
             let is_same = |known: &AtRest| question.servers.contains(known) || row.remote_pid == answer.pid;
             let Some(now_at_rest) = at_rest(row).filter(is_same) else { continue };
             self.quiet.insert(now_at_rest);
             let pins = pins.remove(&row.id).unwrap_or_default();
             if !is_idle(row) && pins.is_empty() {
-                // Whoever has it is about to give it back, or has it for its session.
+                // The client is about to give the server back, or keeps it for its whole session.
                 continue;
             }
             if pins.iter().any(|row| row.pin.hold.is_more && row.pin.hold.kind == Kind::Lock) {
-                // Any lock may be its client's that is not listed.
+                // The list of the client's locks is incomplete, so any lock may be the client's.
                 continue;
             }
             let known: BTreeSet<Lock> = pins.into_iter().filter_map(lock_of).collect();
@@ -250,7 +254,7 @@ pub(crate) fn parts() -> Parts {
     Parts { servers: true, pins: true, ..Parts::default() }
 }
 
-/// What each worker is told, in one letter: it looks through its servers for what a letter says.
+/// Groups the findings into one letter per worker, because a worker searches all its servers for each letter.
 fn by_home(findings: &[Finding], home_of: impl Fn(&str) -> WorkerId) -> BTreeMap<WorkerId, Vec<LocksDiffer>> {
     let mut letters: BTreeMap<WorkerId, Vec<LocksDiffer>> = BTreeMap::new();
     for finding in findings {
@@ -260,12 +264,12 @@ fn by_home(findings: &[Finding], home_of: impl Fn(&str) -> WorkerId) -> BTreeMap
     letters
 }
 
-/// A question that is put.
+/// A question under way.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     question: Question,
     is_asked: bool,
-    /// None once a row cannot be read.
+    /// `None` after a row that cannot be read.
     answer: Option<Answer>,
 }
 
@@ -274,7 +278,7 @@ impl Inquiry {
         Self { question, is_asked: false, answer: Some(Answer { pid: 0, locks: Vec::new() }) }
     }
 
-    /// Asks, unless it has been asked.
+    /// Sends the question; returns false if it was sent before.
     pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
         if self.is_asked {
             return false;
@@ -286,7 +290,7 @@ impl Inquiry {
         true
     }
 
-    /// A row of the answer; whether that is enough.
+    /// Takes a row of the answer; returns true if no further rows are needed.
     pub(crate) fn row(&mut self, row: &[Option<&[u8]>]) -> bool {
         if self.answer.as_mut().and_then(|answer| read(row, answer)).is_none() {
             self.answer = None;
@@ -294,14 +298,14 @@ impl Inquiry {
         self.answer.is_none()
     }
 
-    /// The answer, now that it is here, or why it will not come.
+    /// Returns the answer, or why there is none.
     pub(crate) fn end(self, outcome: Result<(), String>) -> (Question, Result<Answer, String>) {
         let answer = outcome.and_then(|()| self.answer.ok_or_else(|| "the answer cannot be read".to_owned()));
         (self.question, answer)
     }
 }
 
-/// There is one row at least: that of the server which was asked.
+/// Reads one row of the answer. The first column is the backend that answered, which has a row even without locks.
 fn read(row: &[Option<&[u8]>], answer: &mut Answer) -> Option<()> {
     let [asked, lock @ ..] = row else { return None };
     answer.pid = text((*asked)?)?.parse().ok()?;
@@ -319,7 +323,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// The servers that are logged in, but for those of replication.
+/// Returns the servers that are logged in, except for replication.
 fn servers(snapshots: &[Snapshot]) -> impl Iterator<Item = &Row> {
     let all = snapshots.iter().flat_map(|snapshot| &snapshot.servers);
     all.filter(|row| row.remote_pid != 0 && row.replication == "none")
@@ -347,13 +351,13 @@ fn lock_of(row: &PinRow) -> Option<Lock> {
         .then(|| (hold.what.clone(), hold.mode.as_deref().unwrap_or_default().into()))
 }
 
-/// So many locks of a server that nobody is known to hold are kept, the first by their keys,
+/// How many unknown locks of a server are kept, the first by key.
 const KEPT_MAX: usize = 100;
-/// and so many are named in the log.
+/// How many locks are named in the log.
 const NAMED_MAX: usize = 10;
 /// The OID of `integer[]` (`catalog/pg_type.dat`).
 const INT4_ARRAY: u32 = 1007;
-/// What an answer may have: some hundred thousand locks, which is more than PostgreSQL has room for by its default settings.
+/// Maximum size of an answer: several hundred thousand locks, more than PostgreSQL's default settings have room for.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[cfg(test)]
@@ -361,13 +365,13 @@ mod tests {
     use super::*;
     use crate::console::show::tests::{pin as pin_row, row};
 
-    /// A server with this number, process and moment of its last request; `client` has it.
+    /// A server with this number, backend process and time of the last request; `client` holds it.
     fn server(id: u64, pid: u32, since: Option<u64>, client: Option<u64>) -> Row {
         let at_rest_since = since.map(Time::from_secs);
         Row { remote_pid: pid, at_rest_since, link: client, ..row(id) }
     }
 
-    /// A client holds this on a server.
+    /// A client's hold on a server.
     fn pin(server: u64, kind: Kind, what: &str) -> PinRow {
         PinRow { server, ..pin_row(kind, what) }
     }
@@ -381,7 +385,7 @@ mod tests {
         Answer { pid, locks: locks.iter().map(lock).collect() }
     }
 
-    /// What is found, server by server.
+    /// The findings, server by server.
     fn found(
         sweeper: &mut Sweeper,
         before: &[Snapshot],
@@ -428,7 +432,7 @@ mod tests {
         assert_eq!(sweeper.stranded(&rows(9)).count(), 0);
     }
 
-    /// Of a hundred thousand locks a thousand are listed.
+    /// A client's list names at most a thousand locks, here of a hundred thousand.
     #[test]
     fn a_client_with_more_locks_than_are_listed_may_hold_any() {
         let mut more = pin(1, Kind::Lock, "more than 1,000 session-level advisory locks");
@@ -490,7 +494,7 @@ mod tests {
         assert!(sweeper.is_due(Time::from_secs(61), minute));
         assert!(!sweeper.is_due(Time::from_secs(61), minute), "once");
         assert_eq!(sweeper.next_deadline(), Some(Time::from_secs(121)));
-        // A reload.
+        // A reload changes the interval.
         sweeper.sweep_every(Time::from_secs(100), hour);
         assert!(!sweeper.is_due(Time::from_secs(3699), hour));
         assert!(sweeper.is_due(Time::from_secs(3700), hour));
@@ -508,7 +512,7 @@ mod tests {
             assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &locks, &rows(after)), []);
         }
         assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &locks, &rows(Some(6))).len(), 1);
-        // The one that was asked was nobody's just then, whatever it has done since.
+        // The server that answered had no client at that moment, whatever it has done since.
         assert_eq!(found(&mut Sweeper::default(), &rows(Some(6)), &answer(12, &[(12, "42")]), &rows(Some(9))).len(), 1);
     }
 
@@ -523,7 +527,7 @@ mod tests {
         assert_eq!(compare(&[(12, "1")], known()), []);
         assert_eq!(compare(&[(12, "1"), (12, "2")], known()), [(2, "2".to_owned(), true)]);
         assert_eq!(compare(&[], known()), [(2, String::new(), true)]);
-        // For a session, or for a moment.
+        // A client holds the server for its session, or is about to give it back.
         assert_eq!(compare(&[(12, "1")], rows(vec![])), []);
     }
     #[test]
@@ -564,7 +568,7 @@ mod tests {
         assert_eq!(sweeper.stranded.len(), 0, "nothing is kept of what is not there");
     }
 
-    /// Each was a letter of its own, for which a worker looked through all its servers.
+    /// Formerly each finding was a letter of its own, for which a worker searched all its servers.
     #[test]
     fn what_is_found_for_one_worker_is_one_letter() {
         let finding = |server| Finding {
@@ -582,7 +586,8 @@ mod tests {
         assert_eq!(letters[&WorkerId(0)][0].locks, ["advisory lock 42 (ExclusiveLock)"]);
     }
 
-    /// Each server was held against all that was pinned, and each lock against all that had been found before: ten billion times.
+    /// Formerly each server was compared with all pins, and each lock with all earlier findings: ten billion
+    /// comparisons.
     #[test]
     fn many_servers_with_many_pins_are_compared_one_by_one() {
         const COUNT: u64 = 100_000;

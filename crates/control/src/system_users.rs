@@ -1,8 +1,10 @@
-//! Users of the system whose names are to be looked up (`peer`): whose turn it is.
+//! The queue of operating system users whose names are to be looked up (`peer` authentication).
 //!
-//! Always true: a few are looked up at a time, for the system may ask a directory far away. Users take turns: who connects often waits for itself, and
-//! not others for it. So many clients wait and no more; the place of one more is taken from the user that has most waiting.
-//! Not here: the queue (`base::PeerQueue`), the lookup (`names`), what the name is held against (`worker::admission::proof`).
+//! Always true: a few users are looked up at a time, since the system may query a remote directory. Users take turns,
+//! so that a user with many connections delays only itself. The queue is bounded; when it is full, a new question
+//! displaces one of the user with the most waiting questions.
+//! Not here: the queue's order (`base::PeerQueue`), the lookup (`names`), what the name is compared with
+//! (`worker::admission::proof`).
 
 use std::collections::BTreeMap;
 
@@ -12,23 +14,23 @@ use worker::letters::{SystemUser, ToWorker};
 
 use crate::present::Present;
 
-/// The clients whose users are to be looked up.
+/// The clients whose operating system users are to be looked up.
 #[derive(Debug)]
 pub(crate) struct SystemUsers {
     queue: PeerQueue<Question>,
-    /// Where each client waits.
+    /// The queue place of each client.
     places: BTreeMap<(WorkerId, ClientKey), Place<Origin>>,
     under_way: usize,
 }
 
-/// Who is this user of the system?
+/// A question for the name of an operating system user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// Who asks.
+    /// The worker that asks.
     pub from: WorkerId,
-    /// For which client.
+    /// The client that logs in.
     pub client: ClientKey,
-    /// The user's number.
+    /// The user ID.
     pub uid: u32,
 }
 
@@ -39,7 +41,7 @@ impl Default for SystemUsers {
 }
 
 impl SystemUsers {
-    /// A worker asks who a user of the system is.
+    /// Queues a question of a worker; a question without a place is answered with an error.
     pub(crate) fn look_up<S>(&mut self, question: Question, present: &Present<S>) {
         if let Some(Question { from, client, .. }) = self.ask(question) {
             let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
@@ -47,13 +49,13 @@ impl SystemUsers {
         }
     }
 
-    /// A user of the system has been looked up.
+    /// Posts the outcome of a lookup to its worker.
     pub(crate) fn found<S>(&mut self, from: WorkerId, client: ClientKey, found: SystemUser, present: &Present<S>) {
         self.done();
         present.post(from, ToWorker::SystemUser { client, found });
     }
 
-    /// Somebody asks. Gives a question back that has no place: this one, or one of a user that has more waiting.
+    /// Queues a question. Returns the question that has no place: this one, or one of a user that has more waiting.
     fn ask(&mut self, question: Question) -> Option<Question> {
         match self.queue.push(Origin::LocalClients(Some(question.uid)), question) {
             Ok((place, displaced)) => {
@@ -67,14 +69,14 @@ impl SystemUsers {
         }
     }
 
-    /// The client has gone. A lookup that has begun ends by itself.
+    /// Removes the waiting question of a client that is gone. A lookup under way ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
         if let Some(place) = self.places.remove(&(from, client)) {
             self.queue.remove(&place);
         }
     }
 
-    /// The next one, if one more may be looked up.
+    /// Returns the next question, if another user may be looked up.
     pub(crate) fn start(&mut self) -> Option<Question> {
         if self.under_way >= AT_ONCE_MAX {
             return None;
@@ -85,15 +87,15 @@ impl SystemUsers {
         Some(next)
     }
 
-    /// One has been looked up.
+    /// Frees the place of a finished lookup.
     fn done(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 }
 
-/// Users that are looked up at a time. The system may take its time with each, and keeps a thread for that.
+/// Users looked up at a time. The system may be slow, and each lookup occupies a thread.
 pub const AT_ONCE_MAX: usize = 4;
-/// Clients that wait. Each is a login that is bounded by `client_login_timeout`.
+/// Clients that may wait. Each is a login bounded by `client_login_timeout`.
 const WAITING_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -106,7 +108,7 @@ mod tests {
     use crate::Event;
     use crate::control::tests::Desk;
 
-    /// The client of this number, which this user runs.
+    /// A question of the client with this number, which belongs to this user.
     fn question(number: u32, uid: u32) -> Question {
         Question { from: WorkerId(0), client: Key { index: number, generation: 1 }, uid }
     }
@@ -117,7 +119,7 @@ mod tests {
         }
     }
 
-    /// The next ones, each of which is found at once.
+    /// Returns the next numbers, each of which is found at once.
     fn next(users: &mut SystemUsers, count: usize) -> Vec<u32> {
         let mut numbers = Vec::new();
         while numbers.len() < count

@@ -1,7 +1,8 @@
-//! What TLS needs on both legs, read from the files that the settings name.
+//! The TLS configuration for both legs, read from the files that the settings name.
 //!
-//! Always true: what is wrong is said with the file it is wrong in, never with a byte of a key; nothing is half new.
-//! Not here: what is in the files (`reactor::tls`), when they are read (`boot`, `reload`).
+//! Always true: an error names the file it is in, and never quotes a byte of a key; the configuration is replaced as a
+//! whole or not at all.
+//! Not here: parsing the files (`reactor::tls`), when they are read (`boot`, `reload`).
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use worker::letters::TlsTerms;
 
 use crate::source::{FileReader, words_of};
 
-/// Reads what TLS needs.
+/// Reads the TLS configuration.
 ///
 /// # Errors
-/// Says what cannot be read or used, of each leg; the texts are lines for the log.
+/// The errors of each leg; the texts are lines for the log.
 pub fn read_tls(settings: &Settings, files: &FileReader) -> Result<TlsTerms, Vec<String>> {
     match (offer(settings, files), demand(settings, files)) {
         (Ok(offer), Ok((demand, demand_parts))) => {
@@ -63,10 +64,10 @@ fn offer(settings: &Settings, files: &FileReader) -> Result<Option<Offer>, Vec<S
     Offer::new(&parts).map(Some).map_err(|why| vec![format!("client_tls_*: {why}")])
 }
 
-/// What servers are asked for, if anything, and what that was made of.
+/// The TLS requirements for servers, if any, and the bytes that they were made from.
 type MadeOf<T> = (Option<T>, Arc<[u8]>);
 
-/// The demand, and what it was made of.
+/// Returns the demand and the bytes that it was made from.
 fn demand(settings: &Settings, files: &FileReader) -> Result<MadeOf<Demand>, Vec<String>> {
     let mode = settings.server_tls_sslmode;
     if mode == TlsMode::Disable {
@@ -105,7 +106,8 @@ fn demand(settings: &Settings, files: &FileReader) -> Result<MadeOf<Demand>, Vec
     Ok((demand, all_of(settings, authorities.as_deref(), own.as_ref().map(|(certificate, _)| certificate.as_slice()))))
 }
 
-/// The certificate and the key of a leg; all that cannot be read of them, and what was wrong before.
+/// Reads the certificate and the key of a leg. The error lists everything that cannot be read, with the error in
+/// `before`.
 fn both(
     leg: &str,
     certificate: &str,
@@ -123,7 +125,7 @@ fn both(
     }
 }
 
-/// What a demand was made of, for comparing it with the next one.
+/// Returns the bytes that a demand is made from, to detect a change after a reload.
 fn all_of(settings: &Settings, authorities: Option<&[u8]>, certificate: Option<&[u8]>) -> Arc<[u8]> {
     let suites = settings.server_tls13_ciphers.as_deref().unwrap_or_default();
     let mode = format!("{:?}", settings.server_tls_sslmode);
@@ -140,14 +142,14 @@ fn read_if_set(setting: &str, path: Option<&String>, files: &FileReader) -> Resu
     path.map(|path| read(setting, path, files)).transpose()
 }
 
-/// The authorities that this system trusts, for whoever names none.
+/// Returns the system's trusted CA certificates, for settings that name none.
 pub(crate) fn systems_authorities() -> Option<Vec<u8>> {
     SYSTEMS_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok())
 }
 
 const NO_AUTHORITIES: &str = "server certificates are to be verified, but server_tls_ca_file is not set";
 
-/// Where Debian, Red Hat and Alpine keep them.
+/// The system's CA bundles of Debian, Red Hat and Alpine.
 const SYSTEMS_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 

@@ -1,8 +1,10 @@
-//! Zones: how it is noticed that names may lead elsewhere before what is known of them is too old.
+//! Detects by the serials of DNS zones that host names may have new addresses before the cached ones expire
+//! (`dns_zone_check_period`).
 //!
-//! Always true: the zone of a name is the name without its first label, as in PgBouncer; a zone is asked about by one question at
-//! a time. A serial that has not grown changes nothing: a name server that lags behind would make all names be looked up each time.
-//! Not here: asking (`run`, `resolver`), which lookups are under way (`names`).
+//! Always true: the zone of a name is the name without its first label, as in PgBouncer; a zone has one query under way
+//! at a time. Only a serial that has grown triggers lookups: otherwise a name server that lags behind would cause new
+//! lookups of all names each time.
+//! Not here: querying (`run`, `resolver`), the lookups under way (`names`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,14 +17,14 @@ use reactor::Level;
 use crate::names::{LOOKUPS_MAX, Names};
 use crate::present::Present;
 
-/// What a name server has said of a zone: its serial number, or why there is none.
+/// The answer of a name server about a zone: its serial number, or why there is none.
 pub type Serial = Result<u32, Arc<str>>;
 
-/// The zones of the names that somebody has asked for.
+/// The zones of the host names that workers have asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
     zones: BTreeMap<Arc<str>, Zone>,
-    /// When the next round of questions begins; never without a period.
+    /// Start of the next round of queries; `None` without a period.
     due: Option<Time>,
     queue: VecDeque<Arc<str>>,
     under_way: usize,
@@ -33,26 +35,26 @@ struct Zone {
     serial: Option<u32>,
     names: BTreeMap<Arc<str>, Known>,
     is_asked: bool,
-    /// The last question was in vain, which has been told.
+    /// The last query failed, which has been logged.
     is_silent: bool,
 }
 
-/// A name in a zone.
+/// A host name in a zone.
 #[derive(Debug)]
 struct Known {
-    /// A host of the settings in force has it.
+    /// It is a host of the settings in force.
     is_host: bool,
     /// The workers that have asked for it.
     askers: Vec<WorkerId>,
 }
 
-/// What follows from an answer.
+/// The consequence of an answer.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     Nothing,
-    /// There has been an answer before, or never one.
+    /// The query failed, and the one before it had not.
     FellSilent(Arc<str>),
-    /// The names are to be looked up again, each for those who know it.
+    /// The names are to be looked up again, each for the workers that use it.
     Grown {
         old: u32,
         new: u32,
@@ -61,7 +63,7 @@ enum Outcome {
 }
 
 impl Zones {
-    /// A worker has asked for the addresses of a name.
+    /// Records that a worker has asked for the addresses of a name.
     pub(crate) fn know(&mut self, from: WorkerId, name: &Arc<str>) {
         let Some(zone) = zone_of(name) else { return };
         let zone = self.zones.entry(zone).or_default();
@@ -72,14 +74,15 @@ impl Zones {
         }
     }
 
-    /// From now on these names are hosts. The others are kept: they may come back while workers believe what they know.
+    /// Marks which names are hosts of the settings. The others are kept: they may return while workers still cache
+    /// their addresses.
     fn heed(&mut self, is_host: impl Fn(&str) -> bool) {
         for (name, known) in self.zones.values_mut().flat_map(|zone| &mut zone.names) {
             known.is_host = is_host(name);
         }
     }
 
-    /// A round of questions begins after each period.
+    /// Schedules a round of queries after each period.
     pub(crate) fn ask_every(&mut self, now: Time, period: Option<Duration>) {
         self.due = period.map(|period| now + period);
         if period.is_none() {
@@ -91,7 +94,7 @@ impl Zones {
         }
     }
 
-    /// Begins a round if it is time. A zone whose last question still waits for its answer is not asked about twice.
+    /// Begins a round if it is due. A zone whose last query is still under way is not queried again.
     pub(crate) fn tick(&mut self, now: Time, period: Option<Duration>) {
         if self.due.is_none_or(|due| now < due) {
             return;
@@ -104,7 +107,7 @@ impl Zones {
         }
     }
 
-    /// The next zone to be asked about now; [`Zones::answered`] must follow.
+    /// Returns the next zone to be queried now; [`Zones::answered`] must follow.
     pub(crate) fn start(&mut self) -> Option<Arc<str>> {
         if self.under_way == LOOKUPS_MAX {
             return None;
@@ -114,7 +117,7 @@ impl Zones {
         Some(zone)
     }
 
-    /// A question is over. The first serial counts as grown: nobody knows what it was when the names were looked up.
+    /// Ends a query. The first serial counts as grown, because the serial at the time of the lookups is unknown.
     fn answered(&mut self, zone: &str, serial: Serial) -> Outcome {
         self.under_way = self.under_way.saturating_sub(1);
         let Some(zone) = self.zones.get_mut(zone) else { return Outcome::Nothing };
@@ -133,7 +136,7 @@ impl Zones {
         }
     }
 
-    /// Name servers have been asked about a zone: names that may lead elsewhere now are looked up again.
+    /// Handles the answer about a zone: if its serial has grown, the host names in it are looked up again.
     pub(crate) fn hear<S>(&mut self, zone: &str, serial: Serial, names: &mut Names, present: &Present<S>) {
         match self.answered(zone, serial) {
             Outcome::Nothing => {}
@@ -145,7 +148,7 @@ impl Zones {
         }
     }
 
-    /// What settings that are in force from now on mean for zones.
+    /// Adapts to new settings.
     pub(crate) fn heed_settings(&mut self, now: Time, old: &Settings, new: &Settings) {
         if new.dns_zone_check_period != old.dns_zone_check_period {
             self.ask_every(now, new.dns_zone_check_period);
@@ -157,13 +160,13 @@ impl Zones {
         self.due
     }
 
-    /// Each zone with hosts: its name, its serial (0 if nobody has said it yet), how many names are in it.
+    /// Returns each zone with hosts: its name, its serial (0 if unknown yet), and the number of its hosts.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&Arc<str>, u32, usize)> {
         let rows = self.zones.iter().map(|(name, zone)| (name, zone.serial.unwrap_or(0), zone.hosts()));
         rows.filter(|(_, _, hosts)| *hosts > 0)
     }
 
-    /// How many questions wait for their answers.
+    /// Returns the number of queries under way.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
@@ -175,18 +178,18 @@ impl Zone {
     }
 }
 
-/// What stands behind the first dot; zones are the same in any case.
+/// Returns the zone of a name: what follows its first dot, in lower case.
 fn zone_of(name: &str) -> Option<Arc<str>> {
     let (_, zone) = name.split_once('.').filter(|(_, zone)| !zone.is_empty())?;
     Some(zone.to_ascii_lowercase().into())
 }
 
-/// Serials go round in a circle (RFC 1982).
+/// Serial numbers wrap around (RFC 1982).
 fn has_grown(old: u32, new: u32) -> bool {
     (1..1 << 31).contains(&new.wrapping_sub(old))
 }
 
-/// Whether a host or a peer has this name.
+/// Returns whether a database host or a peer has this name.
 fn has_host(settings: &Settings, name: &str) -> bool {
     let of_databases = settings.fallback.iter().chain(settings.databases.values()).flat_map(|database| &database.hosts);
     let of_peers = settings.peers.values().map(|peer| &peer.host);

@@ -1,9 +1,10 @@
-//! A directory is asked whether a password is its user's: by logging in there as that user (a bind of LDAP).
+//! Asks an LDAP directory whether a password is a user's, by a bind as that user.
 //!
-//! Always true: whoever is let in has been let in by a directory, under one name that it has for the user; a server that cannot
-//! be reached is passed over for the next one, one that has answered is believed. Nothing is received from a directory
-//! before it is known how long it may be, and in all no more than `ANSWERS_BYTES_MAX`.
-//! Not here: what is configured, and the messages (`auth::ldap`), who waits (`judges`).
+//! Always true: a user is let in only after a successful bind, under the one name that the directory has for the user;
+//! if a directory server cannot be reached, the next one is tried, and the answer of the first one reached is final.
+//! The length of each part received is known and checked beforehand, and all answers together have at most
+//! `ANSWERS_BYTES_MAX` bytes.
+//! Not here: the configuration, and the messages (`auth::ldap`), the queue (`external_auth`).
 
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(super) async fn check(options: &LdapOptions, user: &str, password: &Password
             found?
         }
     };
-    // A bind with an empty name is one of nobody in particular, and succeeds with any password.
+    // A bind with an empty name is anonymous, and succeeds with any password (RFC 4513).
     if name.is_empty() {
         return Err("LDAP has an empty name for the user".into());
     }
@@ -42,7 +43,7 @@ pub(super) async fn check(options: &LdapOptions, user: &str, password: &Password
     bound.map_err(|why| format!("LDAP login failed for user {name} on server {url}: {why}").into())
 }
 
-/// The first server that can be reached, and where it is.
+/// Connects to the first server that can be reached, and returns its URL as well.
 async fn connect(options: &LdapOptions) -> Result<(Directory, &str), Arc<str>> {
     let mut tls = None;
     if options.starts_tls || options.urls.iter().any(|url| url.starts_with("ldaps:")) {
@@ -59,7 +60,7 @@ async fn connect(options: &LdapOptions) -> Result<(Directory, &str), Arc<str>> {
     Err(why.into())
 }
 
-/// Connects to one server, and agrees on TLS where that is wanted.
+/// Connects to one server, and negotiates TLS where that is configured.
 async fn reach(url: &str, starts_tls: bool, tls: Option<&Arc<ClientConfig>>) -> Result<Directory, String> {
     let (scheme, place) = url.split_once("://").unwrap_or(("ldap", url));
     let is_none = || format!("\"{place}\" is not a host and a port");
@@ -67,7 +68,8 @@ async fn reach(url: &str, starts_tls: bool, tls: Option<&Arc<ClientConfig>>) -> 
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let port: u16 = port.parse().map_err(|_| is_none())?;
     let mut stream = TcpStream::connect((host, port)).await.map_err(|error| words_of(&error))?;
-    // A request goes out with one call, and nothing follows it before the answer: that must not wait for an acknowledgement.
+    // A request is sent with one call and followed by nothing until its answer, so it must not wait for an
+    // acknowledgement (Nagle).
     let _ = stream.set_nodelay(true);
     if starts_tls {
         stream = Directory::new(stream).start_tls().await?;
@@ -80,7 +82,7 @@ async fn reach(url: &str, starts_tls: bool, tls: Option<&Arc<ClientConfig>>) -> 
     Ok(Directory::new(Box::new(secured.map_err(|error| words_of(&error))?)))
 }
 
-/// The name that a directory has for a user.
+/// Returns the distinguished name that a directory has for a user.
 async fn find(directory: &mut Directory, url: &str, search: &LdapSearch, user: &str) -> Result<String, Arc<str>> {
     let filter = search.filter_for(user)?;
     let searcher = search.bind_password.as_ref().map_or(&b""[..], Password::as_bytes);
@@ -98,7 +100,7 @@ async fn find(directory: &mut Directory, url: &str, search: &LdapSearch, user: &
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 enum Found {
     Nobody,
     One(String),
@@ -110,7 +112,7 @@ struct Directory<S = Box<dyn Stream>> {
     stream: S,
     /// The number of the last request.
     number: u8,
-    /// How much more may come.
+    /// How many more bytes may be received.
     bytes_left: usize,
 }
 
@@ -122,8 +124,8 @@ impl<S: Stream> Directory<S> {
         Self { stream, number: 0, bytes_left: ANSWERS_BYTES_MAX }
     }
 
-    /// The directory expects a handshake now. Not one byte behind its answer has been received: what somebody has put there
-    /// in clear text is for the handshake to refuse.
+    /// Asks the directory to start TLS. No byte after its answer has been read: clear text that somebody has injected
+    /// there makes the handshake fail.
     async fn start_tls(mut self) -> Result<S, String> {
         self.ask(Request::StartTls).await?;
         match self.answer().await? {
@@ -148,7 +150,7 @@ impl<S: Stream> Directory<S> {
         loop {
             match (self.answer().await?, found) {
                 (Response::Entry(name), None) => found = Some(name),
-                // How many more there are is of no interest.
+                // The number of further entries does not matter.
                 (Response::Entry(_), Some(_)) => return Ok(Found::Several),
                 (Response::Aside, before) => found = before,
                 (Response::Searched(SUCCESS), found) => return Ok(found.map_or(Found::Nobody, Found::One)),
@@ -158,7 +160,7 @@ impl<S: Stream> Directory<S> {
         }
     }
 
-    /// Says that nothing more is asked.
+    /// Ends the conversation with an unbind.
     async fn leave(mut self) {
         let _ = self.ask(Request::Unbind).await;
         let _ = self.stream.shutdown().await;
@@ -173,7 +175,7 @@ impl<S: Stream> Directory<S> {
         }
     }
 
-    /// The next answer to the last request.
+    /// Returns the next answer to the last request.
     async fn answer(&mut self) -> Result<Response, String> {
         let message = self.receive().await?;
         match read(&message).map_err(malformed)? {
@@ -215,7 +217,7 @@ fn malformed(Malformed(why): Malformed) -> String {
     format!("what it says is not LDAP: {why}")
 }
 
-/// What a directory says when it refuses, in the words of LDAP clients.
+/// Returns the text for a result code, in the words of LDAP clients.
 fn words(code: u32) -> String {
     let known = REFUSALS.iter().find(|(known, _)| *known == code).map(|(_, text)| (*text).to_owned());
     known.unwrap_or_else(|| format!("result code {code}"))
@@ -239,10 +241,10 @@ const REFUSALS: [(u32, &str); 13] = [
     (53, "Server is unwilling to perform"),
 ];
 
-/// How long connecting to one server may take. Less than PgBouncer's 3 seconds: a client that waits no longer than that is to
-/// hear why it is not let in.
+/// Time limit for connecting to one server. Less than PgBouncer's 3 seconds, so that a client that waits only 3 seconds
+/// still gets the reason why it is not let in.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How much one connection to a directory may answer: a name or two, with a reference or an explanation.
+/// Maximum size of all answers on one connection: a name or two, with a referral or a diagnostic message.
 const ANSWERS_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
-/// What a message counts beside its bytes: a thousand small ones are work, too.
+/// What a message counts in addition to its bytes, because a thousand small ones are work as well.
 const MESSAGE_COST: usize = 512;

@@ -1,14 +1,15 @@
-//! Which certificates of directories are good: as every LDAP client of the system is told, by `ldap.conf` and the environment.
+//! Which certificates of LDAP servers are accepted: as for every LDAP client of the system, `ldap.conf` and the
+//! environment decide.
 //!
-//! Always true: certificates are checked unless somebody says that they need not be.
-//! Not here: speaking to a directory (`directory`).
+//! Always true: certificates are checked unless TLS_REQCERT switches that off.
+//! Not here: the conversation with a directory (`directory`).
 
 use reactor::tls::{Check, Demand, DemandParts, TermsText};
 
 use crate::source::words_of;
 use crate::tls::systems_authorities;
 
-/// What is said about certificates of directories.
+/// Settings about certificates of LDAP servers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Said {
     /// `TLS_REQCERT`.
@@ -17,10 +18,10 @@ struct Said {
     authorities: Option<String>,
 }
 
-/// What a directory must fulfil.
+/// Returns the TLS requirements for LDAP servers.
 ///
 /// # Errors
-/// Something cannot be read or used; the text is for the log.
+/// A file cannot be read or used; the text is for the log.
 pub(super) fn demand() -> Result<Demand, String> {
     let environment = |name: &str| std::env::var(name).ok();
     let file = match environment("LDAPCONF") {
@@ -55,14 +56,14 @@ fn check(request: Option<&str>) -> Check {
     }
 }
 
-/// The last value of an option of `ldap.conf`.
+/// Returns the last value of an option of `ldap.conf`.
 fn option(file: &str, name: &str) -> Option<String> {
     let said = file.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once([' ', '\t']));
     let mut values = said.filter(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned());
     values.next_back()
 }
 
-/// Where Debian and Red Hat keep what LDAP clients are told.
+/// The LDAP client configuration of Debian and of Red Hat.
 const CONFIGURATIONS: [&str; 2] = ["/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What is wrong, in one sentence: the first line of `SHOW WAITS` and of the page.
+//! The diagnosis: what is wrong, in one sentence, shown in the first line of `SHOW WAITS` and of the page.
 //!
-//! Always true: the sentence is made of one look at the workers; it names a cause only where what is seen shows it, the database that
-//! suffers most, and what can be done.
-//! Not here: what is seen (`worker::admin::waits`).
+//! Always true: the sentence is made from one survey of the workers; it names the database that suffers most, what can
+//! be done, and a cause only where the survey shows it.
+//! Not here: the rows that it is made from (`worker::admin::waits`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use worker::letters::{Doing, PoolRow, WaitRow};
 
 use crate::console::show::View;
 
-/// What is wrong.
+/// The diagnosis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Diagnosis {
     pub(crate) cause: Cause,
@@ -23,10 +23,10 @@ pub(crate) struct Diagnosis {
     pub(crate) text: String,
 }
 
-/// What causes it.
+/// The cause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Cause {
-    /// Nothing is wrong.
+    /// No problem.
     Well,
     Suspended,
     Paused,
@@ -44,7 +44,6 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// In JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Well => "well",
@@ -65,7 +64,7 @@ impl Cause {
     }
 }
 
-/// What is wrong at this moment.
+/// Returns the diagnosis for the present.
 pub(crate) fn of(view: &View<'_>) -> Diagnosis {
     let say = |cause, text: String| Diagnosis { cause, text };
     if view.is_suspended {
@@ -84,7 +83,7 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
         waiters.longest = waiters.longest.max(row.transaction);
         waiters.delayed += u32::from(row.doing == Doing::Delayed);
     }
-    // Who waits for an instant is no trouble.
+    // Short waits are no problem.
     let worst =
         by_pool.iter().filter(|(_, waiters)| waiters.longest >= TROUBLE).max_by_key(|(_, waiters)| waiters.total);
     if let Some(((database, user), waiters)) = worst {
@@ -99,7 +98,7 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
             .copied()
             .collect();
         let why = why_they_wait(database, user, waiters, pool, &holders);
-        // Servers that are never free look like too few of them where their worker is what has no time.
+        // A pool whose servers are never free looks too small when in fact its worker is overloaded.
         let home = view
             .snapshots
             .iter()
@@ -175,7 +174,7 @@ fn why_they_wait(
     let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session));
     let working = of(|row| matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming)));
     let locking = working.iter().filter(|row| row.may_wait_for_lock).count();
-    // Whoever has had a transaction open for longer than the others have waited for their locks.
+    // The suspected lock holder has had its transaction open for longer than the others have waited for their locks.
     let keeper = holders
         .iter()
         .filter(|row| !matches!(row.doing, Doing::In(Phase::FirstByte)))
@@ -237,14 +236,14 @@ fn why_they_wait(
     say(Cause::SlowQuery, why)
 }
 
-/// The worker that has been busy most since the last look, if that was nearly all the time.
+/// Returns the worker that was busiest since the previous sample, if it was busy nearly all the time.
 fn busiest(view: &View<'_>) -> Option<Diagnosis> {
     let parts = (0..view.snapshots.len()).filter_map(|number| Some((number, busy_part(view, number)?)));
     let (number, _) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
     busy_worker(view, number)
 }
 
-/// This worker, if it has been busy nearly all the time.
+/// Returns a diagnosis about this worker if it was busy nearly all the time.
 fn busy_worker(view: &View<'_>, number: usize) -> Option<Diagnosis> {
     let part = busy_part(view, number).filter(|part| *part >= BUSY_MOST)?;
     let text = format!(
@@ -254,7 +253,7 @@ fn busy_worker(view: &View<'_>, number: usize) -> Option<Diagnosis> {
     Some(Diagnosis { cause: Cause::Worker, text })
 }
 
-/// The part of the time since the last look in which a worker was busy, if it is long enough to tell.
+/// Returns the fraction of the time since the previous sample in which a worker was busy, if that time is long enough.
 fn busy_part(view: &View<'_>, number: usize) -> Option<f64> {
     let snapshot = view.snapshots.get(number)?;
     let (busy, alive) = view.busy_before.get(number).copied().unwrap_or_default();
@@ -275,9 +274,9 @@ fn shown(time: Duration) -> String {
     }
 }
 
-/// Who does something for so long is worth a word.
+/// Waits and other states shorter than this are ignored.
 const TROUBLE: Duration = Duration::from_millis(100);
-/// A worker's load is looked at over so much time.
+/// The load of a worker is measured over at least this time.
 const BUSY_OVER: Duration = Duration::from_millis(500);
 const BUSY_MOST: f64 = 0.9;
 
@@ -289,7 +288,7 @@ mod tests {
 
     use crate::console::show::tests::{pool_row, settings, with_view};
 
-    /// A client that has done this for so many milliseconds, in a transaction of as many.
+    /// A client that has been in this state for so many milliseconds, in a transaction of the same age.
     fn row(number: u64, doing: Doing, millis: u64) -> WaitRow {
         let has_server = !matches!(doing, Doing::Waits(_) | Doing::Delayed);
         WaitRow {
@@ -315,7 +314,7 @@ mod tests {
         row(1, Doing::Waits(why), 700)
     }
 
-    /// What is said of these rows, in a pool whose clients wait for this.
+    /// The diagnosis for these rows, in a pool whose clients wait for this reason.
     fn told(why: Option<WaitReason>, waits: Vec<WaitRow>) -> Diagnosis {
         let mut pool = pool_row("d", "u");
         if let Some(measures) = &mut pool.measures {
@@ -325,7 +324,7 @@ mod tests {
         with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of)
     }
 
-    /// Of a pool without a free server, of clients that have these.
+    /// The diagnosis for a pool without a free server, whose servers are held by these rows.
     fn held_by(holders: Vec<WaitRow>) -> Diagnosis {
         let waiters = std::iter::once(waiter(WaitReason::NoneFree));
         told(Some(WaitReason::NoneFree), waiters.chain(holders).collect())

@@ -1,8 +1,8 @@
-//! What has happened of importance, for `SHOW EVENTS`: the last [`EVENTS_MAX`] things.
+//! The events of `SHOW EVENTS`: the last [`EVENTS_MAX`] of importance.
 //!
-//! Always true: they take no more than [`BYTES_MAX`] bytes, the oldest are forgotten first; logins that are refused and servers
-//! that fail, however many, are few events with a count.
-//! Not here: how many a worker tells of (`worker::reports`), how they are shown (`console::show::events`).
+//! Always true: the events take at most [`BYTES_MAX`] bytes, and the oldest are forgotten first; refused logins and
+//! server failures, however many, are combined into few events with a count.
+//! Not here: how many a worker reports (`worker::reports`), how they are shown (`console::show::events`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,54 +10,52 @@ use std::sync::Arc;
 use base::{Wall, cut};
 use worker::letters::{Report, ReportKind};
 
-/// Something that has happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
     pub(crate) kind: Kind,
-    /// When it happened first.
+    /// When it first occurred.
     pub(crate) at: Wall,
-    /// When it happened last.
+    /// When it last occurred.
     pub(crate) last: Wall,
-    /// How often.
     pub(crate) count: u64,
-    /// Of which database; empty if of none, or of several.
+    /// The database concerned; empty for none or several.
     pub(crate) database: Arc<str>,
-    /// Of which user, or who ordered it.
+    /// The user concerned, or the user who gave the order.
     pub(crate) user: Arc<str>,
-    /// From where, or which host.
+    /// The client's address, or the server's host.
     pub(crate) host: Box<str>,
     pub(crate) detail: Box<str>,
-    /// What those have in common that are told of as one.
+    /// Events of the same class may be combined.
     pub(crate) class: &'static str,
-    /// It stands for different clients or servers.
+    /// The event combines different clients or servers.
     pub(crate) is_several: bool,
-    /// Which of all changes to the events its last one was, from 1 on.
+    /// The number of its last change among all changes to the events, from 1 on.
     pub(crate) change: u64,
 }
 
-/// What has happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
-    /// This process began.
+    /// The process started.
     Start,
-    /// The files were read again.
+    /// The configuration was reloaded.
     Reload,
-    /// Somebody has ordered something on the console.
+    /// An order on the console.
     Order,
-    /// The system has sent a signal.
+    /// A signal of the operating system.
     Signal,
-    /// A step of going down.
+    /// A step of a shutdown.
     Shutdown,
     /// A step of an online restart.
     Restart,
-    /// Reports of a worker that were too many.
+    /// Reports that a worker dropped because there were too many.
     Dropped,
-    /// A worker has told it.
+    /// A report of a worker.
     Told(ReportKind),
 }
 
 impl Kind {
-    /// In the table.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -76,14 +74,14 @@ impl Kind {
         }
     }
 
-    /// Whether others may cause any number of them.
+    /// Returns whether outsiders can cause any number of these events.
     fn is_folded(self) -> bool {
         matches!(self, Self::Dropped | Self::Told(ReportKind::ServerFault | ReportKind::LoginRefused))
     }
 }
 
 impl Event {
-    /// Something that is about no database, user or host.
+    /// An event that concerns no database, user or host.
     pub(crate) fn new(at: Wall, kind: Kind, detail: &str) -> Self {
         let (class, is_several) = ("", false);
         let (database, user, host) = (Arc::default(), Arc::default(), Box::default());
@@ -115,7 +113,7 @@ impl Event {
         (&self.database, &self.user, &self.host) == (&other.database, &other.user, &other.host)
     }
 
-    /// Counts another one with this.
+    /// Adds the count of another event to this one.
     fn fold(&mut self, other: &Self) {
         self.count += other.count;
         self.last = self.last.max(other.last);
@@ -123,18 +121,19 @@ impl Event {
     }
 }
 
-/// The last of them, the oldest first.
+/// The latest events, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     events: VecDeque<Event>,
     bytes: usize,
     changes: u64,
-    /// The hosts that cannot be reached, and since when. Pools that knew may be gone, or have gone to another host, without a word.
+    /// Hosts that cannot be reached, and since when. The pool that reported one may vanish, or move to another host,
+    /// without reporting the end.
     down: BTreeMap<Box<str>, Wall>,
 }
 
 impl Events {
-    /// Something has happened.
+    /// Adds an event.
     pub(crate) fn add(&mut self, mut event: Event) {
         self.changes += 1;
         event.change = self.changes;
@@ -146,9 +145,9 @@ impl Events {
         }
     }
 
-    /// A worker tells of something.
+    /// Adds the report of a worker.
     pub(crate) fn hear(&mut self, report: Report) {
-        // Each pool finds out for itself.
+        // Each pool detects a host's failure and recovery by itself; only the first report counts.
         let is_news = match report.kind {
             ReportKind::HostDown if self.down.len() >= HOSTS_DOWN_MAX => true,
             ReportKind::HostDown => {
@@ -164,7 +163,7 @@ impl Events {
         self.add_or_fold(Event::told(report));
     }
 
-    /// Something has happened that may happen any number of times.
+    /// Adds an event, or combines it with a recent similar one if its kind may occur any number of times.
     pub(crate) fn add_or_fold(&mut self, mut event: Event) {
         if event.kind.is_folded() {
             let recent = self.events.iter_mut().rev().take(LOOKED_BACK);
@@ -192,13 +191,14 @@ impl Events {
         self.add(event);
     }
 
-    /// How often something was added or counted.
+    /// Returns the number of changes so far: events added or counted again.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Those that are new, or have been counted again, since there were so many changes; the last of them, if they are many,
-    /// the oldest first. Of a number that has not been reached, which another process has told, those of now.
+    /// Returns the events that were added or counted again after the given number of changes, oldest change first; at
+    /// most the last `NEWS_MAX`. A number greater than the present one comes from another process, and the latest
+    /// events are returned.
     pub(crate) fn since(&self, changes: u64) -> Vec<&Event> {
         if changes == self.changes {
             return Vec::new();
@@ -209,7 +209,7 @@ impl Events {
         news.split_off(news.len().saturating_sub(NEWS_MAX))
     }
 
-    /// All of them, the oldest first.
+    /// Returns all events, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }
@@ -219,21 +219,22 @@ fn is_soon(one: Wall, other: Wall, within: i64) -> bool {
     other.0.saturating_sub(one.0) <= within
 }
 
-/// So many are remembered.
+/// The number of events kept.
 pub(crate) const EVENTS_MAX: usize = 10_000;
-/// And so many bytes of them.
+/// The number of bytes kept.
 const BYTES_MAX: usize = 4 << 20;
 const TEXT_MAX: usize = 1000;
-/// So many are told at once to whoever follows them.
+/// The number of events returned at once to a reader that follows them.
 const NEWS_MAX: usize = 100;
-/// So many hosts are known to be down; others are told of each time.
+/// The number of hosts remembered as down; the failure of a further host is an event each time.
 const HOSTS_DOWN_MAX: usize = 1000;
-/// Of refused logins, and of servers that fail, so many are told apart by names; more of them are one event.
+/// The number of similar events, by names, that are kept apart; further ones are combined into one event.
 const TOLD_APART: usize = 8;
-/// One that comes so many microseconds after the last like it is counted with that, for so long at most.
+/// An event is combined with a similar one if it follows within this time, in microseconds, and at most this long after
+/// the first.
 const FOLDED_WITHIN: i64 = 60_000_000;
 const FOLDED_MAX: i64 = 600_000_000;
-/// Where those are looked for: behind as many of other kinds and classes as there may be.
+/// How many of the latest events are searched for a similar one.
 const LOOKED_BACK: usize = 1000;
 
 #[cfg(test)]
@@ -320,7 +321,7 @@ mod tests {
         let mut events = Events::default();
         let kinds = [ReportKind::HostDown, ReportKind::HostDown, ReportKind::HostUp, ReportKind::HostUp];
         kinds.into_iter().for_each(|kind| events.hear(host(kind)));
-        // A pool that has gone to another host says of this one no more.
+        // A pool that has moved to another host reports no end for this one.
         events.hear(host(ReportKind::HostDown));
         events.hear(Report { at: Wall(FOLDED_WITHIN + SECOND), ..host(ReportKind::HostDown) });
         let words: Vec<_> = events.iter().map(|event| event.kind.word()).collect();

@@ -1,6 +1,6 @@
-//! What happens is remembered for `SHOW EVENTS`, by the control thread as it happens or as workers tell it.
+//! Records events for `SHOW EVENTS`: the control thread's own, and those that workers report.
 //!
-//! Not here: how much is remembered (`events`).
+//! Not here: how many events are kept (`events`).
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::control::Control;
 use crate::events::{Event, Kind};
 
 impl<S> Control<S> {
-    /// Remembers what has happened.
+    /// Records an event.
     pub(crate) fn happened(&mut self, kind: Kind, detail: &str) {
         self.events.add(Event::new(self.present.now.wall, kind, detail));
     }
 
-    /// The same, and logs it.
+    /// Logs a line and records it as an event.
     pub(crate) fn tell(&mut self, kind: Kind, level: Level, line: fmt::Arguments<'_>) {
         self.present.log(level, line);
         self.happened(kind, &line.to_string());
@@ -33,7 +33,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Remembers what somebody has ordered on the console.
+    /// Records an order of a console client.
     pub(crate) fn was_ordered(&mut self, by: &Commander, order: &Order, refused: Option<&Refusal>) {
         let detail = match refused {
             Some(refusal) => format!("{order}: refused: {}", refusal.text),
@@ -44,7 +44,7 @@ impl<S> Control<S> {
         self.events.add(Event { database, user: (*by.user).into(), host: by.host.clone(), ..event });
     }
 
-    /// Remembers that it goes down.
+    /// Records the beginning of a shutdown.
     pub(crate) fn goes_down(&mut self, way: Shutdown) {
         let words = match way {
             Shutdown::Now => "at once",
@@ -54,10 +54,10 @@ impl<S> Control<S> {
         self.happened(Kind::Shutdown, words);
     }
 
-    /// Reads everything again, and puts it in force: what has changed and waits for a restart.
+    /// Reads everything again and puts it in force. Returns the changed settings that need a restart.
     ///
     /// # Errors
-    /// The mistakes for which nothing has changed; they are in the log.
+    /// The errors because of which nothing has changed; they have been logged.
     pub(crate) fn reload(&mut self) -> Result<Vec<&'static str>, Vec<String>> {
         let (fresh, name_servers, kept) = match self.configuration.read_again(&self.present) {
             Ok(read) => read,

@@ -1,7 +1,8 @@
-//! What is answered by HTTP.
+//! The answers to HTTP requests.
 //!
-//! Always true: all questions of a round are answered from the same look at the workers, the same question once.
-//! Not here: connections, and who may ask (`http`); what is measured (`metrics`, `console::show`).
+//! Always true: all requests of a round are answered from the same survey of the workers, and equal questions share one
+//! answer.
+//! Not here: connections and access control (`http`); the values shown (`metrics`, `console::show`).
 
 use std::sync::Arc;
 
@@ -13,24 +14,24 @@ use crate::http::{HttpAnswer, HttpQuestion, NO_TABLE, Round, json, overview, tab
 use crate::metrics;
 
 impl<S> Control<S> {
-    /// Somebody asks by HTTP; the answer comes with [`Control::next_http_answer`].
+    /// Takes an HTTP question; [`Control::next_http_answer`] returns its answer later.
     pub(crate) fn ask_http(&mut self, number: u64, question: HttpQuestion) {
         self.http.ask(number, question);
     }
 
-    /// The next answer, and to which question it is.
+    /// Returns the next answer and the number of its question.
     pub fn next_http_answer(&mut self) -> Option<(u64, HttpAnswer)> {
         self.http.next_answer()
     }
 
-    /// Looks at the workers for those who have asked.
+    /// Begins a survey of the workers if a round of questions is due.
     pub(crate) fn look_for_http(&mut self) {
         if let Some((parts, round)) = self.http.begin(self.present.now.time) {
             self.ask_all(parts, Purpose::Http(round));
         }
     }
 
-    /// Answers a round from what the workers have shown.
+    /// Answers a round from the snapshots of the workers.
     pub(crate) fn answer_http(&mut self, round: Round, snapshots: &[Snapshot]) {
         let mut answers: Vec<(HttpQuestion, HttpAnswer)> = Vec::new();
         for (number, question) in round.0 {
@@ -45,7 +46,7 @@ impl<S> Control<S> {
         self.http.end(self.present.now.time);
     }
 
-    /// Some workers have kept silent.
+    /// Refuses a round that some workers have not answered in time.
     pub(crate) fn refuse_http(&mut self, round: &Round, why: &str) {
         round.0.iter().for_each(|(number, _)| self.http.answer(*number, HttpAnswer::words(503, why)));
         self.http.end(self.present.now.time);
@@ -78,7 +79,7 @@ impl<S> Control<S> {
         }
     }
 
-    /// Why clients are not served, of a database or at all.
+    /// Returns why clients of a database, or any clients if `None`, are not served.
     fn why_not_ready(&self, database: Option<&str>, view: &View<'_>) -> Option<(u16, String)> {
         let why = match self.ending.way() {
             Some(Shutdown::Now) => Some("going down"),
@@ -106,7 +107,7 @@ impl<S> Control<S> {
     }
 }
 
-/// Why no pool of a database has a server or could open one, if it has none and the last login at its host has failed.
+/// Returns the last login error of a database's hosts, if no pool of the database has a server.
 fn unreachable(database: &str, view: &View<'_>) -> Option<Arc<str>> {
     let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
     let pools: Vec<&PoolRow> = rows.filter(|pool| *pool.database == *database).collect();

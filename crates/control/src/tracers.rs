@@ -1,8 +1,9 @@
-//! Tracers: who of the console is told what happens to whom (`TRACE`), and what waits to be told.
+//! Tracers: the console clients that run `TRACE`, and the happenings that wait to be sent to each.
 //!
-//! Always true: there are [`TRACERS_MAX`] at most, each of which ends; what waits for one that does not read has a bound, and what finds no room is counted
-//! and told; a place is given to the next only when no worker tells of the last any more.
-//! Not here: what is told (`console::happening`), when one begins and why it ends (`tracing`).
+//! Always true: there are at most [`TRACERS_MAX`], and each ends; the happenings that wait for a slow reader are
+//! bounded, and those that find no room are counted and reported; a place is reused only when no worker sends
+//! happenings for its previous tracer any more.
+//! Not here: the text of happenings (`console::happening`), when a trace begins and why it ends (`tracing`).
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use worker::letters::{Happening, TRACERS_MAX, Traced, What};
 
 use crate::console;
 
-/// All of them; `K` says whose each is.
+/// All tracers; `K` identifies the console client of each.
 #[derive(Debug)]
 pub(crate) struct Tracers<K> {
     places: [Place<K>; TRACERS_MAX],
@@ -21,48 +22,48 @@ pub(crate) struct Tracers<K> {
 enum Place<K> {
     Free,
     Taken(Box<Tracer<K>>),
-    /// It has ended, and workers may still tell of it.
+    /// The trace has ended, but workers may still send happenings for it.
     Left,
 }
 
-/// One of them.
+/// A tracer.
 #[derive(Debug)]
 pub(crate) struct Tracer<K> {
     pub(crate) asker: K,
     pub(crate) traced: Traced,
     pub(crate) seconds: u64,
-    /// How many things have been told,
+    /// The number of happenings sent,
     pub(crate) told: u64,
-    /// and how many were not.
+    /// and the number dropped.
     pub(crate) dropped: u64,
     until: Time,
     stage: Stage,
-    /// The client that it is about has gone.
+    /// The traced client has disconnected.
     is_alone: bool,
     waiting: VecDeque<Happening>,
     bytes: usize,
-    /// What was dropped and has not been told of.
+    /// Dropped happenings that have not been reported yet.
     dropped_now: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The workers do not know of it yet.
+    /// Not all workers know of the trace yet.
     Begins,
-    /// Its client takes what there is.
+    /// The console client has taken everything sent so far.
     Reads,
-    /// Its client has been given something and has not taken it yet.
+    /// The console client has not yet taken what was sent last.
     Behind,
 }
 
-/// Why one ends.
+/// Why a trace ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
-    /// It has lasted as long as it was to.
+    /// Its time is over.
     Time,
-    /// It has told as much as it may.
+    /// It has sent `LINES_MAX` happenings.
     Full,
-    /// The client that it was about has gone.
+    /// The traced client has disconnected.
     Alone,
 }
 
@@ -73,7 +74,7 @@ impl<K> Default for Tracers<K> {
 }
 
 impl<K: Copy + PartialEq> Tracers<K> {
-    /// One begins, if there is room: its place.
+    /// Begins a trace and returns its place, if there is one.
     pub(crate) fn begin(&mut self, asker: K, traced: Traced, seconds: u64, until: Time) -> Option<usize> {
         let place = self.places.iter().position(|place| matches!(place, Place::Free))?;
         let (stage, waiting) = (Stage::Begins, VecDeque::new());
@@ -84,7 +85,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         Some(place)
     }
 
-    /// All workers know of it: its first words.
+    /// Records that all workers know of the trace, and returns its first notice.
     pub(crate) fn begun(&mut self, place: usize, shows_values: bool) -> Option<(K, Vec<u8>)> {
         let tracer = self.get_mut(place)?;
         tracer.stage = Stage::Behind;
@@ -95,7 +96,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         Some((tracer.asker, bytes))
     }
 
-    /// One ends.
+    /// Ends the trace at this place.
     pub(crate) fn end(&mut self, place: usize) -> Option<Tracer<K>> {
         match std::mem::replace(self.places.get_mut(place)?, Place::Left) {
             Place::Taken(tracer) => Some(*tracer),
@@ -106,14 +107,14 @@ impl<K: Copy + PartialEq> Tracers<K> {
         }
     }
 
-    /// No worker tells of it any more.
+    /// Frees the place of a trace that has ended, once no worker sends happenings for it.
     pub(crate) fn leave(&mut self, place: usize) {
         if let Some(place) = self.places.get_mut(place).filter(|place| matches!(place, Place::Left)) {
             *place = Place::Free;
         }
     }
 
-    /// Things have happened, of which so many others could not be told.
+    /// Takes happenings from a worker, and for each tracer the number of those that the worker dropped.
     pub(crate) fn hear(&mut self, happenings: Vec<Happening>, dropped: &[u64; TRACERS_MAX]) {
         for happening in happenings {
             for (number, place) in self.places.iter_mut().enumerate() {
@@ -131,7 +132,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         }
     }
 
-    /// A client has taken what it was given.
+    /// Records that a console client has taken what it was sent.
     pub(crate) fn took(&mut self, asker: K) {
         if let Some(tracer) = self.of(asker).and_then(|place| self.get_mut(place))
             && tracer.stage == Stage::Behind
@@ -140,7 +141,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         }
     }
 
-    /// What the next client is to be given that takes something: whole messages.
+    /// Returns the next part for a console client that is ready to take one: whole messages.
     pub(crate) fn next_part(&mut self) -> Option<(K, Vec<u8>)> {
         let has_part = |tracer: &&mut Tracer<K>| {
             tracer.stage == Stage::Reads && (!tracer.waiting.is_empty() || tracer.dropped_now > 0)
@@ -150,7 +151,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         Some((tracer.asker, tracer.take()))
     }
 
-    /// The next one that is over.
+    /// Returns the next trace that is to end.
     pub(crate) fn next_over(&self, now: Time) -> Option<(usize, Over)> {
         let over = |tracer: &Tracer<K>| match tracer {
             tracer if tracer.until <= now => Some(Over::Time),
@@ -172,17 +173,17 @@ impl<K: Copy + PartialEq> Tracers<K> {
         self.places.iter().filter_map(until).min()
     }
 
-    /// Whether the one at this place is about one client.
+    /// Returns whether the trace at this place is about a single client.
     pub(crate) fn is_about_a_client(&self, place: usize) -> bool {
         matches!(self.places.get(place), Some(Place::Taken(tracer)) if matches!(tracer.traced, Traced::Client(_)))
     }
 
-    /// The place of somebody's.
+    /// Returns the place of a console client's trace.
     pub(crate) fn of(&self, asker: K) -> Option<usize> {
         self.places.iter().position(|place| matches!(place, Place::Taken(tracer) if tracer.asker == asker))
     }
 
-    /// The places that are taken.
+    /// Returns the places of all running traces.
     pub(crate) fn taken(&self) -> Vec<usize> {
         let taken = self.places.iter().enumerate().filter(|(_, place)| matches!(place, Place::Taken(_)));
         taken.map(|(number, _)| number).collect()
@@ -221,7 +222,7 @@ impl<K> Tracer<K> {
         self.dropped_now += count;
     }
 
-    /// What waits, in lines, as whole messages.
+    /// Returns the waiting happenings as lines, in whole messages.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.bytes = 0;
@@ -240,15 +241,15 @@ impl<K> Tracer<K> {
     }
 }
 
-/// Local time to the microsecond.
+/// Formats a local time to the microsecond.
 fn time_of_day(wall: Wall) -> String {
     let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
     instant.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S%.6f").to_string()
 }
 
-/// So many things are told in one trace.
+/// The number of happenings that one trace may send.
 const LINES_MAX: u64 = 100_000;
-/// For a client that does not read, so much waits.
+/// The number of bytes that may wait for a console client.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]

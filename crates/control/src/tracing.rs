@@ -1,26 +1,27 @@
-//! `TRACE`: when a trace begins, what its client is told meanwhile, and how it ends.
+//! The course of a `TRACE`: its beginning, the parts sent to the console client, and its end.
 //!
-//! Always true: whoever has asked is answered once, when it ends.
-//! Not here: what waits to be told (`tracers`), carrying out what is to be done (`orders`), what workers tell (`worker::tracing`).
+//! Always true: the console client is answered once, when the trace ends.
+//! Not here: the waiting happenings (`tracers`), carrying out the steps (`orders`), what workers report
+//! (`worker::tracing`).
 
 use base::Time;
 
 use crate::console::{self, Answer, Refusal};
 use crate::tracers::{Over, Tracer, Tracers};
 
-/// What is to be done for a trace.
+/// A step to be carried out for a trace.
 #[derive(PartialEq, Debug)]
 pub(crate) enum Step<K> {
-    /// Its client is given more.
+    /// Send a part to the console client.
     Part(K, Vec<u8>),
-    /// Its client is answered.
+    /// Answer the console client.
     Answer(K, Answer),
-    /// The workers are to tell no more of it.
+    /// Have the workers stop reporting for the trace.
     Forget { place: usize, asker: K },
 }
 
 impl<K: Copy + PartialEq> Tracers<K> {
-    /// All workers know of somebody's, and so many of them know somebody whom it is about.
+    /// Begins a client's trace once all workers know of it; `known` of them have a client that it applies to.
     pub(crate) fn begins(&mut self, asker: K, known: u32, shows_values: bool) -> Vec<Step<K>> {
         let Some(place) = self.of(asker) else { return Vec::new() };
         if known == 0 && self.is_about_a_client(place) {
@@ -30,7 +31,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         self.begun(place, shows_values).map(|(asker, bytes)| Step::Part(asker, bytes)).into_iter().collect()
     }
 
-    /// What there is to tell, and the ends of those that are over.
+    /// Returns the parts to be sent, and the ends of traces that are over.
     pub(crate) fn tell(&mut self, now: Time) -> Vec<Step<K>> {
         let mut steps = Vec::new();
         while let Some((asker, bytes)) = self.next_part() {
@@ -47,13 +48,13 @@ impl<K: Copy + PartialEq> Tracers<K> {
         steps
     }
 
-    /// Whoever has asked wants no more.
+    /// Ends the trace of a console client that cancels it.
     pub(crate) fn cancel(&mut self, asker: K) -> Vec<Step<K>> {
         let Some(place) = self.of(asker) else { return Vec::new() };
         self.end_with(place, |tracer| last_words(tracer, "it was cancelled"))
     }
 
-    /// Whoever has asked has gone.
+    /// Ends the trace of a console client that has disconnected.
     pub(crate) fn forget(&mut self, asker: K) -> Vec<Step<K>> {
         let place = self.of(asker);
         place
@@ -63,7 +64,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
             .collect()
     }
 
-    /// Another process is to have the clients.
+    /// Ends all traces because another process takes over the clients.
     pub(crate) fn end_all(&mut self) -> Vec<Step<K>> {
         let taken = self.taken();
         let end = |place| self.end_with(place, |_| Answer::Refused(console::trace_ended_by_restart()));

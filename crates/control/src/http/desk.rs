@@ -1,8 +1,8 @@
-//! What HTTP asks of the workers, in rounds.
+//! The HTTP questions to the workers, in rounds.
 //!
-//! Always true: one look at the workers answers all that has been asked until it began, and looks are some time apart, so
-//! that hundreds of scrapers cost a worker no more than one; who asks when too many wait is refused at once.
-//! Not here: what is answered (`Control`), who may ask (`guard`).
+//! Always true: one survey of the workers answers all questions asked before it began, and surveys are spaced apart, so
+//! that hundreds of scrapers cost a worker no more than one; a question that finds too many waiting is refused at once.
+//! Not here: the answers (`Control`), access control (`guard`).
 
 use std::time::Duration;
 
@@ -14,41 +14,41 @@ use super::overview;
 use crate::console::show::{self, Subject};
 use crate::metrics;
 
-/// Something that is asked by HTTP.
+/// A question asked by HTTP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HttpQuestion {
     /// All metrics.
     Metrics {
-        /// As OpenMetrics, not as the older text format.
+        /// In the OpenMetrics format instead of the older Prometheus format.
         is_open: bool,
     },
-    /// What the page shows at first sight.
+    /// The overview that the page shows.
     Overview,
-    /// The events since there were so many changes to them.
+    /// The events after a number of changes to them.
     News {
-        /// How many; `None` is now.
+        /// The number of changes that the reader knows; `None` means all until now.
         since: Option<u64>,
     },
-    /// Whether clients are served: of a database, or at all.
+    /// Whether clients of a database, or clients at all, are served.
     Ready {
-        /// Which database.
+        /// The database.
         database: Option<Box<str>>,
     },
     /// A table of the console.
     Table {
-        /// What SHOW calls it, as the catalog spells it: the same table is the same question.
+        /// The name that SHOW uses, spelled as in the catalog, so that equal questions compare equal.
         name: &'static str,
     },
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpAnswer {
     /// The status, such as 200.
     pub status: u16,
     /// The type of the body.
     pub content_type: &'static str,
-    /// The body, which all who have asked the same share.
+    /// The body, shared by all requests with the same question.
     pub body: Bytes,
 }
 
@@ -64,7 +64,7 @@ impl HttpAnswer {
     }
 }
 
-/// What is asked, and what has been answered and not been fetched.
+/// Waiting questions, and answers that have not been fetched.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     waiting: Vec<(u64, HttpQuestion)>,
@@ -73,7 +73,7 @@ pub(crate) struct Desk {
     answered: Vec<(u64, HttpAnswer)>,
 }
 
-/// Questions that one look answers.
+/// The questions that one survey answers.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Round(pub(crate) Vec<(u64, HttpQuestion)>);
 
@@ -88,7 +88,7 @@ impl Desk {
         }
     }
 
-    /// The next round, if one is due: which parts of the workers it needs.
+    /// Begins the next round if one is due, and returns the parts of the snapshots that it needs.
     pub(crate) fn begin(&mut self, now: Time) -> Option<(Parts, Round)> {
         if self.is_looking || self.waiting.is_empty() || now < self.next_look {
             return None;
@@ -99,7 +99,7 @@ impl Desk {
         Some((parts, round))
     }
 
-    /// The round has been answered, or nobody will answer it.
+    /// Ends a round that has been answered or refused.
     pub(crate) fn end(&mut self, now: Time) {
         self.is_looking = false;
         self.next_look = now + LOOK_EVERY;
@@ -129,7 +129,7 @@ fn parts_of(question: &HttpQuestion) -> Parts {
     }
 }
 
-/// The table that is asked for. That of descriptors hands out secrets, and stays with the console.
+/// Returns the table with this name. `SHOW FDS` reveals secrets, so only the console has it.
 pub(crate) fn table(name: &str) -> Option<&'static Subject> {
     show::find(name).filter(|subject| subject.name != show::FOR_ADMINS)
 }
@@ -151,11 +151,11 @@ fn union(one: Parts, other: Parts) -> Parts {
     }
 }
 
-/// What whoever asks for another table reads.
+/// The answer to a request for an unknown table.
 pub(crate) const NO_TABLE: &str = "there is no such table: /api/v1 lists them";
-/// So long after one look ends the next one begins.
+/// Pause between the end of one survey and the beginning of the next.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// So many questions wait for a look.
+/// How many questions may wait for a survey.
 const WAITING_MAX: usize = 256;
 
 #[cfg(test)]

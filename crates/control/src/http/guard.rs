@@ -1,36 +1,36 @@
-//! Who may ask what by HTTP: decided from the request's head and from where it came.
+//! Access control for HTTP, decided from the head of a request and the address it comes from.
 //!
-//! Always true: from this machine nobody is asked for a password, and then only names of this machine count as `Host`, so
-//! that no page of somebody else's reaches us through a browser (DNS rebinding); from elsewhere nobody reads anything
-//! without TLS and the password of a console user. Only reading is possible at all.
-//! Not here: whether a password is right (`server`), how often one may be wrong (`tries`).
+//! Always true: requests from this machine need no password, but only names of this machine are accepted as `Host`, so
+//! that pages of other sites cannot reach us through a browser (DNS rebinding); requests from elsewhere need TLS and
+//! the password of a console user. Only GET and HEAD are possible at all.
+//! Not here: password checks (`server`), the limit on wrong passwords (`tries`).
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What counts of a request before anybody looks at what it asks for.
+/// The parts of a request that access control depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'h> {
-    /// Where the connection comes from.
+    /// The address of the peer.
     pub(crate) from: IpAddr,
     pub(crate) is_tls: bool,
     pub(crate) method: &'h str,
-    /// The header `Host`, or the authority of the request's target.
+    /// The header `Host`, or the authority of the request target.
     pub(crate) host: Option<&'h str>,
-    /// The header `Origin`: a browser says it for a page of another site.
+    /// The header `Origin`, which browsers send for requests of other sites' pages.
     pub(crate) origin: Option<&'h str>,
     /// The header `Authorization`.
     pub(crate) authorization: Option<&'h str>,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is answered.
+    /// The request is answered.
     Open,
-    /// It is answered if this is the password of a console user.
+    /// The request is answered if this is the password of a console user.
     Password {
         user: String,
         password: String,
@@ -38,29 +38,29 @@ pub(crate) enum Admission {
     Refused(Refused),
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// It wants to change something.
+    /// Its method is not GET or HEAD.
     Method,
-    /// It names nobody.
+    /// It has no `Host`.
     NoHost,
-    /// It is for another machine's name.
+    /// Its `Host` is not a name of this machine.
     Host,
-    /// A page of another site asks.
+    /// It comes from a page of another site.
     Origin,
-    /// It comes from elsewhere, in the clear.
+    /// It comes from elsewhere without TLS.
     Clear,
-    /// It comes from elsewhere, without a password.
+    /// It comes from elsewhere without a password.
     NoPassword,
-    /// The password is wrong, or nobody's who may look.
+    /// The password is wrong, or the user is not a console user.
     Wrong,
-    /// Too many wrong passwords have come from there.
+    /// Too many wrong passwords have come from that address.
     TooMany,
 }
 
 impl Refused {
-    /// The status, and the words of the answer.
+    /// Returns the status and the text of the answer.
     pub(crate) fn words(self) -> (u16, &'static str) {
         match self {
             Self::Method => (405, "only GET and HEAD are answered: HTTP shows, and changes nothing"),
@@ -82,7 +82,7 @@ impl Refused {
     }
 }
 
-/// What becomes of a request with this head. `hostname` is this machine's.
+/// Decides about a request with this head. `hostname` is the name of this machine.
 pub(crate) fn admit(head: &Head<'_>, hostname: &str) -> Admission {
     if !matches!(head.method, "GET" | "HEAD") {
         return Admission::Refused(Refused::Method);
@@ -106,12 +106,12 @@ pub(crate) fn admit(head: &Head<'_>, hostname: &str) -> Admission {
     }
 }
 
-/// Whether an origin is of the site that the request is for: its host and port are the same.
+/// Returns whether the origin has the host and port that the request is for.
 fn is_same_site(origin: &str, host: &str) -> bool {
     origin.split_once("://").is_some_and(|(_, site)| site.eq_ignore_ascii_case(host))
 }
 
-/// A `Host` without its port.
+/// Returns a `Host` without its port.
 fn name_of(host: &str) -> &str {
     match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
@@ -124,7 +124,7 @@ fn is_of_this_machine(name: &str, hostname: &str) -> bool {
     same("localhost") || name.parse::<IpAddr>().is_ok() || !hostname.is_empty() && same(hostname)
 }
 
-/// The user and password of RFC 7617.
+/// Decodes the user and password of basic authentication (RFC 7617).
 fn basic(authorization: &str) -> Option<(String, String)> {
     let (scheme, credentials) = authorization.split_once(' ')?;
     let decoded = STANDARD.decode(credentials.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;

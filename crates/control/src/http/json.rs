@@ -6,12 +6,13 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
 use crate::console::table::{Cell, Column, Kind, Table};
 
-/// A table as `{"rows": [{...}, ...]}`.
+/// Returns a table as `{"rows": [{...}, ...]}`.
 pub(crate) fn table(table: &Table) -> String {
     serde_json::to_string(&Rows(table)).unwrap_or_default()
 }
 
-/// Rows of a table that is followed: `{"next": N, "rows": [{...}, ...]}`, where N is what the reader asks from the next time.
+/// Returns new rows for a reader that follows a table: `{"next": N, "rows": [{...}, ...]}`, where the reader passes N
+/// in its next request.
 pub(crate) fn followed(next: u64, table: &Table) -> String {
     serde_json::to_string(&Followed { next, rows: List(table) }).unwrap_or_default()
 }

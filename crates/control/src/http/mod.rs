@@ -1,8 +1,8 @@
 //! HTTP for operators and their programs: `/metrics`, `/live`, `/ready`, the console's tables as JSON, and the page.
 //!
-//! Always true: it only reads; a request is answered from one look at the workers, which many requests share; what a
-//! stranger sends or does not read is bounded, and never reaches a worker.
-//! Not here: what is measured (`metrics`, `console::show`), what a question means (`Control`).
+//! Always true: HTTP only reads; requests that arrive together share one survey of the workers; what a remote peer
+//! sends, or does not read, is bounded and never reaches a worker.
+//! Not here: the values shown (`metrics`, `console::show`), the answers to questions (`Control`).
 
 mod desk;
 mod guard;

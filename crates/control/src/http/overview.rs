@@ -1,7 +1,7 @@
-//! What the page shows at first sight, as JSON: `/api/v1/overview`, and once a second on `/api/v1/stream`.
+//! The overview that the page shows, as JSON: `/api/v1/overview`, and once a second on `/api/v1/stream`.
 //!
-//! Always true: counters are totals since the start, so that whoever reads twice knows what has happened between; times are in
-//! microseconds.
+//! Always true: counters are totals since the start, so that a reader can compute the change between two reads; times
+//! are in microseconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::diagnosis;
 use crate::events::Events;
 use crate::http::json;
 
-/// Which parts of the workers it is made of.
+/// The parts of the snapshots that the overview needs.
 pub(crate) const PARTS: Parts =
     Parts { waits: true, stats: true, pools: true, pins: true, applications: true, ..show::MEASURES_PART };
 
-/// The overview. `state` says whether the pooler serves, or why not.
+/// Returns the overview. `state` says whether the pooler serves clients, or why not.
 pub(crate) fn overview(view: &View<'_>, state: &str) -> String {
     let diagnosis = diagnosis::of(view);
     let cause = diagnosis.cause.word();
@@ -41,7 +41,8 @@ pub(crate) fn overview(view: &View<'_>, state: &str) -> String {
     body.to_string()
 }
 
-/// How many changes to the events there have been (`next`), and the rows of `SHOW EVENTS` that are new since there were so many.
+/// Returns the number of changes to the events (`next`), and the rows of `SHOW EVENTS` that have changed since `since`
+/// changes.
 pub(crate) fn news(events: &Events, since: u64) -> String {
     json::followed(events.changes(), &show::event_table(events.since(since)))
 }
@@ -51,7 +52,7 @@ fn workers(view: &View<'_>) -> Vec<Value> {
     view.snapshots.iter().map(worker).collect()
 }
 
-/// The time of all transactions of a database by phase, and its counters.
+/// Returns for each database its clients, servers and counters, and the time of its transactions by phase.
 fn databases(view: &View<'_>) -> Vec<Value> {
     let mut sums: BTreeMap<&Arc<str>, Sums> = BTreeMap::new();
     let mut totals: BTreeMap<&Arc<str>, Totals> = BTreeMap::new();
@@ -135,7 +136,7 @@ fn pools(view: &View<'_>) -> Vec<Value> {
     rows.map(one).collect()
 }
 
-/// Who waits, and who has a server: the first of each.
+/// Returns the longest waiters, and the longest transactions with a server; at most `SHOWN` of each.
 fn waits(view: &View<'_>) -> Vec<Value> {
     let is_waiter = |row: &&WaitRow| matches!(row.doing, Doing::Waits(_) | Doing::Delayed);
     let mut rows: Vec<&WaitRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.waits).collect();

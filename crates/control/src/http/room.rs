@@ -1,7 +1,7 @@
-//! How many connections of HTTP there may be: some for this machine, some for all others, few for one of those.
+//! The limits on HTTP connections: from this machine, from all other addresses together, and from each of those.
 //!
-//! Always true: strangers take nothing from who asks from this machine, and one address little from the others; what has been
-//! taken is given back when the connection ends.
+//! Always true: remote connections take no place from those of this machine, and one remote address takes only some of
+//! the places of the others; a place is given back when its connection ends.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tries::block;
 
-/// Who is connected, by address; this machine counts as one.
+/// The number of connections by address; `None` stands for this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     connected: Mutex<HashMap<Option<IpAddr>, u32>>,
 }
 
-/// The place of one connection; given back when dropped.
+/// The place of one connection, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Arc<Room>,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Room {
-    /// A place for a connection from there, if there is one.
+    /// Takes a place for a connection from this address, if there is one.
     pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
         let whose = (!from.to_canonical().is_loopback()).then(|| block(from));
         let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,11 +52,11 @@ impl Drop for Place {
     }
 }
 
-/// From this machine.
+/// Connections from this machine.
 const HERE_MAX: u32 = 64;
-/// From all other addresses together.
+/// Connections from all other addresses together.
 const ELSEWHERE_MAX: u32 = 64;
-/// From one of them.
+/// Connections from one of those.
 const ADDRESS_MAX: u32 = 16;
 
 #[cfg(test)]

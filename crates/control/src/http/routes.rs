@@ -1,7 +1,7 @@
-//! Which request gets which answer.
+//! The routes of HTTP: which request gets which answer.
 //!
-//! Always true: every answer says that nobody may keep it, show it in a frame, or load anything from elsewhere.
-//! Not here: who may ask (`guard`); what is answered (`Control`).
+//! Always true: every answer forbids browsers to cache it, to show it in a frame, and to load anything from elsewhere.
+//! Not here: access control (`guard`); the answers (`Control`).
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::desk::{HttpAnswer, HttpQuestion, NO_TABLE, table};
 use crate::console::show::CATALOG;
 
-/// A question on its way to the control thread, and where the answer goes.
+/// A question for the control thread, and the channel for its answer.
 pub(crate) type Asked = (HttpQuestion, oneshot::Sender<HttpAnswer>);
 
-/// Everything that can be asked for.
+/// Returns the routes.
 pub(crate) fn routes(questions: mpsc::Sender<Asked>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
@@ -60,8 +60,9 @@ async fn overview(State(questions): Questions) -> Response {
     ask(&questions, HttpQuestion::Overview).await
 }
 
-/// The overview once a second, as server-sent events, for as long as somebody reads them; and between them, as `events`, what has
-/// happened meanwhile. Who comes back says where it stood (`Last-Event-ID`), and misses nothing.
+/// Sends the overview once a second as server-sent events, until the reader disconnects, and between them an event
+/// `events` with what has happened meanwhile. A reader that reconnects sends its position as `Last-Event-ID`, and
+/// misses nothing.
 async fn stream(State(questions): Questions, headers: HeaderMap) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
@@ -76,7 +77,7 @@ async fn stream(State(questions): Questions, headers: HeaderMap) -> Response {
                 events.push(Event::default().event("events").data(news));
             }
             since = next;
-            // The browser says the last number that it has read.
+            // The browser sends this id as `Last-Event-ID` when it reconnects.
             let number = next.map(|next| Event::default().event("at").id(next.to_string()).data(""));
             for event in events.into_iter().chain(number) {
                 if sender.send(Ok::<_, std::convert::Infallible>(event)).await.is_err() {
@@ -92,13 +93,13 @@ async fn stream(State(questions): Questions, headers: HeaderMap) -> Response {
     Sse::new(ReceiverStream::new(receiver)).into_response()
 }
 
-/// Where the events stand.
+/// The number of changes to the events.
 #[derive(Deserialize)]
 struct Next {
     next: u64,
 }
 
-/// What is answered, if it is.
+/// Returns the body of the answer if its status is 200.
 async fn answer_to(questions: &mpsc::Sender<Asked>, question: HttpQuestion) -> Option<String> {
     let (asker, answer) = oneshot::channel();
     questions.send((question, asker)).await.ok()?;
@@ -138,7 +139,7 @@ fn respond(HttpAnswer { status, content_type, body }: HttpAnswer) -> Response {
     (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
-/// What every answer says to browsers.
+/// Headers of every answer, for browsers.
 pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 5] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

@@ -1,8 +1,8 @@
-//! Connections of HTTP: accepted, secured, judged, answered.
+//! HTTP connections: accept, TLS, access control, answer.
 //!
-//! Always true: connections have a bound, a head must come in time and be short, an answer must be read in time; passwords
-//! are hashed on another thread, one at a time.
-//! Not here: which request gets which answer (`routes`), who may ask (`guard`).
+//! Always true: the number of connections is bounded, a request head must be short and arrive in time, and an answer
+//! must be read in time; passwords are hashed on another thread, one at a time.
+//! Not here: the routes (`routes`), the rules of access (`guard`).
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +33,8 @@ use super::routes::{Asked, FOR_BROWSERS, routes};
 use super::stalled::Unstalled;
 use super::tries::Tries;
 
-/// Serves what comes to these listeners for as long as the runtime lives. What is in force is looked up for each connection.
+/// Serves these listeners for as long as the runtime lives. The TLS terms and users in force are read for each
+/// connection.
 pub(crate) fn serve(
     listeners: Vec<TcpListener>,
     questions: mpsc::Sender<Asked>,
@@ -59,7 +60,7 @@ struct Shared {
     active: watch::Receiver<Arc<ActiveConfig>>,
     hostname: String,
     tries: Mutex<Tries>,
-    /// So that passwords tried by force take one processor at most.
+    /// Bounds the hashing, so that password guessing occupies at most one CPU.
     hashing: Semaphore,
     room: Arc<Room>,
 }
@@ -68,16 +69,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // Who finds no room is closed without a word, which would have to be waited for.
+                // A connection without a place is closed without an answer, since sending one would have to be waited
+                // for.
                 let Some(place) = shared.room.enter(from.ip()) else { continue };
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
-                    // Nobody is told why a connection ended that has no answer under way.
+                    // Errors of a connection are ignored: the peer has no answer pending that could report them.
                     let _ = timeout(CONNECTION_MAX, converse(stream, from, shared)).await;
                     drop(place);
                 });
             }
-            // Out of descriptors, for example.
+            // For example, the process is out of descriptors.
             Err(_) => sleep(REST).await,
         }
     }
@@ -161,10 +163,10 @@ fn refuse(why: Refused) -> Response {
     response
 }
 
-/// Whether this is the password of a console user.
+/// Checks the password of a console user.
 async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -> Result<(), Refused> {
     let tries = || shared.tries.lock().unwrap_or_else(PoisonError::into_inner);
-    // One at a time, also so that nobody has more tries under way than may fail.
+    // One at a time also means that an address cannot have more attempts under way than may fail.
     let Ok(_turn) = shared.hashing.acquire().await else { return Err(Refused::Wrong) };
     if !tries().may(from, Instant::now()) {
         return Err(Refused::TooMany);
@@ -173,7 +175,7 @@ async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -
         let active = shared.active.borrow();
         let may_look = active.settings.admin_users.has(&user) || active.settings.stats_users.has(&user);
         let known = active.users.secret(&user);
-        // Who is unknown is judged like somebody known, so that the time does not tell them apart.
+        // An unknown user is checked against a mock secret, so that timing does not reveal whether a user exists.
         (known.or_else(|| active.users.like(&user, &active.mock_key)).cloned(), may_look && known.is_some())
     };
     let iterations_max = shared.active.borrow().settings.scram_iterations_max;
@@ -191,7 +193,8 @@ async fn verify(user: String, password: String, from: IpAddr, shared: &Shared) -
     }
 }
 
-/// Whether a password is that of a secret; one that costs more than `scram_iterations_max` is nobody's.
+/// Returns whether a password matches a secret; a secret with more than `scram_iterations_max` iterations matches
+/// nothing.
 fn is_right(secret: Option<&Secret>, user: &str, password: &[u8], iterations_max: u32) -> bool {
     match (auth::plain::check(secret, user, password), secret) {
         (auth::plain::Check::Done(is_right), _) => is_right,
@@ -202,17 +205,17 @@ fn is_right(secret: Option<&Secret>, user: &str, password: &[u8], iterations_max
     }
 }
 
-/// Passwords that are hashed at once, each on a thread that may block.
+/// Passwords hashed at once, each on a thread that may block.
 pub const HASHINGS_MAX: usize = 1;
 /// The first byte of a TLS connection (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
-/// A head, and a handshake, come within this time.
+/// Time limit for a request head and for a TLS handshake.
 const HEAD_MAX: Duration = Duration::from_secs(10);
-/// A head is not longer; hyper wants 8 KiB at least.
+/// Maximum size of a request head; hyper requires at least 8 KiB.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Who reads nothing for so long is not written to any more.
+/// A connection whose peer reads nothing for this long is closed.
 const STALLED_MAX: Duration = Duration::from_secs(20);
-/// A page that is open for so long connects anew.
+/// Maximum lifetime of a connection; a page that stays open reconnects.
 const CONNECTION_MAX: Duration = Duration::from_secs(3600);
-/// Until the next try after a failed accept.
+/// Pause after a failed accept.
 const REST: Duration = Duration::from_millis(500);

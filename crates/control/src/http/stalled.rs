@@ -1,6 +1,6 @@
-//! A connection that ends when its other end does not take what it is sent.
+//! A wrapper that fails a connection whose peer does not read.
 //!
-//! Always true: a write that stands still for longer than the limit is an error; reading has no limit here.
+//! Always true: a write that makes no progress for longer than the limit fails; reads have no limit here.
 
 use std::io;
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A connection whose writes have a limit.
+/// A connection with a time limit on stalled writes.
 pub(crate) struct Unstalled<S> {
     inner: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// Set while a write is stalled.
     patience: Option<Pin<Box<Sleep>>>,
 }
 

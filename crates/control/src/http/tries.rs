@@ -1,13 +1,14 @@
-//! How often an address may give a wrong password.
+//! The limit on wrong passwords per address.
 //!
-//! Always true: what is remembered has a bound; when it is full, the address is forgotten whose wrong passwords are oldest.
-//! Not here: whether a password is wrong (`server`).
+//! Always true: the number of remembered addresses is bounded; when it is reached, the address with the oldest wrong
+//! password is forgotten.
+//! Not here: password checks (`server`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The addresses that have given wrong passwords.
+/// The addresses that have sent wrong passwords.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     wrong: HashMap<IpAddr, Wrong>,
@@ -20,13 +21,13 @@ struct Wrong {
 }
 
 impl Tries {
-    /// Whether another password of this address is looked at.
+    /// Returns whether another password from this address may be checked.
     pub(crate) fn may(&self, from: IpAddr, now: Instant) -> bool {
         let wrong = self.wrong.get(&block(from)).filter(|wrong| now.duration_since(wrong.last) < FORGOTTEN_AFTER);
         wrong.is_none_or(|wrong| wrong.count < WRONG_MAX)
     }
 
-    /// A password of this address was wrong.
+    /// Counts a wrong password from this address.
     pub(crate) fn count(&mut self, from: IpAddr, now: Instant) {
         if self.wrong.len() >= ADDRESSES_MAX && !self.wrong.contains_key(&block(from)) {
             self.wrong.retain(|_, wrong| now.duration_since(wrong.last) < FORGOTTEN_AFTER);
@@ -43,13 +44,14 @@ impl Tries {
         *wrong = Wrong { count: wrong.count + 1, last: now };
     }
 
-    /// A password of this address was right.
+    /// Forgets the wrong passwords of this address after a correct one.
     pub(crate) fn forget(&mut self, from: IpAddr) {
         self.wrong.remove(&block(from));
     }
 }
 
-/// Whoever has one IPv6 address has the 2^64 beside it.
+/// Returns the unit that attempts are counted by: an IPv4 address, or an IPv6 /64, since an owner of one IPv6 address
+/// usually has the whole /64.
 pub(super) fn block(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),

@@ -1,42 +1,43 @@
-//! Alerts for Prometheus, with a test for each: series with which it fires, and others with which it does not.
+//! Alert rules for Prometheus, with a test for each: series with which it fires, and series with which it does not.
 //!
-//! Always true: an alert asks only for metrics of the catalog; what it says names what is wrong, and what to look at next.
+//! Always true: an alert uses only metrics of the catalog (and `up`); its text says what is wrong and what to look at
+//! next.
 //! Not here: the metrics (`catalog`), the board (`board`).
 
 use std::fmt::Write as _;
 
-/// When somebody is to be told.
+/// An alert rule.
 pub(super) struct Alert {
     name: &'static str,
     pub(super) expr: &'static str,
-    /// For how long that has to be so.
+    /// How long the condition must hold.
     lasts: &'static str,
     severity: Severity,
     /// One sentence; `{{ $labels.NAME }}` is the value of a label.
     summary: &'static str,
-    /// What to look at, or to do.
+    /// What to look at or to do.
     action: &'static str,
-    /// The labels by which it is told apart.
+    /// The labels expected in the test that fires.
     labels: &'static [(&'static str, &'static str)],
     /// Series with which it fires, in the notation of promtool, one value a minute.
     fires: &'static [(&'static str, &'static str)],
-    /// The same with which it does not.
+    /// Series with which it does not fire.
     quiet: &'static [(&'static str, &'static str)],
 }
 
-/// Who is to be told, and when.
+/// How urgent an alert is.
 #[derive(Clone, Copy)]
 enum Severity {
-    /// Somebody is woken.
+    /// The operator on call is woken.
     Critical,
-    /// It is looked at on the next day.
+    /// It can wait until the next working day.
     Warning,
 }
 
 const POOL: &[(&str, &str)] = &[("database", "d"), ("user", "u")];
 const DATABASE: &[(&str, &str)] = &[("database", "d")];
 
-/// All of them.
+/// All alert rules.
 pub(super) const ALERTS: &[Alert] = &[
     Alert {
         name: "TrunklineDown",
@@ -270,10 +271,10 @@ pub(super) const ALERTS: &[Alert] = &[
     },
 ];
 
-/// When each is looked at in its test.
+/// When each alert is evaluated in its test.
 const LOOKED_AT: &str = "18m";
 
-/// The file of rules.
+/// Returns the rules file.
 #[must_use]
 pub fn alert_rules() -> String {
     let mut out = format!("{HEAD}groups:\n  - name: trunkline\n    rules:\n");
@@ -292,7 +293,7 @@ pub fn alert_rules() -> String {
     out
 }
 
-/// The file of tests for `promtool test rules`.
+/// Returns the tests for `promtool test rules`.
 #[must_use]
 pub fn alert_tests() -> String {
     let mut out = format!("{HEAD}rule_files:\n  - trunkline.rules.yml\nevaluation_interval: 1m\ntests:\n");
@@ -324,7 +325,7 @@ pub fn alert_tests() -> String {
     out
 }
 
-/// All of them, in Markdown.
+/// Returns the reference of all alerts, in Markdown.
 #[must_use]
 pub fn alerts_reference() -> String {
     let mut out =
@@ -338,7 +339,7 @@ pub fn alerts_reference() -> String {
 }
 
 impl Alert {
-    /// What it says of the series with which it fires.
+    /// Returns the summary with the labels of the test filled in.
     fn told(&self) -> String {
         let fill =
             |text: String, (label, value): &(&str, &str)| text.replace(&format!("{{{{ $labels.{label} }}}}"), value);
@@ -355,7 +356,7 @@ impl Severity {
     }
 }
 
-/// JSON's strings are YAML's.
+/// A JSON string is a valid YAML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,19 +1,19 @@
-//! A board for Grafana, made from the catalog.
+//! A Grafana dashboard, made from the catalog.
 //!
-//! Always true: every metric of ours is on it; first what a person looks for, then each metric by itself.
-//! Not here: the metrics (`catalog`), when somebody is told (`alerts`).
+//! Always true: every metric of ours is on it; first a few panels that people look for, then one panel per metric.
+//! Not here: the metrics (`catalog`), the alerts (`alerts`).
 
 use serde_json::{Value, json};
 
 use super::{CATALOG, Kind, Metric};
 
-/// What a person looks for first.
+/// A panel that people look for first.
 struct Panel {
     title: &'static str,
-    /// What it means when it is high.
+    /// What a high value means.
     about: &'static str,
     expr: &'static str,
-    /// Which series is which.
+    /// The legend of a series.
     legend: &'static str,
     unit: &'static str,
     is_stacked: bool,
@@ -94,7 +94,7 @@ const PANELS: [Panel; 9] = [
     },
 ];
 
-/// The board as JSON, for Grafana's import.
+/// Returns the dashboard as JSON, for Grafana's import.
 #[must_use]
 pub fn board() -> String {
     let mut panels: Vec<Value> = Vec::new();
@@ -141,7 +141,7 @@ fn variable(name: &str, query: &str) -> Value {
     })
 }
 
-/// A metric by itself.
+/// Returns the panel of a single metric.
 fn single(metric: &Metric, place: Value) -> Value {
     let selected = if metric.labels.contains(&"database") { "SELECTED" } else { "instance=~\"$instance\"" };
     let by = metric.labels.iter().filter(|label| **label != "user").copied().collect::<Vec<_>>();
@@ -181,7 +181,7 @@ fn source() -> Value {
     json!({ "type": "prometheus", "uid": "${datasource}" })
 }
 
-/// Where a panel stands.
+/// Returns the grid position of a panel.
 fn place(number: usize, below: u64) -> Value {
     let (row, column) = (number as u64 / COLUMNS, number as u64 % COLUMNS);
     json!({ "h": HEIGHT, "w": WIDTH, "x": column * WIDTH, "y": below + row * HEIGHT })

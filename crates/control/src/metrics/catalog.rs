@@ -1,8 +1,9 @@
 //! Every metric of ours.
 //!
-//! To add one is to add an entry; the reference page, the test of the text and the checks of board and alerts know it then.
+//! To add a metric is to add an entry here; the reference page, the tests and the checks of board and alerts pick it
+//! up.
 //!
-//! Always true: names begin with `trunkline_`, say their unit, and stay what they are between releases.
+//! Always true: names begin with `trunkline_`, contain their unit, and keep their meaning between releases.
 
 use std::sync::Arc;
 
@@ -26,13 +27,13 @@ macro_rules! database {
             samples: |view| by_database(view, $pick),
         }
     };
-    // Where it is 0 for most databases, and is left out then.
+    // For counters that are 0 for most databases: zero values are left out.
     ($name:literal, $help:literal, $pick:expr, rare) => {
         Metric { samples: |view| occurred(by_database(view, $pick)), ..database!($name, $help, $pick) }
     };
 }
 
-/// All of ours, in the order in which they are told.
+/// All metrics of ours, in the order of the output.
 pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_build_info",
@@ -424,7 +425,7 @@ fn by_pool(view: &View<'_>, pick: fn(&PoolRow) -> Vec<(&'static str, f64)>) -> V
     pools(view).flat_map(samples).collect()
 }
 
-/// What pools have come to, where somebody has used them.
+/// Returns values from the measurements of pools that have been used; zero values are left out.
 fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f64)>) -> Vec<Sample> {
     let samples = |row: &PoolRow| {
         let of = |(word, value): (&str, f64)| Sample::new([&row.database, &row.user, &word.into()], value);
@@ -435,10 +436,10 @@ fn by_measures(view: &View<'_>, pick: fn(&PoolMeasures) -> Vec<(&'static str, f6
     pools(view).filter_map(samples).flatten().collect()
 }
 
-/// How often something has occurred, under its labels.
+/// A counter with the values of its labels.
 type Occurred = (Vec<&'static str>, u64);
 
-/// What has occurred of each kind, over all workers.
+/// Sums counters over all workers; those that are 0 are left out.
 fn by_connections(view: &View<'_>, pick: fn(&Connections) -> Vec<Occurred>) -> Vec<Sample> {
     let mut sums = std::collections::BTreeMap::<Vec<&'static str>, u64>::new();
     for (labels, count) in view.snapshots.iter().flat_map(|snapshot| pick(&snapshot.connections)) {
@@ -478,7 +479,7 @@ fn applications(view: &View<'_>, pick: fn(&measure::Sums) -> f64) -> Vec<Sample>
     samples
 }
 
-/// The totals of each database over all workers.
+/// Sums the totals of each database over all workers.
 pub(super) fn by_database(view: &View<'_>, pick: fn(&Totals) -> f64) -> Vec<Sample> {
     let mut sums: std::collections::BTreeMap<Arc<str>, f64> = gather([]).into_keys().map(|name| (name, 0.0)).collect();
     for (name, totals) in view.snapshots.iter().flat_map(|snapshot| &snapshot.stats) {
@@ -487,7 +488,7 @@ pub(super) fn by_database(view: &View<'_>, pick: fn(&Totals) -> f64) -> Vec<Samp
     sums.iter().map(|(name, value)| Sample::new([name], *value)).collect()
 }
 
-/// Those that are not 0.
+/// Removes samples that are 0.
 pub(super) fn occurred(mut samples: Vec<Sample>) -> Vec<Sample> {
     samples.retain(|sample| sample.value != Value::Number(0.0));
     samples

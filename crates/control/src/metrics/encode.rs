@@ -1,7 +1,7 @@
-//! From metrics to text, by `prometheus-client`.
+//! Encodes metrics as text, with `prometheus-client`.
 //!
-//! Always true: the text is OpenMetrics as the library writes it; the older format differs by the names of counters in the
-//! lines of types, which have their suffix there, and by the end.
+//! Always true: the text is OpenMetrics as the library writes it; in the older format the names of counters carry their
+//! suffix in HELP and TYPE lines, and there is no EOF line.
 
 use std::fmt::{self, Write as _};
 
@@ -46,12 +46,12 @@ pub(super) fn encode(families: Vec<(&'static Metric, Vec<Sample>)>, is_open: boo
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families)));
     let mut out = String::new();
-    // A String takes all that is written.
+    // Writing to a String cannot fail.
     let _ = text::encode(&mut out, &registry);
     if is_open { out } else { older(&out) }
 }
 
-/// The same in the format that Prometheus had before OpenMetrics.
+/// Converts OpenMetrics to the older Prometheus format.
 fn older(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut help = "";

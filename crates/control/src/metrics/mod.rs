@@ -1,9 +1,9 @@
-//! Metrics: what is counted and measured, as text that Prometheus reads.
+//! Metrics: counters and measurements as text for Prometheus.
 //!
-//! Always true: everything that is told stands in [`CATALOG`], with its name, type, unit and labels; the reference page, the
-//! board and the alerts are made from that. Labels are names of databases, users, hosts and words of ours, never texts of
+//! Always true: every metric of ours is in [`CATALOG`], with its name, type, unit and labels; the reference page, the
+//! board and the alerts are made from that. Labels are names of databases, users, hosts and fixed words, never texts of
 //! statements.
-//! Not here: counting (`worker`), who may read (`http`).
+//! Not here: counting (`worker`), access control (`http`).
 
 mod alerts;
 mod board;
@@ -26,7 +26,7 @@ pub(crate) use catalog::CATALOG;
 /// One metric: a family of samples with one name.
 #[derive(Debug)]
 pub(crate) struct Metric {
-    /// Without the suffix `_total` of counters.
+    /// The name without the suffix `_total` of counters.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) help: &'static str,
@@ -34,14 +34,14 @@ pub(crate) struct Metric {
     pub(crate) samples: fn(&View<'_>) -> Vec<Sample>,
 }
 
-/// What kind of number it is.
+/// The type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// It only grows, from 0 at the start of the process.
+    /// Only grows, from 0 at the start of the process.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
-    /// How many of what was counted do not exceed which bound, in seconds.
+    /// A distribution over buckets with upper bounds in seconds.
     Histogram,
 }
 
@@ -53,15 +53,15 @@ pub(crate) struct Sample {
     pub(crate) value: Value,
 }
 
-/// What a sample says.
+/// The value of a sample.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Value {
     Number(f64),
     Distribution {
-        /// The sum of all, in seconds.
+        /// The sum of all observations, in seconds.
         sum: f64,
         count: u64,
-        /// How many are in each bucket, by its upper bound in seconds.
+        /// The number of observations in each bucket, by its upper bound in seconds.
         buckets: Vec<(f64, u64)>,
     },
 }
@@ -87,7 +87,7 @@ impl Sample {
     }
 }
 
-/// Every metric, in Markdown.
+/// Returns the reference of all metrics, in Markdown.
 #[must_use]
 pub fn metrics_reference() -> String {
     let row = |metric: &Metric| {
@@ -105,24 +105,24 @@ pub fn metrics_reference() -> String {
     format!("{head}{ours}\n## Under the names of the exporter for PgBouncer\n\n{head}{theirs}")
 }
 
-/// Which parts of the workers all metrics need.
+/// The parts of the snapshots that the metrics need.
 pub(crate) const PARTS: Parts =
     Parts { pools: true, stats: true, memory: true, pins: true, measures: Detail::Sums, applications: true, ..NOTHING };
 
-/// The bounds of distributions, in seconds: so few that a thousand pools fit into one answer.
+/// The bucket bounds of histograms, in seconds: few, so that a thousand pools fit into one answer.
 const BUCKETS: [f64; 5] = [0.001, 0.01, 0.1, 1.0, 10.0];
 
 /// Content types of the two formats.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub(crate) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All metrics as text: OpenMetrics, or the older format of Prometheus.
+/// Returns all metrics as text: OpenMetrics, or the older Prometheus format.
 pub(crate) fn text(view: &View<'_>, is_open: bool) -> String {
     let families = CATALOG.iter().chain(pgbouncer::CATALOG).map(|metric| (metric, (metric.samples)(view)));
     encode::encode(families.filter(|(_, samples)| !samples.is_empty()).collect(), is_open)
 }
 
-/// The names under which metrics of ours are told.
+/// The names of the samples of our metrics.
 #[cfg(test)]
 fn names() -> impl Iterator<Item = String> {
     CATALOG.iter().flat_map(|metric| {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::console::show::tests::{pin, pool_row, settings, with_view};
 
-    /// A pool that has everything there is to tell.
+    /// A pool with a value for every metric.
     fn measured(number: u32) -> PoolRow {
         let mut row = pool_row(&format!("database_{number}"), "a_user_of_it");
         let mut division = Division::default();
@@ -219,7 +219,7 @@ mod tests {
         });
     }
 
-    /// A thousand pools, each with what an ordinary day brings: a few causes and phases, a server in use and one that is free.
+    /// A thousand pools with typical values: a few causes and phases, one server in use and one free.
     fn ordinary() -> Snapshot {
         let mut ordinary = snapshot(1000);
         for row in &mut ordinary.pools {
@@ -247,7 +247,7 @@ mod tests {
         });
     }
 
-    /// Each with a pool and an application of its own; in every fourth somebody has waited.
+    /// Each database has a pool and an application of its own; in every fourth a client has waited.
     #[test]
     fn a_thousand_databases_fit_into_four_megabytes() {
         let mut ordinary = ordinary();

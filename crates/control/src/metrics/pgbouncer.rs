@@ -1,9 +1,10 @@
-//! The names of the widespread exporter for PgBouncer (`prometheus-community/pgbouncer_exporter`), so that its boards and
-//! alerts work here.
+//! Metrics under the names of the common exporter for PgBouncer (`prometheus-community/pgbouncer_exporter`), so that
+//! its dashboards and alerts work here.
 //!
 //! Always true: names and labels are that exporter's; values are those of the console's tables.
-//! What is 0 for nearly all databases is left out where it is 0, so that a thousand databases fit into an answer.
-//! Not here: what that exporter makes of `SHOW CLIENTS`, which would cost a row for each client at each scrape.
+//! A value that is 0 for nearly all databases is left out where it is 0, so that a thousand databases fit into an
+//! answer.
+//! Not here: the exporter's metrics from `SHOW CLIENTS`, which would need a row for each client at each scrape.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ macro_rules! pool {
     ($name:literal, $column:ident) => {
         pool!($name, $column, |_| true)
     };
-    // Where it is nearly always 0, and is left out then.
+    // For columns that are nearly always 0: zero values are left out.
     ($name:literal, $column:ident, rare) => {
         pool!($name, $column, |row| row.$column > 0)
     };
@@ -48,7 +49,7 @@ macro_rules! stats {
             samples: |view| by_database(view, $pick),
         }
     };
-    // Where it is 0 for most databases, and is left out then.
+    // For columns that are 0 for most databases: zero values are left out.
     ($name:literal, $help:literal, $pick:expr, rare) => {
         Metric { samples: |view| occurred(by_database(view, $pick)), ..stats!($name, $help, $pick) }
     };
@@ -64,7 +65,7 @@ macro_rules! database {
             samples: |view| databases(view, $column),
         }
     };
-    // Where it is 0 for most databases, and is left out then.
+    // For columns that are 0 for most databases: zero values are left out.
     ($name:literal, $column:literal, $help:literal, rare) => {
         Metric { samples: |view| occurred(databases(view, $column)), ..database!($name, $column, $help) }
     };
@@ -82,7 +83,7 @@ macro_rules! list {
     };
 }
 
-/// All of them.
+/// All metrics under the exporter's names.
 pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "pgbouncer_up",
@@ -175,7 +176,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
 ];
 
-/// A column of `SHOW DATABASES`.
+/// Returns a column of `SHOW DATABASES`.
 fn databases(view: &View<'_>, column: &str) -> Vec<Sample> {
     let Some(table) = show::find("DATABASES").map(|subject| subject.table(view)) else { return Vec::new() };
     let place = |name: &str| table.columns.iter().position(|column| column.name == name);
@@ -191,7 +192,7 @@ fn databases(view: &View<'_>, column: &str) -> Vec<Sample> {
     table.rows.iter().filter_map(sample).collect()
 }
 
-/// An item of `SHOW LISTS`.
+/// Returns an item of `SHOW LISTS`.
 fn list(view: &View<'_>, item: &str) -> Vec<Sample> {
     let Some(table) = show::find("LISTS").map(|subject| subject.table(view)) else { return Vec::new() };
     let row = table.rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(item));

@@ -1,8 +1,10 @@
-//! Spans as OTLP writes them in JSON (opentelemetry-proto, `ExportTraceServiceRequest`): ids in hexadecimal digits, numbers of 64 bits as strings.
+//! Encodes spans as OTLP JSON (opentelemetry-proto, `ExportTraceServiceRequest`): ids in hexadecimal digits, 64-bit
+//! numbers as strings.
 //!
-//! Always true: a statement is without its values unless `otlp_values` is set, and then without those of what speaks of a password; a text has no
-//! more bytes than a worker has kept. The names of attributes are those of OpenTelemetry's semantic conventions where they have one.
-//! Not here: when it is sent (`exporter`).
+//! Always true: the text of a statement contains no values unless `otlp_values` is set, and even then none if it
+//! mentions a password; a text is no longer than what the worker has kept. Attribute names follow OpenTelemetry's
+//! semantic conventions where these define one.
+//! Not here: when spans are sent (`exporter`).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use worker::letters::{ServerSpan, SpanError, SpanText, StatementSpans};
 use super::exporter::Posting;
 use crate::console::{speaks_of_password, text_without_values};
 
-/// The body of a request to a collector.
+/// Returns the body of a request to a collector.
 pub(super) fn encode(posting: &Posting, hostname: &str) -> Vec<u8> {
     let mut random = Random::new(posting.batch.seed);
     let spans: Vec<_> = posting.batch.statements.iter().flat_map(|statement| spans(statement, &mut random)).collect();
@@ -30,7 +32,7 @@ pub(super) fn encode(posting: &Posting, hostname: &str) -> Vec<u8> {
     all.to_string().into_bytes()
 }
 
-/// The span of a statement, and those in it.
+/// Returns the span of a statement and its child spans.
 fn spans(statement: &StatementSpans, random: &mut Random) -> Vec<Value> {
     let StatementSpans { parent, begun, took, wait, server, error, .. } = statement;
     let trace = hex(&parent.trace_id);
@@ -95,7 +97,7 @@ fn spans(statement: &StatementSpans, random: &mut Random) -> Vec<Value> {
     all
 }
 
-/// What every span about the statement says of it.
+/// Returns the attributes common to all spans of a statement.
 fn about(statement: &StatementSpans, text: &str) -> Attributes {
     let mut attributes = Attributes::default();
     attributes.text("db.system.name", "postgresql");
@@ -130,7 +132,7 @@ fn of_server(attributes: &mut Attributes, server: &ServerSpan) {
     }
 }
 
-/// The text of a statement as it may be told.
+/// Returns the text of a statement, without values unless they may be shown.
 fn text(text: &SpanText, shows_values: bool) -> String {
     let SpanText { bytes, is_whole, dialect } = text;
     if shows_values && !speaks_of_password(bytes) {
@@ -151,7 +153,7 @@ struct Span<'s> {
     took: Duration,
     attributes: Attributes,
     error: Option<SpanError>,
-    /// So long after the beginning.
+    /// Time from the beginning of the span to the first byte.
     first_byte: Option<Duration>,
 }
 
@@ -178,7 +180,7 @@ fn span(span: Span<'_>) -> Value {
     value
 }
 
-/// Keys with their values.
+/// Attributes: keys with values.
 #[derive(Default)]
 struct Attributes(Vec<Value>);
 
@@ -220,7 +222,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Kinds of spans: `SPAN_KIND_INTERNAL`,
+/// Span kinds: `SPAN_KIND_INTERNAL`,
 const INTERNAL: u8 = 1;
 /// `SPAN_KIND_SERVER`,
 const SERVER: u8 = 2;
@@ -228,7 +230,7 @@ const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 /// `STATUS_CODE_ERROR`.
 const FAILED: u8 = 2;
-/// Flags of a span: those of its trace,
+/// Span flags: `sampled` of the W3C trace flags,
 const SAMPLED: u32 = 1;
 /// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`,
 const KNOWS_REMOTE: u32 = 0x100;

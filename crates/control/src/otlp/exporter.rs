@@ -1,9 +1,9 @@
-//! When spans are posted to the collector, and what becomes of those that it does not take.
+//! The queue of spans for the collector: batches, retries and losses.
 //!
-//! Always true: one batch is under way at a time; what waits has a bound in number and in bytes; a batch is tried [`TRIES_MAX`] times at most, each try later
-//! after the one before than that was, and never before the time that the collector has named; what is not taken is counted. The log has one line
-//! when posting begins to fail, and one when it succeeds again.
-//! Not here: how it is posted (`post`), what is posted (`encode`).
+//! Always true: one batch is under way at a time; the queue is bounded in number and in bytes; a batch is tried at most
+//! [`TRIES_MAX`] times, with growing pauses, and never before the time that the collector has asked for; spans that are
+//! not accepted are counted. One line is logged when posting begins to fail, and one when it succeeds again.
+//! Not here: posting (`post`), encoding (`encode`).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,11 +15,11 @@ use config::{OtlpEndpoint, OtlpHeaders, Settings};
 use reactor::Level;
 use worker::letters::StatementSpans;
 
-/// Spans that are posted together. They have the same ids however often that is tried.
+/// Spans that are posted together. Their ids stay the same at every retry.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) statements: Vec<StatementSpans>,
-    /// What the ids of its spans are drawn from.
+    /// The seed from which the ids of the spans are drawn.
     pub(crate) seed: u64,
 }
 
@@ -29,7 +29,7 @@ impl Batch {
     }
 }
 
-/// A batch on its way.
+/// A batch with everything needed to post it.
 #[derive(Clone, Debug)]
 pub struct Posting {
     pub(crate) batch: Arc<Batch>,
@@ -39,49 +39,49 @@ pub struct Posting {
     pub(crate) service_name: String,
 }
 
-/// What has become of a batch.
+/// The outcome of posting a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Posted {
-    /// The collector has it, but for so many spans, which it does not want.
+    /// The collector has accepted the batch, except for the spans it rejected.
     Taken {
-        /// How many.
+        /// The number of rejected spans.
         rejected: u64,
         /// Why.
         why: String,
     },
-    /// It may be tried again.
+    /// The post may be retried.
     Again {
-        /// The collector wants to be left alone for so long.
+        /// The pause that the collector asks for.
         after: Option<Duration>,
-        /// Why it has failed.
+        /// Why the post failed.
         why: String,
     },
-    /// It never will be taken.
+    /// The batch will never be accepted.
     Refused {
         /// Why.
         why: String,
     },
 }
 
-/// What has become of spans since the start.
+/// Numbers of spans since the start, by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
-    /// The collector has them.
+    /// Accepted by the collector.
     pub(crate) sent: u64,
-    /// A worker or this thread had no room for them.
+    /// Dropped because the queue of a worker or of this thread was full.
     pub(crate) full: u64,
-    /// The collector could not be reached, or was busy, for too long.
+    /// Dropped because the collector could not be reached, or was busy, for too long.
     pub(crate) unreachable: u64,
-    /// The collector did not want them.
+    /// Rejected by the collector.
     pub(crate) refused: u64,
-    /// They were waiting when `otlp_endpoint` was taken away.
+    /// In the queue when `otlp_endpoint` was removed.
     pub(crate) switched_off: u64,
-    /// How often posting has failed.
+    /// The number of failed posts.
     pub(crate) failures: u64,
 }
 
 impl Counts {
-    /// Those that no collector has, by why.
+    /// Returns the numbers of lost spans by reason.
     pub(crate) fn dropped(&self) -> [(&'static str, u64); 4] {
         let Self { full, unreachable, refused, switched_off, .. } = *self;
         [("full", full), ("unreachable", unreachable), ("refused", refused), ("switched_off", switched_off)]
@@ -92,17 +92,17 @@ impl Counts {
     }
 }
 
-/// Posts spans.
+/// The queue and the state of posting.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     waiting: VecDeque<StatementSpans>,
-    /// What they take.
+    /// The size of the queue.
     bytes: usize,
-    /// Since when the first of them has waited.
+    /// When the first statement in the queue arrived.
     since: Time,
     stage: Stage,
     counts: Counts,
-    /// How many spans had been dropped when posting began to fail, if it does.
+    /// The number of spans lost when posting began to fail, while it fails.
     failing: Option<u64>,
     /// The next pause after a failure.
     pause: Duration,
@@ -111,11 +111,11 @@ pub(crate) struct Exporter {
 
 #[derive(Debug)]
 enum Stage {
-    /// Nothing is under way.
+    /// No batch is under way.
     Rests,
-    /// A batch is, for which it is this try.
+    /// A batch is under way, for the `tries`th time.
     Posts { batch: Arc<Batch>, tries: u32 },
-    /// Nothing is posted until then; a batch has been tried so often.
+    /// Nothing is posted until then; `batch`, if any, has been tried `tries` times.
     Pauses { batch: Option<Arc<Batch>>, tries: u32, until: Time },
 }
 
@@ -123,7 +123,7 @@ enum Stage {
 pub(crate) type Line = (Level, String);
 
 impl Exporter {
-    /// The secret and the time are what ids of spans are drawn from, so that no two processes draw the same.
+    /// Seeds the ids of spans from a secret and the time, so that no two processes draw the same ids.
     pub(crate) fn new(secret: &[u8], wall: Wall) -> Self {
         let mut hasher = DefaultHasher::new();
         (secret, wall.0).hash(&mut hasher);
@@ -139,7 +139,7 @@ impl Exporter {
         }
     }
 
-    /// A worker tells of statements, and of spans that it had no room for.
+    /// Takes statements from a worker, and the number of spans that the worker dropped.
     pub(crate) fn hear(&mut self, now: Time, statements: Vec<StatementSpans>, dropped: u64, settings: &Settings) {
         self.counts.full += dropped;
         if self.waiting.is_empty() {
@@ -158,7 +158,7 @@ impl Exporter {
         }
     }
 
-    /// What is to be posted now, if anything; [`Exporter::posted`] must follow.
+    /// Returns what is to be posted now, if anything; [`Exporter::posted`] must follow.
     pub(crate) fn next(&mut self, now: Time, settings: &Settings) -> Option<Posting> {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
             return None;
@@ -167,7 +167,7 @@ impl Exporter {
         let (batch, tries) = match std::mem::replace(&mut self.stage, Stage::Rests) {
             Stage::Pauses { batch: Some(batch), tries, .. } => (batch, tries),
             Stage::Rests | Stage::Pauses { batch: None, .. } => (self.next_batch(now)?, 0),
-            // There is no deadline while one is under way.
+            // Unreachable: there is no deadline while a batch is under way.
             posts @ Stage::Posts { .. } => {
                 self.stage = posts;
                 return None;
@@ -183,7 +183,8 @@ impl Exporter {
         })
     }
 
-    /// What is left when the process ends, for one last try. Nothing where a collector does not answer anyhow.
+    /// Returns the rest of the queue when the process ends, for one last try; nothing if the collector is failing or a
+    /// batch is under way.
     pub(crate) fn last(&mut self, now: Time, settings: &Settings) -> Option<Posting> {
         if self.failing.is_some() || matches!(self.stage, Stage::Posts { .. }) {
             return None;
@@ -200,7 +201,7 @@ impl Exporter {
         (count > 0).then(|| Arc::new(Batch { statements, seed: self.random.next_u64() }))
     }
 
-    /// What has become of the batch that was under way.
+    /// Handles the outcome of the batch under way.
     pub(crate) fn posted(&mut self, now: Time, posted: &Posted, settings: &Settings) -> Option<Line> {
         let Stage::Posts { batch, tries } = std::mem::replace(&mut self.stage, Stage::Rests) else { return None };
         let spans = batch.spans();
@@ -235,7 +236,8 @@ impl Exporter {
         self.fails(&why, settings)
     }
 
-    /// For how long a collector is left alone: as long as it has said, or from one to two times as long as the time before.
+    /// Returns the pause after a failure: what the collector has asked for, within bounds, or the present pause, which
+    /// doubles each time, with up to 100 % random jitter added.
     fn next_pause(&mut self, after: Option<Duration>) -> Duration {
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE_MAX);
@@ -260,7 +262,7 @@ impl Exporter {
         Some((Level::Log, line))
     }
 
-    /// Other settings are in force: somebody else may take what waits, and is asked at once.
+    /// Adapts to new settings: if they name another collector, waiting spans are posted to it at once.
     pub(crate) fn heed(&mut self, now: Time, old: &Settings, new: &Settings) {
         let parts = |settings: &Settings| {
             (settings.otlp_endpoint.clone(), settings.otlp_headers.clone(), settings.otlp_ca_file.clone())
@@ -282,7 +284,7 @@ impl Exporter {
         }
     }
 
-    /// When [`Exporter::next`] has something.
+    /// Returns when [`Exporter::next`] has something to post.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let waits = !self.waiting.is_empty();
         let full = || if self.waiting.len() >= BATCH_MAX { self.since } else { self.since + GATHERED_FOR };
@@ -303,19 +305,19 @@ fn name_of(settings: &Settings) -> String {
     settings.otlp_endpoint.as_ref().map_or_else(|| "the collector".to_owned(), |endpoint| endpoint.to_string())
 }
 
-/// So many statements are posted together,
+/// Statements per batch,
 const BATCH_MAX: usize = 512;
-/// or those of so much time.
+/// or the time over which a smaller batch is gathered.
 const GATHERED_FOR: Duration = Duration::from_secs(1);
-/// So many statements wait,
+/// Statements in the queue,
 const WAITING_MAX: usize = 8192;
-/// as long as they take no more than this.
+/// and their total size.
 const WAITING_BYTES_MAX: usize = 8 << 20;
-/// A batch is tried so often.
+/// Attempts per batch.
 const TRIES_MAX: u32 = 5;
 /// The shortest pause after a failure,
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// and the longest, but for what is drawn beside it,
+/// and the longest, before jitter,
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// and the longest that a collector may ask for.
 const AFTER_MAX: Duration = Duration::from_secs(300);
@@ -332,7 +334,7 @@ mod tests {
         Settings { otlp_endpoint: Some(Arc::new(endpoint)), ..Settings::default() }
     }
 
-    /// Each is two spans.
+    /// Each statement has two spans.
     fn statements(count: usize) -> Vec<StatementSpans> {
         let statement = StatementSpans {
             parent: TraceParent { trace_id: [1; 16], span_id: [2; 8], is_sampled: true },

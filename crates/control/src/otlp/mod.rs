@@ -1,7 +1,7 @@
-//! OpenTelemetry: spans of statements that carry the context of a trace are posted to a collector (OTLP over HTTP, as JSON).
+//! OpenTelemetry: spans of statements that carry a trace context are posted to a collector (OTLP over HTTP, as JSON).
 //!
-//! Always true: nobody waits for a collector but the spans for it, of which there are no more than fit.
-//! Not here: which statements have spans (`worker`), where they go (`config`).
+//! Always true: nothing waits for a collector except the spans for it, whose number is bounded.
+//! Not here: which statements have spans (`worker`), where the spans are sent (`config`).
 
 mod encode;
 mod exporter;

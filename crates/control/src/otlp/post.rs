@@ -1,8 +1,9 @@
-//! A batch of spans is posted to a collector.
+//! Posts a batch of spans to a collector.
 //!
-//! Always true: it takes no longer than [`POST_MAX`]; of an answer no more than [`ANSWER_BYTES_MAX`] bytes are read. Spans are encoded, and files read, on a
-//! thread that may block. Redirections are not followed: a token is for the collector that is named.
-//! Not here: when it is tried again (`exporter`).
+//! Always true: a post takes at most [`POST_MAX`]; at most [`ANSWER_BYTES_MAX`] bytes of the answer are read. Spans are
+//! encoded, and files are read, on a thread that may block. Redirects are not followed, because a token is meant for
+//! the configured collector only.
+//! Not here: retries (`exporter`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +49,7 @@ fn again(why: String) -> Posted {
     Posted::Again { after: None, why }
 }
 
-/// What a collector with TLS must fulfil.
+/// Returns the TLS requirements for a collector.
 fn demand(ca_file: Option<&str>) -> Result<Arc<ClientConfig>, String> {
     let authorities = match ca_file {
         Some(path) => {
@@ -88,7 +89,7 @@ async fn deliver(posting: &Posting, body: Vec<u8>, tls: Option<Arc<ClientConfig>
     let request = request.body(Body::from(body)).map_err(|error| format!("it cannot be asked: {error}"))?;
     let stream = connect(posting, tls).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-    // Ends with this function, however that ends.
+    // The connection ends with this function on every path.
     let mut carried = JoinSet::new();
     carried.spawn(connection);
     let response = sender.send_request(request).await.map_err(words)?;
@@ -97,12 +98,12 @@ async fn deliver(posting: &Posting, body: Vec<u8>, tls: Option<Arc<ClientConfig>
     Ok(judge(head.status, &head.headers, &answer))
 }
 
-/// What an answer means (OTLP specification, "OTLP/HTTP Response").
+/// Interprets the answer (OTLP specification, "OTLP/HTTP Response").
 fn judge(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Posted {
     let said: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
     if status.is_success() {
         let partial = &said["partialSuccess"];
-        // A number of 64 bits is a string in JSON, and some write it as a number.
+        // 64-bit numbers are strings in OTLP JSON, but some collectors send numbers.
         let rejected = &partial["rejectedSpans"];
         let rejected = rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or(0);
         return Posted::Taken { rejected, why: plain(partial["errorMessage"].as_str().unwrap_or_default()) };
@@ -119,7 +120,7 @@ fn judge(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Posted {
     }
 }
 
-/// So many seconds, or a date.
+/// Parses `Retry-After`: seconds or a date.
 fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> {
     if let Ok(secs) = text.trim().parse() {
         return Some(Duration::from_secs(secs));
@@ -128,16 +129,16 @@ fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(date.as_second() - now.as_second()).unwrap_or(0)))
 }
 
-/// What a stranger says, fit for a line of the log.
+/// Makes the text of a collector safe for a log line.
 fn plain(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).take(WORDS_MAX).collect()
 }
 
-/// A collector has so long to take a batch.
+/// Time limit for posting a batch.
 const POST_MAX: Duration = Duration::from_secs(10);
-/// Of its answer, so much is read,
+/// Maximum size of the answer that is read,
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// and of its words so many characters are told.
+/// and the number of characters of its message that are logged.
 const WORDS_MAX: usize = 200;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The control thread on a made-up clock, with letter boxes that only keep what they are given.
+//! Tests of the control thread with a made-up clock, and letter boxes that only store the letters.
 
 use super::*;
 
@@ -63,7 +63,7 @@ impl Desk {
     pub(crate) fn happens(&mut self, event: Event) {
         let log = Arc::clone(&self.control.present.active.log);
         self.control.handle(self.now, event);
-        // A log that was reopened writes its last lines in its own time, and nobody waits for that but a test.
+        // A log that was reopened writes its last lines asynchronously; only a test has to wait for them.
         if !Arc::ptr_eq(&log, &self.control.present.active.log) {
             log.finish();
         }
@@ -74,7 +74,7 @@ impl Desk {
         self.happens(event);
     }
 
-    /// The courier of an online restart reports.
+    /// A report of the courier arrives.
     fn reports(&mut self, handover: u64, news: News) {
         self.happens(Event::News { handover, news });
     }
@@ -97,7 +97,7 @@ impl Desk {
         self.happens(Event::Letter(ToControl::Obeyed { from: WorkerId(from), question, is_done }));
     }
 
-    /// The orders that a worker was given; whatever else it was told is forgotten.
+    /// Returns the orders that a worker was given and drops its other letters.
     fn orders(&self, worker: usize) -> Vec<(u64, Task)> {
         let order = |letter| match letter {
             ToWorker::Order { question, order } => Some((question, order)),
@@ -106,7 +106,7 @@ impl Desk {
         self.letters(worker).into_iter().filter_map(order).collect()
     }
 
-    /// The number of the order that a worker was given, which must be this one and the only one.
+    /// Returns the number of the only order that a worker was given, which must be this one.
     fn order(&self, worker: usize, task: &Task) -> u64 {
         match &self.orders(worker)[..] {
             [(question, order)] if order == task => *question,
@@ -114,7 +114,7 @@ impl Desk {
         }
     }
 
-    /// What stands, as the last of all that a worker was told says.
+    /// Returns the standing orders in the last letter to a worker.
     fn standing(&self, worker: usize) -> Standing {
         match self.letters(worker).pop() {
             Some(ToWorker::ActiveConfig(active)) => active.standing.clone(),
@@ -127,12 +127,12 @@ impl Desk {
         self.happens(Event::Letter(letter));
     }
 
-    /// What has come into a worker's box since it was looked at last.
+    /// Returns the letters that have come into a worker's box since the last call.
     pub(crate) fn letters(&self, worker: usize) -> Vec<ToWorker<()>> {
         std::mem::take(&mut *self.boxes[worker].lock().expect("a box"))
     }
 
-    /// The question that the worker was asked, which must be all that it was told.
+    /// Returns the question that the worker was asked, which must be its only letter.
     fn question(&self, worker: usize) -> u64 {
         match &self.letters(worker)[..] {
             [ToWorker::Show { question, .. }] => *question,
@@ -140,7 +140,7 @@ impl Desk {
         }
     }
 
-    /// The answer that the client at worker 0 was given, which must be all that the worker was told.
+    /// Returns the answer to the client at worker 0, which must be the worker's only letter.
     fn answer(&self) -> String {
         match &self.letters(0)[..] {
             [ToWorker::ConsoleAnswer { client, bytes, closes: false }] if *client == CLIENT => {
@@ -151,7 +151,7 @@ impl Desk {
         }
     }
 
-    /// What has been logged. The threads that write it may be late on a busy machine.
+    /// Returns the log. Its threads may be late on a busy machine.
     fn log(&self) -> String {
         self.control.configuration.speaker.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
@@ -320,7 +320,7 @@ fn lines_that_were_lost_stay_counted_when_the_log_is_opened_anew() {
     for command in ["RELOAD", "SET verbose = 1", "RELOAD"] {
         desk.says(command);
     }
-    // Each of the three is a line.
+    // Each of the three commands is a line.
     assert_eq!(desk.control.present.active.log.lost(), 3);
     assert_eq!(desk.log().matches("takes no lines, they are lost").count(), 1, "{}", desk.log());
 }
@@ -333,7 +333,7 @@ fn a_reload_with_a_mistake_changes_nothing() {
     desk.says("RELOAD");
     let answer = desk.answer();
     assert!(answer.contains("CF0000\0MRELOAD failed, see logs for additional details\0"), "{answer:?}");
-    // Whoever has no access to the log reads them, too.
+    // An admin without access to the log gets the errors as well.
     assert!(answer.contains("additional details\0D") && answer.contains("did you mean \"pool_mode\"?"), "{answer:?}");
     for word in ["ERROR", "many", "did you mean \"pool_mode\"?", "config file loading failed", "RELOAD failed"] {
         assert!(desk.log().contains(word), "{word} is not in {}", desk.log());
@@ -381,7 +381,7 @@ fn a_shutdown_that_waits_ends_when_the_last_worker_has_nothing_left() {
         desk.drained(1, true);
         assert!(desk.orders(0).is_empty());
         desk.drained(0, true);
-        // Somebody was on the way to worker 1 when it had nobody left.
+        // A client was in transit to worker 1 when the worker had reported itself drained.
         let question = desk.order(0, &Task::ConfirmDrained);
         desk.obeyed(0, question, true);
         desk.obeyed(1, question, false);
@@ -577,7 +577,7 @@ fn a_reload_names_what_waits_for_a_restart_and_only_that() {
     let answer = String::from_utf8_lossy(bytes).into_owned();
     assert!(answer.contains("changed by a restart only, and staying as they are: listen_backlog\0"), "{answer:?}");
     assert!(desk.log().contains("listen_backlog has changed: the new value waits for a restart"), "{}", desk.log());
-    // It does nothing, after a restart either.
+    // The setting has no effect, also after a restart.
     assert!(!desk.log().contains("pkt_buf has changed"), "{}", desk.log());
     assert!(desk.log().contains("pkt_buf is accepted but has no meaning here"), "{}", desk.log());
 }
@@ -630,14 +630,14 @@ fn a_suspend_ends_with_a_signal_and_the_process_with_another() {
     assert!(desk.log().contains("FATAL suspend was in progress, going down immediately"));
 }
 
-/// The last word of a courier, and the end at which a new process would hear it.
+/// The last word of a courier, and the end at which a new process would receive it.
 fn last_word() -> (News, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair");
     far.set_nonblocking(true).expect("it need not be waited for");
     (News::Done(LastWord::over(Ipc::new(near, STEP_MAX).expect("a socket"))), far)
 }
 
-/// What the new process has heard.
+/// Returns what the new process has received.
 fn heard(mut far: &UnixStream) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 100];
     let read = far.read(&mut bytes)?;
@@ -703,7 +703,7 @@ fn a_handover_that_fails_wakes_everybody() {
         "{letters:?}"
     );
     assert!(desk.log().contains("ERROR online restart failed, going on: it died"));
-    // It dies before it could hear that it is alone: then it is not.
+    // The new process dies before it could receive the last word; this process stays in charge.
     desk.says("TAKEOVER 2");
     desk.reports(3, News::Ready);
     drop(desk.letters(0));
@@ -725,7 +725,7 @@ fn a_handover_that_fails_wakes_everybody() {
     assert!(desk.log().contains("FATAL takeover was in progress, going down immediately"));
 }
 
-/// Nobody could end a handover that did not come to its end by itself.
+/// Formerly nothing could end a handover that did not finish by itself.
 #[test]
 fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more() {
     let mut desk = Desk::new("called_off", 1, "");
@@ -745,7 +745,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
         let wakes = letters.iter().filter(|letter| matches!(letter, ToWorker::WakeUp)).count();
         assert_eq!(wakes, usize::from(number % 2 == 0), "{letters:?}");
         assert_eq!(courier.still.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
-        // The next one has begun when the courier of this one comes home.
+        // The next restart has begun when the courier of this one reports.
         desk.says("TAKEOVER 2");
         drop(desk.letters(0));
         let (done, new) = last_word();
@@ -764,8 +764,8 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
     }
 }
 
-/// The courier said the last word by itself: after a shutdown that was ordered meanwhile both processes had everything, and this one
-/// took the socket file of the other with it.
+/// Formerly the courier said the last word by itself: after a shutdown ordered meanwhile both processes had everything,
+/// and this one removed the other's socket file.
 #[test]
 fn who_was_told_to_go_down_does_not_hand_over_any_more() {
     let ways: [fn(&mut Desk); 4] = [
@@ -791,7 +791,7 @@ fn who_was_told_to_go_down_does_not_hand_over_any_more() {
     }
 }
 
-/// STOPPING was said at two of the four ways to go down, and taken back by a reload.
+/// Formerly STOPPING=1 was sent for two of the four ways to shut down, and undone by a reload.
 #[test]
 fn the_service_manager_hears_once_that_we_go_down() {
     let ways: [fn(&mut Desk); 4] = [

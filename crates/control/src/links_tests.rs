@@ -1,4 +1,4 @@
-//! The control thread's connections to its own workers, without sockets: what is said, heard, and told the workers.
+//! Tests of the control thread's connections to its own workers, without sockets.
 
 use super::*;
 
@@ -10,7 +10,7 @@ use worker::letters::{Inquirer, SecretQuestion, ToControl, ToWorker, Told};
 use crate::Event;
 use crate::control::tests::Desk;
 
-/// All that is to be done with connections, a line for each: of what is said the texts of queries and of startup packets are enough.
+/// Returns all orders for connections, one line for each; of bytes sent only the texts of simple queries are shown.
 fn orders(desk: &mut Desk) -> Vec<String> {
     let line = |order| match order {
         LinkOrder::Open { link, database, is_listener } => {
@@ -64,7 +64,7 @@ fn ask(desk: &mut Desk, number: u32) {
     })));
 }
 
-/// What the worker was told, which must be one answer and all.
+/// Returns the answer that the worker was sent, which must be its only letter.
 fn told(desk: &Desk) -> Told {
     match &desk.letters(0)[..] {
         [ToWorker::Told { told, .. }] => told.clone(),
@@ -72,7 +72,7 @@ fn told(desk: &Desk) -> Told {
     }
 }
 
-/// Why there is no answer.
+/// Returns why there is no answer.
 fn unanswered(desk: &Desk) -> String {
     match told(desk) {
         Told::Unanswered(text) => text,
@@ -94,7 +94,7 @@ fn a_question_about_a_user_is_put_on_a_connection_of_its_own() {
     hears(&mut desk, 1, rest.to_vec());
     assert_eq!(orders(&mut desk), ["close 1"]);
     assert!(matches!(told(&desk), Told::User { name, .. } if *name == *"u"));
-    // Whatever still comes of it.
+    // Later news of the connection is ignored.
     ends(&mut desk, 1);
     assert!(desk.letters(0).is_empty());
 }
@@ -105,7 +105,7 @@ fn a_question_without_an_answer_is_answered_all_the_same() {
     ask(&mut desk, 1);
     ends(&mut desk, 1);
     assert_eq!(unanswered(&desk), "error in auth_query: the connection has ended");
-    // As soon as rows differ it is enough.
+    // The first row that differs ends the answer.
     ask(&mut desk, 2);
     hears(&mut desk, 2, ready());
     hears(&mut desk, 2, [row([Some("u"), Some("a")]), row([Some("u"), None])].concat());
@@ -127,7 +127,7 @@ fn listen(desk: &mut Desk, channel: &str, number: u64) {
     desk.happens(Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on: false }));
 }
 
-/// What the worker is told of channels.
+/// Returns the letters to the worker about channels.
 fn news(desk: &Desk) -> Vec<String> {
     let line = |letter| match letter {
         ToWorker::Heard { channel, number, .. } => format!("{channel} {number}"),
@@ -183,7 +183,7 @@ fn a_session_that_has_ended_is_told_of_and_comes_again_for_what_it_listened_to()
     assert_eq!(orders(&mut desk), ["close 1"]);
     desk.after(1, Event::Tick);
     assert_eq!(orders(&mut desk), ["open 2 to d for all", "2: logs in"]);
-    // One that has not come has not been lost.
+    // A session that has not been established is not reported as lost.
     hears(&mut desk, 2, error("FATAL"));
     ends(&mut desk, 2);
     assert!(news(&desk).is_empty());

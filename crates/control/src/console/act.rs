@@ -1,6 +1,6 @@
 //! Commands that change something.
 //!
-//! Always true: what is understood here is an order that the control thread can carry out.
+//! Always true: whatever is parsed here is an order that the control thread can carry out.
 //! Not here: carrying it out (`orders`).
 
 use std::fmt;
@@ -12,56 +12,56 @@ use worker::letters::{Shutdown, Traced, Whose};
 use super::trace::Trace;
 use super::{Refusal, trace};
 
-/// What an admin may want done.
+/// An order of an admin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// Read everything again.
     Reload,
     /// End the process.
     Shutdown(Shutdown),
-    /// Nobody gets a server; answered when nobody has one.
+    /// Give no servers to clients; answered when no server is lent.
     Pause(Whose),
-    /// Undo that.
+    /// End a pause.
     Resume(Whose),
-    /// Everything stands still; answered when it does.
+    /// Suspend all workers; answered when they are suspended.
     Suspend,
-    /// Hand everything over to a new process that speaks this version.
+    /// Hand everything over to a new process that uses this version of the dialogue.
     Takeover(u64),
-    /// Have all servers replaced.
+    /// Replace all servers.
     Reconnect(Whose),
-    /// Wait until none is left that is to be replaced.
+    /// Wait until no server is left that is to be replaced.
     WaitClose(Whose),
-    /// Send all clients of databases away, and pause these.
+    /// Close all clients of databases, and pause the databases.
     Kill(Whose),
-    /// Send one client away.
+    /// Close one client.
     KillClient(u64),
-    /// Tell what happens to clients; answered when that ends.
+    /// Report what happens to clients; answered when the trace ends.
     Trace(Trace),
-    /// Let nobody new in to a database.
+    /// Reject new clients of a database.
     Disable(Arc<str>),
-    /// Undo that.
+    /// Accept new clients of a database again.
     Enable(Arc<str>),
     /// Change a setting until the next reload.
     Set {
-        /// Which.
+        /// The setting.
         key: String,
-        /// To what.
+        /// The value.
         value: String,
     },
 }
 
-/// What became of reading a command.
+/// The result of parsing a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
-    /// It is this order.
+    /// The order.
     Order(Order),
-    /// It lacks something.
+    /// It is incomplete.
     Refused(Refusal),
-    /// Nobody knows it, or not with this object.
+    /// It is unknown, or does not take this object.
     Unknown,
 }
 
-/// Understands a verb and its object. An object that is an empty name in quotes is none, as in PgBouncer.
+/// Parses a verb and its object. As in PgBouncer, an empty quoted name counts as no object.
 pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
     let object = object.filter(|object| !object.is_empty());
     let whose = || object.map(Arc::from);
@@ -97,7 +97,7 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
 }
 
 impl Order {
-    /// The database that it is about, if it is about one.
+    /// Returns the database that the order is about, if any.
     pub(crate) fn database(&self) -> Whose {
         match self {
             Self::Pause(whose)
@@ -118,7 +118,7 @@ impl Order {
         }
     }
 
-    /// Its first word, which is also the tag of the answer.
+    /// Returns the first word, which is also the tag of the CommandComplete.
     pub(crate) fn verb(&self) -> &'static str {
         match self {
             Self::Reload => "RELOAD",
@@ -139,7 +139,7 @@ impl Order {
     }
 }
 
-/// The command as PgBouncer writes it into its log.
+/// Formats the command as PgBouncer logs it.
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = self.verb();
@@ -169,16 +169,16 @@ impl fmt::Display for Order {
     }
 }
 
-/// One order, as people read of it.
+/// The documentation of an order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// How it is written.
+    /// Its syntax.
     pub(crate) usage: &'static str,
-    /// What it does and when it is answered.
+    /// What it does, and when it is answered.
     pub(crate) doc: &'static str,
 }
 
-/// Every order, in the order of the help.
+/// All orders, in the order of the help.
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         usage: "SET key = arg",
@@ -233,7 +233,7 @@ pub(crate) const CATALOG: &[Entry] = &[
 const WAYS: [(&str, Shutdown); 2] =
     [("WAIT_FOR_SERVERS", Shutdown::WaitForServers), ("WAIT_FOR_CLIENTS", Shutdown::WaitForClients)];
 
-/// The number of a client: the `id` of `SHOW CLIENTS`, as in PgBouncer, or its name.
+/// Parses the number of a client: the `id` of `SHOW CLIENTS`, as in PgBouncer, or its name in the log.
 pub(super) fn client_number(text: &str) -> Option<u64> {
     Id::client_number(text).or_else(|| text.parse().ok())
 }

@@ -1,7 +1,7 @@
-//! What the console answers, as a value: whoever asked decides how it is written.
+//! The console's answers as values, independent of the protocol in which they are written.
 //!
-//! Always true: an answer to a simple query is whole messages and ends with `ReadyForQuery`.
-//! Not here: answers to the extended protocol (`session`), which write the same value in pieces.
+//! Always true: an answer to a simple query consists of whole messages and ends with `ReadyForQuery`.
+//! Not here: answers in the extended protocol (`session`), which writes the same value in pieces.
 
 use wire::backend::TxStatus;
 use wire::write::{self, Says};
@@ -10,38 +10,38 @@ use super::Refusal;
 use super::formats::Formats;
 use super::table::Table;
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// It shows something.
+    /// A table.
     Table(Table),
-    /// It was carried out.
+    /// The command was carried out.
     Done {
-        /// The tag of the answer.
+        /// The tag of the CommandComplete.
         tag: String,
-        /// What else there is to say.
+        /// An additional notice.
         notice: Option<Notice>,
     },
-    /// It was not.
+    /// The command was refused.
     Refused(Refusal),
 }
 
-/// Something said beside an answer.
+/// A notice sent before the CommandComplete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Notice {
-    /// What is said.
+    /// The message.
     pub(crate) text: String,
-    /// More about it.
+    /// The detail.
     pub(crate) detail: Option<String>,
 }
 
 impl Answer {
-    /// A command was carried out.
+    /// A command that was carried out.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
         Self::Done { tag: tag.into(), notice: None }
     }
 
-    /// A command was carried out and there is more to say about it.
+    /// A command that was carried out, with a notice.
     pub(crate) fn noted(tag: impl Into<String>, text: impl Into<String>) -> Self {
         Self::Done { tag: tag.into(), notice: Some(Notice { text: text.into(), detail: None }) }
     }
@@ -61,7 +61,7 @@ impl Answer {
     }
 }
 
-/// Appends that a command was carried out.
+/// Appends a notice, if any, and the CommandComplete.
 pub(super) fn done(out: &mut Vec<u8>, tag: &str, notice: Option<&Notice>) {
     if let Some(Notice { text, detail }) = notice {
         let detail = detail.as_deref();
@@ -70,10 +70,10 @@ pub(super) fn done(out: &mut Vec<u8>, tag: &str, notice: Option<&Notice>) {
     write::command_complete(out, tag);
 }
 
-/// Appends a line that is shown before the answer, as soon as it comes.
+/// Appends an INFO notice that clients show at once, before the answer.
 pub(crate) fn write_line(out: &mut Vec<u8>, line: &str) {
     write::notice(out, Says { severity: "INFO", sqlstate: "00000", message: line, detail: None, hint: None });
 }
 
-/// The tag of everything that is shown.
+/// The command tag of every SHOW.
 pub(super) const SHOW: &str = "SHOW";

@@ -1,7 +1,8 @@
-//! Errors of servers as a trace shows them: what may be a value is left out.
+//! Formats errors of servers for a trace, without parts that may be values.
 //!
-//! Always true: without `trace_values` no part of a message is shown that PostgreSQL may have taken from a value: what stands in quotes and is no name
-//! in the request, numbers, and everything that a function of a user may have worded. What is told in another language is not shown.
+//! Always true: without `trace_values` no part of a message is shown that PostgreSQL may have taken from a value:
+//! quoted parts that are not names in the request, numbers, and every message that a user's function may have worded. A
+//! message that is not plain ASCII, such as a translated one, is not shown.
 //! Not here: requests (`happening`).
 
 use route::mentions;
@@ -9,7 +10,7 @@ use worker::letters::Failed;
 
 use super::happening::plain;
 
-/// An error in one line.
+/// Formats an error as one line.
 pub(super) fn error(failed: &Failed) -> String {
     let state: String = failed.state.iter().map(|byte| char::from(*byte)).collect();
     let field = |kind: u8| {
@@ -35,7 +36,7 @@ pub(super) fn error(failed: &Failed) -> String {
     }
 }
 
-/// A message without what may be a value. `None` if that cannot be told.
+/// Removes what may be a value from a message. `None` if that is impossible.
 fn without_values(message: &str, is_name: impl Fn(&str) -> bool) -> Option<String> {
     let mut shown = String::new();
     let mut rest = message;
@@ -48,7 +49,7 @@ fn without_values(message: &str, is_name: impl Fn(&str) -> bool) -> Option<Strin
                 shown.push('"');
                 rest = after;
             }
-            // What stands there may have quotes of its own: up to the last one nothing is known not to be its.
+            // The quoted part may contain quotes itself, so everything up to the last quote may belong to it.
             _ => {
                 shown.push_str("\"?\"");
                 rest = rest.rsplit_once('"').map_or("", |(_, after)| after);
@@ -61,7 +62,7 @@ fn without_values(message: &str, is_name: impl Fn(&str) -> bool) -> Option<Strin
     is_plain.then(|| without_numbers(&shown))
 }
 
-/// The same text with `?` for each number that stands alone.
+/// Replaces each number that stands alone by `?`.
 fn without_numbers(text: &str) -> String {
     let mut shown = String::new();
     let mut before = ' ';
@@ -77,19 +78,19 @@ fn without_numbers(text: &str) -> String {
     shown
 }
 
-/// Whether something may be a password, or an order about one.
+/// Returns whether a text may contain a password, or a command about one.
 pub(crate) fn speaks_of_password(text: &[u8]) -> bool {
     ["password", "passwd"]
         .iter()
         .any(|word| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes())))
 }
 
-/// Classes of errors (PostgreSQL manual, appendix A) that are worded by PostgreSQL itself.
+/// Error classes (PostgreSQL manual, appendix A) whose messages PostgreSQL itself words.
 const CLASSES: [&str; 24] = [
     "08", "0A", "21", "22", "23", "24", "25", "26", "28", "2B", "2D", "34", "3B", "3D", "3F", "40", "42", "44", "53",
     "54", "55", "57", "58", "72",
 ];
-/// Where errors come from that functions have worded: `RAISE` of PL/pgSQL, and those of PL/Python.
+/// Source routines of errors that functions have worded: `RAISE` of PL/pgSQL, and PL/Python's.
 const WORDED_BY_USERS: [&str; 2] = ["exec_stmt_raise", "PLy_"];
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! How the values of a result are written: as text, or in PostgreSQL's binary formats where a driver asks for them.
+//! The formats of result values: text, or PostgreSQL's binary formats if a driver asks for them.
 //!
-//! Always true: what stands in a cell can be written in both; a number that its type cannot hold is the largest that it can.
+//! Always true: every cell can be written in both formats; a number outside the range of its type is clamped.
 //! Not here: columns and rows (`table`).
 
 use super::table::Kind;
 
-/// The formats of a result's columns, as Bind gives them: none is text for all, one is for all, else there is one for each.
+/// The result formats of Bind: none means text for all columns, one applies to all, otherwise there is one for each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Formats(Vec<i16>);
 
@@ -13,10 +13,10 @@ impl Formats {
     /// Text for all columns.
     pub(crate) const TEXT: Self = Self(Vec::new());
 
-    /// Formats for so many columns.
+    /// Checks the format codes for a result with `columns` columns.
     ///
     /// # Errors
-    /// SQLSTATE and text of what is wrong with them.
+    /// The SQLSTATE and text of the error.
     pub(crate) fn new(codes: Vec<i16>, columns: usize) -> Result<Self, (&'static str, String)> {
         if let Some(code) = codes.iter().find(|code| !(0..=1).contains(*code)) {
             return Err(("22023", format!("unsupported format code: {code}")));
@@ -28,7 +28,7 @@ impl Formats {
         Ok(Self(codes))
     }
 
-    /// The format of the column at this place: 0 is text, 1 is binary.
+    /// Returns the format of a column: 0 is text, 1 is binary.
     pub(crate) fn of(&self, place: usize) -> i16 {
         match &self.0[..] {
             [] => 0,
@@ -39,9 +39,9 @@ impl Formats {
 }
 
 impl Kind {
-    /// A cell as PostgreSQL's `send` functions write its type.
+    /// Encodes a cell as PostgreSQL's `send` function of its type does.
     pub(crate) fn binary(self, cell: &str) -> Vec<u8> {
-        // Cells of these kinds are integers; whatever is not is beyond what the type can hold.
+        // Cells of these kinds are integers; anything unparsable is a number beyond the range of the type.
         let number = || cell.parse::<i128>().unwrap_or(i128::MAX);
         let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
         match self {
@@ -54,14 +54,14 @@ impl Kind {
     }
 }
 
-/// The bytes of a text as `byteaout` writes it.
+/// Decodes the output format of `byteaout`.
 fn unhex(cell: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         cell.chars().skip(BYTEA_PREFIX).filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// An integer as `numeric_send` writes it: digits to the base of 10,000, the highest first, without zeros at the end.
+/// Encodes an integer as `numeric_send` does: digits to the base of 10,000, highest first, without trailing zeros.
 fn numeric(number: i128) -> Vec<u8> {
     let mut digits: Vec<i16> = Vec::new();
     let mut rest = number.unsigned_abs();
@@ -77,7 +77,7 @@ fn numeric(number: i128) -> Vec<u8> {
     head.iter().chain(digits.iter().rev()).flat_map(|part| part.to_be_bytes()).collect()
 }
 
-/// Characters before the digits of a `bytea`.
+/// The number of characters before the digits of a `bytea`.
 const BYTEA_PREFIX: usize = 2;
 const NUMERIC_BASE: u128 = 10_000;
 const NUMERIC_NEGATIVE: i16 = 0x4000;
@@ -86,7 +86,7 @@ const NUMERIC_NEGATIVE: i16 = 0x4000;
 mod tests {
     use super::*;
 
-    /// What PostgreSQL 15 says to `select numeric_send(...)`, `int4send`, `int8send`.
+    /// Expected values from `numeric_send`, `int4send` and `int8send` of PostgreSQL 15.
     #[test]
     fn numbers_are_sent_as_postgresql_sends_them() {
         let hex =

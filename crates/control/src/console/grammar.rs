@@ -1,13 +1,13 @@
 //! The grammar of console commands: `WORD [WORD] [;]`, `SET key[.key] =|TO value [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
 //!
-//! Always true: what is not exactly of this shape is no command. Words are compared without regard to case by whoever
-//! reads the tree; here they keep their writing, without their quotes.
-//! Not here: which words there are (`console`).
+//! Always true: a text that is not exactly of this shape is no command. Case is kept, and the readers of the tree
+//! compare without regard to case; quotes are removed.
+//! Not here: which commands exist (`console`).
 
-/// A command as it was written.
+/// The syntax tree of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Tree {
-    /// A verb and perhaps what it is about.
+    /// A verb and an optional object.
     Words {
         /// The first word.
         verb: String,
@@ -21,13 +21,13 @@ pub(crate) enum Tree {
         /// The value.
         value: String,
     },
-    /// `TRACE`, with whom it is about.
+    /// `TRACE` with a name.
     Trace {
-        /// What kind of name it is.
+        /// The kind of the name.
         kind: String,
         /// The name.
         name: String,
-        /// What stands behind `FOR`: how long, and in which unit.
+        /// What follows `FOR`: the duration and its unit.
         lasts: Option<(String, Option<String>)>,
     },
 }
@@ -35,13 +35,13 @@ pub(crate) enum Tree {
 /// Why a text is no command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Misread {
-    /// It has another shape.
+    /// Its syntax is wrong.
     Shape,
-    /// One of its words is longer than any that there is.
+    /// A word is too long.
     TooLong,
 }
 
-/// Reads a whole query.
+/// Parses a whole query.
 pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
     let reader = Reader { rest: text };
     let tree = reader.words().or_else(|| reader.set()).or_else(|| reader.trace()).ok_or(Misread::Shape)?;
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
     if fits { Ok(tree) } else { Err(Misread::TooLong) }
 }
 
-/// Reads from the front of what is left of a text.
+/// Reads from the front of the remaining text.
 #[derive(Clone, Copy)]
 struct Reader<'t> {
     rest: &'t str,
@@ -65,7 +65,7 @@ impl Reader<'_> {
     fn words(mut self) -> Option<Tree> {
         self.blanks();
         let verb = self.word()?;
-        // A second word does not touch the first one, even where quotes would tell them apart.
+        // The words must be separated by blanks, even if quotes would separate them.
         let object = if self.blanks() && !self.rest.is_empty() && !self.rest.starts_with(';') {
             Some(self.object()?)
         } else {
@@ -94,7 +94,7 @@ impl Reader<'_> {
         self.is_end().then_some(Tree::Set { key, value })
     }
 
-    /// A word, or text in quotes. A whole number may have a sign before it, as in PostgreSQL's `SET`, which keeps a minus only.
+    /// Reads a word or quoted text. An integer may have a sign, as in PostgreSQL's `SET`; a plus is dropped.
     fn value(&mut self) -> Option<String> {
         if self.rest.starts_with('\'') {
             return self.quoted('\'');
@@ -132,7 +132,7 @@ impl Reader<'_> {
         self.is_end().then_some(Tree::Trace { kind, name, lasts: Some((count, unit)) })
     }
 
-    /// Whether nothing is left but blanks and one semicolon.
+    /// Returns whether only blanks and at most one semicolon are left.
     fn is_end(mut self) -> bool {
         self.blanks();
         self.takes(";");
@@ -140,7 +140,7 @@ impl Reader<'_> {
         self.rest.is_empty()
     }
 
-    /// Passes blanks; whether there were any.
+    /// Skips blanks and returns whether there were any.
     fn blanks(&mut self) -> bool {
         let before = self.rest.len();
         self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
@@ -153,7 +153,7 @@ impl Reader<'_> {
         rest.is_some()
     }
 
-    /// A word, or a client as the log calls it: `C-0x1f`.
+    /// Reads a word, or a client's name as in the log: `C-0x1f`.
     fn object(&mut self) -> Option<String> {
         let log = ["C-", "c-"].into_iter().find(|start| self.rest.starts_with(start));
         match log {
@@ -176,7 +176,7 @@ impl Reader<'_> {
         (!word.is_empty()).then(|| word.to_owned())
     }
 
-    /// Text in quotes, in which two of them stand for one.
+    /// Reads quoted text, in which a doubled quote stands for one.
     fn quoted(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
         let mut rest = self.rest.strip_prefix(quote)?;
@@ -197,7 +197,7 @@ impl Reader<'_> {
     }
 }
 
-/// PgBouncer's room for a verb, a key and a value, each with a zero byte at its end.
+/// PgBouncer's buffer sizes for a verb, a key and a value, each including a terminating zero.
 const VERB_BYTES: usize = 16;
 const KEY_BYTES: usize = 64;
 const VALUE_BYTES: usize = 256;

@@ -1,8 +1,8 @@
-//! What has happened to a client that is traced, in one line.
+//! Formats a happening of a traced client as one line.
 //!
-//! Always true: a line has no value of a statement, unless that was asked for (`trace_values`), and then none of what speaks of a password; it has no
-//! line break, and an end.
-//! Not here: errors (`concealed`), who is told (`crate::tracers`).
+//! Always true: a line contains no value of a statement unless `trace_values` is set, and even then none of a statement
+//! that mentions a password; it has no line break, and its length is bounded.
+//! Not here: errors (`concealed`), which tracers get a line (`crate::tracers`).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use worker::letters::{Happening, Requested, What};
 
 use super::concealed;
 
-/// The line, without the time.
+/// Formats the line, without the time.
 pub(crate) fn line(happening: &Happening) -> String {
     let mut line = Id::Client(happening.client).to_string();
     if let Some(server) = happening.server {
@@ -73,7 +73,7 @@ fn standing(status: TxStatus) -> &'static str {
     }
 }
 
-/// Which messages, how much, and what is asked.
+/// Formats a request: its messages, its size and its text.
 fn request(requested: &Requested) -> String {
     let Requested { kinds, bytes, text, is_whole, dialect, raw } = requested;
     let mut names: Vec<&str> = kinds.iter().map(|kind| name_of(*kind)).collect();
@@ -93,13 +93,13 @@ fn request(requested: &Requested) -> String {
     line
 }
 
-/// A text, or the beginning of one, without its values.
+/// Returns a statement, or the beginning of one, without its values.
 pub(crate) fn text_without_values(text: &[u8], is_whole: bool, dialect: Dialect) -> Box<str> {
     let normalized = if is_whole { normalize(text, dialect) } else { None };
     normalized.map_or_else(|| shape_of(text, dialect), |normalized| normalized.text)
 }
 
-/// Appends the values of each Bind among these messages.
+/// Appends the parameter values of each Bind among these messages.
 fn write_parameters(line: &mut String, raw: &[u8]) {
     let mut at = 0;
     while let Some(&[kind, a, b, c, d]) = raw.get(at..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
@@ -112,7 +112,7 @@ fn write_parameters(line: &mut String, raw: &[u8]) {
     }
 }
 
-/// Appends the values of one Bind. `None` if it has not come whole.
+/// Appends the parameter values of one Bind. `None` if the message is incomplete.
 fn write_bound(line: &mut String, body: &[u8]) -> Option<()> {
     let mut rest = Reader(body);
     rest.string()?;
@@ -159,7 +159,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// A text in which nothing ends the line, or does something to a terminal.
+/// Escapes control characters, which could end the line or control a terminal.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for char in text.chars() {
@@ -195,7 +195,7 @@ fn name_of(kind: u8) -> &'static str {
     }
 }
 
-/// Of what a server is told, so many statements are shown.
+/// The number of statements shown of those sent to set up a server.
 const TEXTS_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The console, the database `pgbouncer`: from the text of a command to what is to be done, and from there to an answer.
+//! The console, the database `pgbouncer`: from the text of a command to its meaning, and from there to an answer.
 //!
-//! A command is text, then a tree (`grammar`), then a [`Command`]: a table to be made of snapshots (`show`) or an order
+//! A command is text, then a tree (`grammar`), then a [`Command`]: a table made from snapshots (`show`) or an order
 //! (`act`).
 //!
-//! Always true: an answer is whole messages and ends with `ReadyForQuery`; texts, codes, columns and types are PgBouncer's.
-//! Not here: asking the workers for snapshots, and carrying out orders (`control`).
+//! Always true: an answer consists of whole messages and ends with `ReadyForQuery`; texts, codes, columns and types are
+//! PgBouncer's.
+//! Not here: collecting snapshots from the workers, carrying out orders (`control`).
 
 mod act;
 mod answer;
@@ -41,35 +42,35 @@ use grammar::{Misread, Tree};
 use show::Subject;
 use table::{Column, Table, text};
 
-/// A command that somebody may give.
+/// A console command.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// A table.
+    /// Show a table.
     Show(&'static Subject),
-    /// What the commands are.
+    /// Show the help.
     Help,
-    /// A parameter that every session of PostgreSQL has.
+    /// Show a parameter that every PostgreSQL session has.
     Parameter(&'static Parameter),
-    /// Such a parameter is to be changed, which drivers do without being asked; nothing is done.
+    /// Change such a parameter, which drivers do on their own; nothing is done.
     SetParameter,
-    /// Something is to be changed.
+    /// Carry out an order.
     Order(Order),
 }
 
-/// Why a command is not carried out.
+/// The error for a command that is not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
-    /// Five characters.
+    /// The SQLSTATE.
     pub(crate) sqlstate: &'static str,
-    /// What the client reads.
+    /// The message.
     pub(crate) text: String,
-    /// More about it.
+    /// The detail.
     pub(crate) detail: Option<String>,
-    /// What can be done.
+    /// The hint.
     pub(crate) hint: Option<String>,
 }
 
-/// A parameter of a session that has one value for ever.
+/// A session parameter with a constant value.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     name: &'static str,
@@ -77,10 +78,10 @@ pub(crate) struct Parameter {
     columns: &'static [Column],
 }
 
-/// Understands a query of somebody with this right.
+/// Parses a query of a client with this right.
 ///
 /// # Errors
-/// It is no command, not one for this right, or not one of this version.
+/// It is no command, or this right does not allow it.
 pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> {
     let invalid = || Refusal::new(format!("invalid command '{}', use SHOW HELP;", without_secrets(query)));
     let tree = grammar::parse(query).map_err(|misread| match misread {
@@ -111,7 +112,7 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
     }
 }
 
-/// A `TRACE`, which is for admins.
+/// Parses a `TRACE`, which is for admins.
 fn trace_of(
     whom: (&str, Option<&str>),
     lasts: Option<(&str, Option<&str>)>,
@@ -125,25 +126,26 @@ fn trace_of(
     Ok(Command::Order(Order::Trace(trace)))
 }
 
-/// Whether a text begins with this word.
+/// Returns whether a text begins with this word.
 fn is_verb(query: &str, verb: &str) -> bool {
     let first = query.trim_start().split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next();
     first.is_some_and(|first| first.eq_ignore_ascii_case(verb))
 }
 
-/// A text that is no command, as it may be shown and logged: a `SET` that was not understood may have a secret behind its key.
+/// Returns a text that is no command in a form that may be shown and logged: a `SET` that was not understood may
+/// contain a secret after its key.
 fn without_secrets(query: &str) -> Cow<'_, str> {
     let lower = query.to_ascii_lowercase();
     let keys = CATALOG.iter().filter(|entry| entry.is_secret).map(|entry| entry.name);
     let ends = keys.chain(SECRET_WORDS).filter_map(|word| lower.find(word).map(|start| start + word.len()));
     match ends.min() {
-        // As many bytes as before, and a word ends between two characters.
+        // Lower-casing ASCII keeps byte positions, and the word ends at a character boundary.
         Some(end) if end < query.len() => Cow::Owned(format!("{} ...", &query[..end])),
         Some(_) | None => Cow::Borrowed(query),
     }
 }
 
-/// What is to be shown, if anybody knows it.
+/// Returns what a `SHOW` of this object means, if the object is known.
 fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
     if object.eq_ignore_ascii_case("HELP") {
         return Some(Ok(Command::Help));
@@ -157,7 +159,7 @@ fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
     show::find(object).map(|subject| Ok(Command::Show(subject)))
 }
 
-/// A refusal that names what was probably to be shown.
+/// Adds a hint with the nearest subject to a refusal.
 fn near_subject(refusal: Refusal, object: &str) -> Refusal {
     match config::nearest(object, show::CATALOG.iter().map(|subject| subject.name)) {
         Some(name) => refusal.hinted(format!("Did you mean SHOW {name}?")),
@@ -165,7 +167,7 @@ fn near_subject(refusal: Refusal, object: &str) -> Refusal {
     }
 }
 
-/// A refusal that names the order that was probably meant.
+/// Adds a hint with the nearest order to a refusal.
 fn near_order(refusal: Refusal, verb: &str) -> Refusal {
     let verbs = act::CATALOG.iter().map(|entry| entry.usage.split(' ').next().unwrap_or_default());
     match config::nearest(verb, verbs.chain(["SHOW"])) {
@@ -174,13 +176,14 @@ fn near_order(refusal: Refusal, verb: &str) -> Refusal {
     }
 }
 
-/// `SELECT` is another word for `SHOW`.
+/// Returns whether the verb is SHOW; `SELECT` is a synonym.
 fn is_show(verb: &str) -> bool {
     verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
 }
 
-/// Whether a `SET` is about a session of PostgreSQL's, and about nothing of ours. PgBouncer knows [`PARAMETERS`] only, and has other
-/// drivers fail. To an admin a key that nobody knows is a mistake; who may only look can mean nothing of ours.
+/// Returns whether a `SET` is about a PostgreSQL session and not about a setting of ours. PgBouncer accepts
+/// [`PARAMETERS`] only, so that other drivers fail. For an admin an unknown key is an error; other users may not change
+/// our settings, so that an unknown key of theirs must be about the session.
 fn is_of_a_session(key: &str, right: Right) -> bool {
     parameter(key).is_some()
         || SET_BY_DRIVERS.iter().any(|name| name.eq_ignore_ascii_case(key))
@@ -194,17 +197,17 @@ fn parameter(name: &str) -> Option<&'static Parameter> {
 }
 
 impl Refusal {
-    /// A refusal in PgBouncer's usual code.
+    /// A refusal with the SQLSTATE that PgBouncer uses for most errors.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { sqlstate: "08P01", text: text.into(), detail: None, hint: None }
     }
 
-    /// The answer to a RELOAD that changed nothing: these lines are in the log.
+    /// The answer to a RELOAD that changed nothing; `lines` have been logged.
     pub(crate) fn reload_failed(lines: &[String]) -> Self {
         Self { sqlstate: "F0000", ..Self::new("RELOAD failed, see logs for additional details") }.because(lines)
     }
 
-    /// The same with lines as its detail; of many, the first.
+    /// Adds lines as the detail; of many, the first ones.
     fn because(self, lines: &[String]) -> Self {
         let mut detail = String::new();
         for (number, line) in lines.iter().enumerate() {
@@ -220,7 +223,7 @@ impl Refusal {
         Self { detail: (!detail.is_empty()).then_some(detail), ..self }
     }
 
-    /// The same with what can be done.
+    /// Adds a hint.
     pub(crate) fn hinted(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -230,13 +233,13 @@ impl Refusal {
         Self { detail: Some(why), ..Self::new("SET failed") }
     }
 
-    /// The same because of a file, about which these lines are in the log.
+    /// The answer to a SET that failed because of a file; `lines` have been logged.
     pub(crate) fn set_failed_by(why: &str, lines: &[String]) -> Self {
         let lines: Vec<String> = std::iter::once(why.to_owned()).chain(lines.iter().cloned()).collect();
         Self::new("SET failed").because(&lines)
     }
 
-    /// The answer to a command whose client, or somebody else, took it back.
+    /// The answer to a command that was cancelled by its client or by another one.
     pub(crate) fn canceled(text: &str) -> Self {
         Self { sqlstate: "57014", ..Self::new(text) }
     }
@@ -245,12 +248,12 @@ impl Refusal {
         Self::new("admin access needed")
     }
 
-    /// A refusal of what the extended protocol asks for, in PostgreSQL's own code and words.
+    /// A refusal for the extended protocol, with PostgreSQL's SQLSTATE and text.
     fn coded(sqlstate: &'static str, text: impl Into<String>) -> Self {
         Self { sqlstate, ..Self::new(text) }
     }
 
-    /// Appends the `ErrorResponse` that says it.
+    /// Appends the `ErrorResponse`.
     fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(refusals::is_known(self.sqlstate, &self.text), "an error that is on no page: {self:?}");
         let (sqlstate, message) = (self.sqlstate, self.text.as_str());
@@ -260,7 +263,7 @@ impl Refusal {
 }
 
 impl Command {
-    /// The columns of what it shows; none if it shows nothing.
+    /// Returns the columns of the result; `None` if the command returns no rows.
     fn columns(&self) -> Option<&'static [Column]> {
         match self {
             Self::Show(subject) => Some(subject.columns()),
@@ -271,13 +274,13 @@ impl Command {
 }
 
 impl Parameter {
-    /// The answer that shows it.
+    /// Returns the answer that shows the parameter.
     pub(crate) fn answer(&self) -> Answer {
         Answer::Table(Table { columns: self.columns, rows: vec![vec![text(self.value)]] })
     }
 }
 
-/// The answer to a SET that nothing is done about.
+/// The answer to an ignored SET.
 pub(crate) fn set_ignored_answer() -> Answer {
     Answer::noted("SET", "SET ignored")
 }
@@ -298,7 +301,7 @@ fn help() -> String {
 
 const TRACE: &str = "TRACE";
 
-/// What drivers and pools of clients ask every session for.
+/// The parameters that drivers and connection pools query in every session.
 const PARAMETERS: &[Parameter] = &[
     Parameter { name: "client_encoding", value: "UTF-8", columns: &[Column::text("client_encoding")] },
     Parameter {
@@ -315,7 +318,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "timezone", value: "GMT", columns: &[Column::text("timezone")] },
 ];
 
-/// What drivers and frameworks set in every session without being asked: JDBC the first two.
+/// The parameters that drivers and frameworks set in every session on their own: JDBC the first two.
 const SET_BY_DRIVERS: [&str; 9] = [
     "extra_float_digits",
     "application_name",
@@ -328,14 +331,14 @@ const SET_BY_DRIVERS: [&str; 9] = [
     "statement_timeout",
 ];
 
-/// What stands before a secret, even where the key of a setting is misspelt.
+/// Words that precede a secret, even where the key of the setting is misspelt.
 const SECRET_WORDS: [&str; 2] = ["passwd", "password"];
 
-/// So many mistakes are told in a detail, and so much of each; the log has the rest.
+/// The number of lines in a detail, and the length of each; the log has the rest.
 const DETAIL_LINES_MAX: usize = 20;
 const DETAIL_LINE_CHARS_MAX: usize = 500;
 
-/// How many subjects the help puts on a line.
+/// The number of subjects per line of the help.
 const NAMES_PER_LINE: usize = 6;
 
 #[cfg(test)]
@@ -368,7 +371,7 @@ mod tests {
         assert!(matches!(understand("RELOAD;", Right::Admin), Ok(Command::Order(Order::Reload))));
     }
 
-    /// JDBC's connections begin with two of them.
+    /// JDBC sends two of them when it connects.
     #[test]
     fn what_drivers_set_by_themselves_keeps_nobody_from_looking() {
         for query in
@@ -397,7 +400,7 @@ mod tests {
         assert_eq!(refused(&"x".repeat(20), Right::Admin), ("08P01", "bad arguments".to_owned()));
     }
 
-    /// What is refused is logged.
+    /// Refused commands are logged.
     #[test]
     fn a_set_that_is_not_understood_shows_its_key_and_no_secret() {
         for (query, shown) in [

@@ -1,12 +1,12 @@
-//! The reference page of the console, from the catalogs.
+//! Generates the reference page of the console from the catalogs.
 //!
-//! Always true: what can be said on the console is on it.
-//! Not here: the words, which stand beside what they are about (`act`, `show`).
+//! Always true: every console command is on the page.
+//! Not here: the descriptions, which are beside the commands (`act`, `show`).
 
 use super::table::Column;
 use super::{PARAMETERS, act, show};
 
-/// The commands and what they show, in Markdown.
+/// Returns the commands and their tables, in Markdown.
 #[must_use]
 pub fn reference() -> String {
     let mut page = "## Orders\n\n| command | what it does |\n|---|---|\n".to_owned();
@@ -32,7 +32,7 @@ fn row(table: &str, column: &Column) -> String {
     format!("| {} | {} | {meaning} |\n", column.name, column.kind.name())
 }
 
-/// How headings are linked to.
+/// Returns the link target of a heading.
 fn anchor(name: &str) -> String {
     name.to_ascii_lowercase()
 }

@@ -1,26 +1,26 @@
-//! What the console says to what it does not do: the catalog of its errors.
+//! The catalog of the console's errors.
 //!
-//! Always true: whatever is refused is refused in these words, which [`is_known`] checks wherever code is tested; the
-//! connection goes on.
-//! Not here: when something is refused (`console`, `session`, `control::orders`).
+//! Always true: every refusal uses a text of this catalog, which [`is_known`] checks in debug builds; the connection
+//! stays open.
+//! Not here: when a command is refused (`console`, `session`, `control::orders`).
 
 /// One error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Five characters.
+    /// The SQLSTATE.
     sqlstate: &'static str,
-    /// The text, with something in braces where something is filled in.
+    /// The text, with placeholders in braces.
     text: &'static str,
-    /// When it is said.
+    /// When it is sent.
     doc: &'static str,
 }
 
-/// Whether a text is in the catalog, with this code.
+/// Returns whether the catalog has this text with this SQLSTATE.
 pub(super) fn is_known(sqlstate: &str, text: &str) -> bool {
     CATALOG.iter().any(|entry| entry.sqlstate == sqlstate && fits(entry.text, text))
 }
 
-/// The table of all errors of the console for the reference page, in Markdown.
+/// Returns the table of all console errors for the reference page, in Markdown.
 #[must_use]
 pub fn reference() -> String {
     let head = "| code | text | when |\n|---|---|---|\n";
@@ -28,12 +28,12 @@ pub fn reference() -> String {
     CATALOG.iter().map(row).fold(head.to_owned(), |page, row| page + &row)
 }
 
-/// Whether a text may come from a pattern: what stands between braces may be anything.
+/// Returns whether a text matches a pattern whose placeholders in braces stand for any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('{') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(before) else { return false };
     let mut rest = rest.split_once('}').map_or("", |(_, rest)| rest);
-    // The last piece must be the end; each one before it is looked for as early as possible.
+    // The last piece must match the end; each earlier one is matched as early as possible.
     while let Some((piece, more)) = rest.split_once('{') {
         let Some(place) = left.find(piece) else { return false };
         left = &left[place + piece.len()..];

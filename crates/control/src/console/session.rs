@@ -1,9 +1,10 @@
-//! One client's conversation with the console: simple queries, and the statements and portals of the extended protocol.
+//! The protocol state of one console client: simple queries, and the statements and portals of the extended protocol.
 //!
-//! Always true: one request is under way at a time, and what comes of it is written the way it was asked for; after an error
-//! in the extended protocol nothing is done until Sync; a portal does not outlive its Sync; of what it shows only the rows are kept that its
-//! client has not asked for yet.
-//! Not here: what a command means (`understand`), who carries it out (`control`), how much all clients may have kept (`sessions`).
+//! Always true: one request is under way at a time, and its outcome is written in the protocol of the request; after an
+//! error in the extended protocol everything is skipped until Sync; a portal does not outlive its Sync; only the rows
+//! of a table that the client has not fetched yet are kept.
+//! Not here: the meaning of a command (`understand`), carrying it out (`control`), the memory limit over all clients
+//! (`sessions`).
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -19,48 +20,48 @@ use super::sessions::no_room;
 use super::table::{self, Cell, Column};
 use super::{Command, Refusal, understand};
 
-/// What a client of the console has prepared, and how it wants its answer.
+/// A client's prepared statements and portals, and the form in which its request is answered.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     statements: BTreeMap<String, Statement>,
     portals: BTreeMap<String, Portal>,
-    /// Whether an error has made everything void up to the next Sync.
+    /// After an error, everything is skipped until Sync.
     skips: bool,
     way: Way,
 }
 
-/// What is to be done about a request.
+/// What to do about a request.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// It is answered by this, which may be nothing.
+    /// Send these bytes, which may be none.
     Say(Vec<u8>),
-    /// This is to be done; [`Session::answer`] writes what comes of it.
+    /// Carry out the command; [`Session::answer`] writes its outcome.
     Run(Command),
-    /// It cannot be done; [`Session::answer`] writes that.
+    /// Refuse it; [`Session::answer`] writes the refusal.
     Refuse(Refusal),
 }
 
-/// How the request under way is answered.
+/// The form in which the request under way is answered.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum Way {
     /// As a simple query.
     #[default]
     Simple,
-    /// As a part of the extended protocol.
+    /// As another message of the extended protocol.
     Extended,
     /// As an Execute.
     Execute { portal: String, rows_max: usize },
 }
 
-/// A command that has been prepared.
+/// A prepared statement.
 #[derive(Clone, Debug)]
 struct Statement {
     command: Command,
-    /// What the command takes: no more than its text.
+    /// The size of the command: at most that of its text.
     bytes: usize,
 }
 
-/// A command with the formats of its result.
+/// A bound portal.
 #[derive(Debug)]
 struct Portal {
     statement: Statement,
@@ -70,16 +71,16 @@ struct Portal {
 
 #[derive(Debug)]
 enum State {
-    /// It has not been executed.
+    /// Not executed yet.
     Fresh,
-    /// The rows that have not been sent, and what they take.
+    /// The rows that have not been sent, and their size.
     Shown { columns: &'static [Column], rest: vec::IntoIter<Vec<Cell>>, bytes: usize },
-    /// It has been carried out.
+    /// Executed completely.
     Done,
 }
 
 impl Session {
-    /// A client asks for something, for which so many bytes may be kept.
+    /// Handles a request; `room` is the number of further bytes that may be kept for the client.
     pub(crate) fn hear(&mut self, request: Request, right: Right, room: usize) -> Next {
         if self.skips && request != Request::Sync {
             return Next::Say(Vec::new());
@@ -117,7 +118,7 @@ impl Session {
                 write::bare(&mut out, backend::CLOSE_COMPLETE);
                 Ok(())
             }
-            // Nothing is held back.
+            // Nothing is buffered.
             Request::Flush => Ok(()),
             Request::Sync => {
                 self.skips = false;
@@ -129,7 +130,7 @@ impl Session {
         heard.map_or_else(Next::Refuse, |()| Next::Say(out))
     }
 
-    /// Writes what came of the request under way.
+    /// Writes the outcome of the request under way.
     pub(crate) fn answer(&mut self, answer: Answer) -> Vec<u8> {
         let mut out = Vec::new();
         match (std::mem::take(&mut self.way), answer) {
@@ -158,7 +159,7 @@ impl Session {
         out
     }
 
-    /// How many bytes will be kept of an answer: the rows that the client has not asked for.
+    /// Returns how many bytes of an answer will be kept: the rows that the client has not fetched.
     pub(crate) fn left_by(&self, answer: &Answer) -> usize {
         match (&self.way, answer) {
             (Way::Execute { rows_max, .. }, Answer::Table(table)) => {
@@ -168,7 +169,7 @@ impl Session {
         }
     }
 
-    /// How many bytes are kept.
+    /// Returns how many bytes are kept.
     pub(crate) fn kept(&self) -> usize {
         let statement = |(name, statement): (&String, &Statement)| ENTRY_BYTES + name.len() + statement.bytes;
         let portal = |(name, portal): (&String, &Portal)| ENTRY_BYTES + name.len() + portal.bytes();
@@ -225,7 +226,7 @@ impl Session {
             let text = format!("the console keeps no more than {PORTALS_MAX} portals of a client");
             return Err(Refusal::coded("53400", text));
         }
-        // What shows nothing has no columns, and takes any formats, as in PostgreSQL.
+        // A command without a result has no columns, and as in PostgreSQL accepts any formats.
         let formats = match prepared.command.columns() {
             Some(columns) => Formats::new(formats, columns.len()).map_err(|(code, text)| Refusal::coded(code, text))?,
             None => Formats::TEXT,
@@ -257,7 +258,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a portal, or says what is to be done for it.
+    /// Continues a portal, or returns the command to be carried out for it.
     fn execute(&mut self, name: String, rows_max: usize, out: &mut Vec<u8>) -> Result<Option<Command>, Refusal> {
         let portal = self.portals.get_mut(&name).ok_or_else(|| no_portal(&name))?;
         match portal.state {
@@ -288,7 +289,7 @@ impl Session {
 }
 
 impl Portal {
-    /// What it takes beside its name.
+    /// Returns its size without its name.
     fn bytes(&self) -> usize {
         let rows = match self.state {
             State::Shown { bytes, .. } => bytes,
@@ -297,7 +298,8 @@ impl Portal {
         self.statement.bytes + rows
     }
 
-    /// Appends the next rows. As in PostgreSQL, who gets as many as were wanted is not told whether there are more.
+    /// Appends the next rows. As in PostgreSQL, a client that gets as many rows as it asked for gets PortalSuspended,
+    /// whether or not there are more.
     fn send(&mut self, rows_max: usize, out: &mut Vec<u8>) {
         let State::Shown { columns, rest, bytes } = &mut self.state else { return };
         let count = rest.len().min(rows_max);
@@ -323,16 +325,16 @@ fn no_parameters() -> Refusal {
     Refusal::coded("0A000", "console commands take no parameters")
 }
 
-/// Whether something like `$1` stands in a text.
+/// Returns whether a text contains something like `$1`.
 fn names_parameter(text: &str) -> bool {
     text.as_bytes().windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit())
 }
 
-/// Prepared statements that one client may have; a driver that prepares every text again is told so.
+/// Prepared statements per client; more are refused with an error.
 const STATEMENTS_MAX: usize = 256;
-/// Portals that one client may have between two Syncs; each may hold a table.
+/// Portals per client between two Syncs; each may hold a table.
 const PORTALS_MAX: usize = 16;
-/// What a statement or a portal takes beside its name, its text and its rows, about.
+/// Approximate size of a statement or a portal without its name, text and rows.
 const ENTRY_BYTES: usize = 200;
 
 #[cfg(test)]

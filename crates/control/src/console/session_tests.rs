@@ -1,11 +1,11 @@
-//! Sessions of the console, with answers that are made up.
+//! Tests of console sessions with made-up answers.
 
 use super::*;
 
 use crate::console::show;
 use crate::console::table::{Table, number, text};
 
-/// A session, and the kinds of the messages of each answer, or what is to be done.
+/// A session under test.
 #[derive(Default)]
 struct Talk {
     session: Session,
@@ -16,7 +16,8 @@ impl Talk {
         self.session.hear(request, Right::Admin, usize::MAX)
     }
 
-    /// What is said about a request that needs nobody else: kinds of messages, errors with their code and text.
+    /// Returns the message types of the answer to a request that needs no other part, and the code and text of an
+    /// error.
     fn says(&mut self, request: Request) -> String {
         match self.hear(request) {
             Next::Say(bytes) => kinds(&bytes),
@@ -66,7 +67,7 @@ fn portal(name: &str) -> Target {
     Target::Portal(name.to_owned())
 }
 
-/// The kinds of the messages in these bytes.
+/// Returns the types of the messages in these bytes.
 fn kinds(mut bytes: &[u8]) -> String {
     let mut kinds = String::new();
     while let Some((head, _)) = bytes.split_first_chunk::<5>() {
@@ -153,7 +154,7 @@ fn an_error_makes_everything_void_up_to_sync() {
     assert_eq!(talk.says(Request::Sync), "Z");
     assert_eq!(talk.says(bind("", "", &[])), "E: 26000 unnamed prepared statement does not exist");
     assert_eq!(talk.says(Request::Sync), "Z");
-    // The same for an order that fails while it is carried out.
+    // An order that fails while it is carried out has the same effect.
     assert_eq!(talk.prepares("RESUME"), "12");
     assert!(matches!(talk.hear(execute("", 0)), Next::Run(_)));
     assert_eq!(kinds(&talk.session.answer(Answer::Refused(Refusal::new("client not found")))), "E");

@@ -1,8 +1,9 @@
-//! All clients of the console that have said something, and how much is kept for them.
+//! The sessions of all console clients that have sent a request, and how much memory they use together.
 //!
-//! Always true: what they have prepared, and the rows that they have not fetched, stay under [`KEPT_BYTES_MAX`] together; and one client's under what is
-//! still free, so that whoever comes next finds as much as anybody who came before has.
-//! Not here: what one of them says (`session`).
+//! Always true: prepared statements and unfetched rows of all clients together take at most [`KEPT_BYTES_MAX`] bytes,
+//! and those of one client at most as much as is then still free, so that the next client finds as much room as any
+//! before it used.
+//! Not here: the conversation of a single client (`session`).
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,12 @@ use super::Refusal;
 use super::answer::Answer;
 use super::session::{Next, Session};
 
-/// The sessions, by whom they are of.
+/// The sessions by client.
 #[derive(Debug)]
 pub(crate) struct Sessions<K> {
     all: BTreeMap<K, Session>,
-    /// What is kept for all of them; to count it anew for each request would make everybody wait for everybody.
+    /// The bytes kept for all of them. It is maintained incrementally, because counting it for each request would take
+    /// time proportional to the number of clients.
     kept: usize,
 }
 
@@ -28,7 +30,7 @@ impl<K: Ord> Default for Sessions<K> {
 }
 
 impl<K: Ord> Sessions<K> {
-    /// A client asks for something.
+    /// Handles a request of a client.
     pub(crate) fn hear(&mut self, asker: K, request: Request, right: Right) -> Next {
         let session = self.all.entry(asker).or_default();
         let before = session.kept();
@@ -37,10 +39,10 @@ impl<K: Ord> Sessions<K> {
         next
     }
 
-    /// Writes what came of a client's request, unless it has gone.
+    /// Writes the outcome of a client's request, unless the client has disconnected.
     ///
     /// # Errors
-    /// There is no room for what the client has not asked for yet; it is to be answered that.
+    /// There is no room for the rows that the client has not fetched yet; the client must be sent this refusal.
     pub(crate) fn answer(&mut self, asker: &K, answer: Answer) -> Option<Result<Vec<u8>, Refusal>> {
         let session = self.all.get_mut(asker)?;
         let before = session.kept();
@@ -52,18 +54,19 @@ impl<K: Ord> Sessions<K> {
         Some(Ok(bytes))
     }
 
-    /// A client has gone.
+    /// Removes the session of a client that has disconnected.
     pub(crate) fn remove(&mut self, asker: &K) {
         self.kept -= self.all.remove(asker).map_or(0, |session| session.kept());
     }
 }
 
-/// How many bytes more may be kept for a client that has so many of all: no more than are free then.
+/// Returns how many more bytes may be kept for a client with `own` bytes of `all`: it may not exceed what is free
+/// afterwards.
 fn room(all: usize, own: usize) -> usize {
     KEPT_BYTES_MAX.saturating_sub(all).saturating_sub(own) / 2
 }
 
-/// What a client is told for which no more can be kept.
+/// The error for a client for which no more can be kept.
 pub(super) fn no_room() -> Refusal {
     let detail = format!(
         "All clients of the console may have prepared, and not fetched, {KEPT_BYTES_MAX} bytes together, and one as much as is left for the others."
@@ -71,7 +74,7 @@ pub(super) fn no_room() -> Refusal {
     Refusal { detail: Some(detail), ..Refusal::coded("53200", "the console keeps too much for its clients") }
 }
 
-/// What is kept for all clients of the console.
+/// The bytes kept for all clients of the console.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]
@@ -97,7 +100,7 @@ mod tests {
         Request::Parse { statement: name.to_owned(), text: text.to_owned(), types: 0 }
     }
 
-    /// How many tables of three megabytes a client gets one row of, each by a portal of its own.
+    /// Returns for how many portals, each with a table of three megabytes to be fetched later, a client finds room.
     fn portals(sessions: &mut Sessions<u8>, asker: u8) -> usize {
         let columns = show::find("VERSION").expect("a subject").columns();
         ask(sessions, asker, parse("s", "SHOW VERSION")).expect("room");
@@ -121,14 +124,14 @@ mod tests {
         16
     }
 
-    /// Everybody who may read the console could have sixteen tables of all clients kept.
+    /// Formerly every console user could make the console keep sixteen tables of all clients.
     #[test]
     fn rows_that_nobody_fetches_are_bounded_for_all_and_leave_room_for_the_next() {
         let mut sessions = Sessions::default();
         assert_eq!(portals(&mut sessions, 1), 10);
         assert_eq!(portals(&mut sessions, 2), 5);
         assert!(portals(&mut sessions, 3) > 0 && sessions.kept <= KEPT_BYTES_MAX);
-        // What is fetched is not kept, nor is what a Sync ends.
+        // Fetched rows are not kept, and Sync closes portals.
         ask(&mut sessions, 1, Request::Sync).expect("room");
         assert!(portals(&mut sessions, 4) >= 5);
         for asker in 1..=4 {

@@ -1,7 +1,7 @@
 //! The result of a SHOW: columns and rows.
 //!
 //! Always true: every row has a cell for every column; a cell is text, whatever its type.
-//! Not here: what the columns mean (`show`).
+//! Not here: the meaning of the columns (`show`).
 
 use std::borrow::Cow;
 
@@ -18,16 +18,16 @@ pub(crate) struct Column {
     pub(crate) kind: Kind,
 }
 
-/// The types that the console knows.
+/// The types of columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Text, and moments.
+    /// Text and timestamps.
     Text,
     /// Numbers.
     Int,
     /// Large numbers.
     Big,
-    /// Numbers that are counted without end.
+    /// Counters without a bound.
     Numeric,
     /// Bytes.
     Bytes,
@@ -39,9 +39,9 @@ pub(crate) type Cell = Option<String>;
 /// Columns and rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Table {
-    /// What the rows have.
+    /// The columns of all rows.
     pub(crate) columns: &'static [Column],
-    /// The rows, in the order in which they are shown.
+    /// The rows in the order of the output.
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn write_row(out: &mut Vec<u8>, columns: &[Column], row: &[Cell], for
     write::data_row(out, cells.collect::<Vec<_>>().into_iter());
 }
 
-/// What a row takes while it is kept.
+/// Returns the size of a row in memory.
 pub(crate) fn row_bytes(row: &[Cell]) -> usize {
     let cell_bytes = |cell: &Cell| size_of::<Cell>() + cell.as_ref().map_or(0, String::len);
     size_of::<Vec<Cell>>() + row.iter().map(cell_bytes).sum::<usize>()
@@ -111,7 +111,7 @@ impl Column {
 }
 
 impl Kind {
-    /// What SQL calls it.
+    /// Returns the SQL name of the type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -122,7 +122,7 @@ impl Kind {
         }
     }
 
-    /// PostgreSQL's number and length of the type (`catalog/pg_type.dat`): text, int4, int8, numeric, bytea.
+    /// Returns the type's OID and length (`catalog/pg_type.dat`): text, int4, int8, numeric, bytea.
     fn oid_and_bytes(self) -> (u32, i16) {
         match self {
             Self::Text => (25, -1),
@@ -144,7 +144,7 @@ pub(crate) fn number(value: impl ToString) -> Cell {
     Some(value.to_string())
 }
 
-/// A yes or a no, as the console writes it in numbers.
+/// A boolean as 0 or 1.
 pub(crate) fn flag(value: bool) -> Cell {
     number(u8::from(value))
 }

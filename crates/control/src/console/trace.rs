@@ -1,7 +1,7 @@
-//! `TRACE`: whom, and for how long.
+//! `TRACE`: the clients to be traced, and the duration.
 //!
-//! Always true: what is understood here names whom it is about, and ends.
-//! Not here: what is told of them (`happening`), who carries it out (`crate::tracing`).
+//! Always true: a parsed trace names its clients, and ends.
+//! Not here: the text of happenings (`happening`), carrying out a trace (`crate::tracing`).
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use worker::letters::{TRACERS_MAX, Traced};
 use super::Refusal;
 use super::act::client_number;
 
-/// What is to be traced.
+/// A trace that is to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Trace {
     pub(crate) traced: Traced,
     pub(crate) seconds: u64,
 }
 
-/// Understands a kind, a name, and what stands behind `FOR`. `invalid` is said to what is no command.
+/// Parses a kind, a name, and what follows `FOR`. `invalid` makes the refusal of an invalid command.
 pub(super) fn hear(
     (kind, name): (&str, Option<&str>),
     lasts: Option<(&str, Option<&str>)>,
@@ -62,7 +62,7 @@ fn seconds((count, unit): (&str, Option<&str>), invalid: impl Fn() -> Refusal) -
     }
 }
 
-/// What is traced, in words for people.
+/// Describes the traced clients in words.
 pub(crate) fn whom(traced: &Traced) -> String {
     match traced {
         Traced::Client(number) => format!("client {}", Id::Client(*number)),
@@ -71,20 +71,20 @@ pub(crate) fn whom(traced: &Traced) -> String {
     }
 }
 
-/// The answer to one more than there may be.
+/// The answer when all places for traces are taken.
 pub(crate) fn too_many() -> Refusal {
     let text = format!("no more than {TRACERS_MAX} traces at a time");
     Refusal::coded("53400", text)
         .hinted("Another one has to end first; the log and SHOW EVENTS say who has begun them.")
 }
 
-/// The answer to one that another process cannot go on with.
+/// The answer to a trace that an online restart ends.
 pub(crate) fn ended_by_restart() -> Refusal {
     Refusal::coded("57P01", "the trace was ended by an online restart")
         .hinted("The new process begins another: connect again.")
 }
 
-/// As it is logged.
+/// Formats the command as it is logged.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.traced {
@@ -100,11 +100,11 @@ const APPLICATION: &str = "APPLICATION";
 const DATABASE: &str = "DATABASE";
 const KINDS: [&str; 3] = ["CLIENT", APPLICATION, DATABASE];
 const UNITS: [&str; 3] = ["SECONDS", "SECOND", "S"];
-/// How it is written.
+/// The syntax.
 pub(super) const USAGE: &str = "TRACE CLIENT|APPLICATION|DATABASE <name> [FOR <n> [SECONDS]]";
-/// So long a trace lasts where nothing else is said,
+/// The default duration,
 const SECONDS: u64 = 60;
-/// and at most.
+/// and the maximum.
 const SECONDS_MAX: u64 = 3600;
 
 #[cfg(test)]

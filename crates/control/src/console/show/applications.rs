@@ -46,7 +46,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// A database, a user and what an application calls itself.
+/// A database, a user and an `application_name`.
 type Application = (Arc<str>, Arc<str>, Box<str>);
 
 fn cells(names: [Cell; 3], sums: &Sums) -> Vec<Cell> {

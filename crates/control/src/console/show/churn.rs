@@ -46,10 +46,10 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Who is no other pool of the same worker.
+/// Evictors that are not another pool of the same worker.
 const OTHERS: &str = "others";
 
-/// `app/bob 3, others 1`, those with most first.
+/// Formats evictors as `app/bob 3, others 1`, those with most first.
 fn evicted_by(rows: &[Evicted]) -> String {
     let mut rows: Vec<&Evicted> = rows.iter().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.count));

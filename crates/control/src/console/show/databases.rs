@@ -1,4 +1,4 @@
-//! `SHOW DATABASES`: every database that a client may ask for, and how full it is.
+//! `SHOW DATABASES`: every database that clients may connect to, and the number of its connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ pub(super) const DATABASES: Subject = Subject {
     rows,
 };
 
-/// A database with its connections.
+/// A database and its connections.
 #[derive(Debug)]
 pub(super) struct Held {
     entry: Arc<Database>,
     servers: u32,
     clients: u32,
-    /// What is known of its functions; empty where nobody has asked for it.
+    /// Whether its functions are known; empty if no client has needed them.
     functions: &'static str,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn all(view: &View<'_>) -> BTreeMap<Arc<str>, Held> {
         database.clients += row.clients;
         database.functions = row.functions;
     }
-    // One made from the fallback may be under orders before anybody uses it.
+    // A database made from `*` may be paused or disabled before any client uses it.
     for name in view.standing.paused.iter().chain(&view.standing.disabled) {
         if let Some(entry) = view.settings.database(name) {
             all.entry(Arc::clone(name)).or_insert_with(|| held(&entry));
@@ -99,7 +99,7 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
     ]
 }
 
-/// The console is a database too: of its own process, for a user of its own name.
+/// The console is also a database: of its own process, with a user of its own name.
 fn console(view: &View<'_>) -> Vec<Cell> {
     let settings = view.settings;
     let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
@@ -127,7 +127,7 @@ fn console(view: &View<'_>) -> Vec<Cell> {
     ]
 }
 
-/// As in PgBouncer, which would hold so many servers for its console if it needed any.
+/// As in PgBouncer, whose console pool could have this many servers.
 const CONSOLE_POOL_SIZE: u32 = 2;
 
 #[cfg(test)]

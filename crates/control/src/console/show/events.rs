@@ -1,4 +1,4 @@
-//! `SHOW EVENTS`: what has happened of importance.
+//! `SHOW EVENTS`: important events.
 
 use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, Table, number, text};
@@ -28,7 +28,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     view.events.iter().map(cells).collect()
 }
 
-/// These events as a table.
+/// Returns these events as a table.
 pub(crate) fn event_table<'e>(events: impl IntoIterator<Item = &'e Event>) -> Table {
     Table { columns: EVENTS.columns, rows: events.into_iter().map(cells).collect() }
 }

@@ -1,7 +1,8 @@
 //! `SHOW FDS`: the clients and servers that an online restart hands over, with PgBouncer's columns.
 //!
-//! Always true: no descriptor and no secret is in it. PgBouncer hands over by this very command; here a new process is given
-//! everything on a way of its own (`courier`), so that whoever sees the console cannot take connections from it.
+//! Always true: the table contains no descriptors and no secrets. PgBouncer hands over its sockets by this command;
+//! here a new process receives everything through a separate channel (`courier`), so that a console user cannot take
+//! connections.
 
 use worker::letters::{Parts, Row};
 
@@ -34,13 +35,13 @@ pub(super) const FDS: Subject = Subject {
         let clients = snapshots.clone().flat_map(|snapshot| &snapshot.clients);
         let clients = clients.filter(|row| *row.database != *crate::CONSOLE).map(|row| (row, "client"));
         let servers = snapshots.flat_map(|snapshot| &snapshot.servers).map(|row| (row, "server"));
-        // What TLS secures cannot go to another process; a replication stream does not.
+        // Connections with TLS and replication connections are not handed over.
         let goes_along = |row: &Row| row.tls.is_empty() && row.replication == NO_STREAM;
         clients.chain(servers).filter(|(row, _)| goes_along(row)).map(|(row, task)| cells(row, task)).collect()
     },
 };
 
-/// The numbers that SHOW CLIENTS and SHOW SERVERS have stand in the place of descriptors.
+/// Descriptors are replaced by the ids of SHOW CLIENTS and SHOW SERVERS.
 fn cells(row: &Row, task: &str) -> Vec<Cell> {
     let known = [
         number(row.id),
@@ -55,7 +56,7 @@ fn cells(row: &Row, task: &str) -> Vec<Cell> {
     known.into_iter().chain(std::iter::repeat_n(None, 7)).collect()
 }
 
-/// What a row says that is for no stream.
+/// The value of `replication` for ordinary connections.
 const NO_STREAM: &str = "none";
 
 #[cfg(test)]

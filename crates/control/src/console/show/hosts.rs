@@ -1,4 +1,4 @@
-//! `SHOW DNS_HOSTS` and `SHOW DNS_ZONES`: the names of hosts, and what is remembered of them.
+//! `SHOW DNS_HOSTS` and `SHOW DNS_ZONES`: host names and what is cached about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) const DNS_ZONES: Subject = Subject {
     rows: zones,
 };
 
-/// Every worker remembers for itself: of a name that several know, what is believed longest.
+/// Each worker has its own cache: of several entries for a name, the one with the longest remaining TTL is shown.
 fn hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
     let mut hosts: BTreeMap<&str, &HostRow> = BTreeMap::new();
     for row in view.snapshots.iter().flat_map(|snapshot| &snapshot.hosts) {

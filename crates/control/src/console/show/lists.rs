@@ -1,4 +1,4 @@
-//! `SHOW LISTS`: how many there are of everything.
+//! `SHOW LISTS`: the numbers of databases, users, pools, clients and so on.
 
 use worker::letters::{Parts, Snapshot, Verified};
 
@@ -25,7 +25,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         usize::try_from(sum).unwrap_or(usize::MAX)
     };
     let lists: [(&str, usize); 22] = [
-        // The console is one more.
+        // Plus the console.
         ("databases", databases::all(view).len() + 1),
         ("users", users::all(view).len()),
         ("peers", view.settings.peers.len()),
@@ -44,20 +44,20 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         ("protocol_surprises", usize::try_from(surprises).unwrap_or(usize::MAX)),
         // Ours: since the log was opened.
         ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
-        // Ours: how often servers were asked what was known of their sessions (`session_verify`), and told something else.
+        // Ours: how often `session_verify` compared a session with its server, and how often they differed.
         ("sessions_verified", verified(|verified| verified.sessions)),
         ("sessions_mistaken", verified(|verified| verified.mistaken)),
-        // Ours: passwords that are being hashed for SCRAM, and those that wait for that.
+        // Ours: passwords that are being hashed for SCRAM, and those that wait to be hashed.
         ("passwords_hashing", view.hashings.under_way()),
         ("passwords_waiting", view.hashings.waiting()),
-        // Ours: connections that have not logged in, and how many have lost their place among those to others, or found none.
+        // Ours: connections that have not logged in, and how many such connections were refused or displaced by others.
         ("unauthenticated", sum(|snapshot| snapshot.unauthenticated)),
         ("unauthenticated_refused", usize::try_from(turned_away).unwrap_or(usize::MAX)),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }
 
-/// Rows of a table over all workers: in use, and free.
+/// Sums the used and free rows of a table over all workers.
 fn table(view: &View<'_>, name: &str) -> (usize, usize) {
     let tables = view.snapshots.iter().flat_map(|snapshot| &snapshot.tables);
     let wanted = tables.filter(|table| table.name == name);

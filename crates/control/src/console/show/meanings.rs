@@ -1,19 +1,20 @@
-//! What each column of the console means, for the reference page.
+//! The meaning of each console column, for the reference page.
 //!
-//! Always true: every column of every table has a meaning; one that stands with its tables wins over one that holds for all.
-//! Not here: the columns themselves (the other files), what a table is about (its `doc`).
+//! Always true: every column of every table has a meaning; an entry for a table takes precedence over one for all
+//! tables.
+//! Not here: the columns themselves (the other files), the purpose of a table (its `doc`).
 
-/// What a column of a table means; empty if nobody has said it.
+/// Returns the meaning of a column of a table; empty if there is no entry.
 pub(crate) fn meaning(table: &str, column: &str) -> &'static str {
     let of =
         |tables: &str| MEANINGS.iter().find(|(of, name, _)| *name == column && of.split(' ').any(|one| one == tables));
     of(table).or_else(|| of(ANY)).map_or("", |(_, _, meaning)| meaning)
 }
 
-/// Tables, a column, and what it means there.
+/// Tables, a column, and its meaning there.
 type Meaning = (&'static str, &'static str, &'static str);
 
-/// Every table that does not say otherwise.
+/// All tables without an entry of their own.
 const ANY: &str = "*";
 
 const MEANINGS: &[Meaning] = &[
@@ -231,7 +232,7 @@ const MEANINGS: &[Meaning] = &[
     ("STATS", "total_requests", "`total_query_count` under its old name"),
 ];
 
-/// The counters of `SHOW STATS` and its kin: the end of their names, and what is counted.
+/// The counters of `SHOW STATS` and related tables: the end of their names, and what is counted.
 const COUNTERS: &[(&str, &str)] = &[
     ("server_assignment_count", "times that a server was given to a client"),
     ("xact_count", "transactions"),
@@ -250,7 +251,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("client_login_count", "logins of clients"),
 ];
 
-/// What a column means, in a sentence's part: a counter says over which time.
+/// Returns the meaning of a column as a phrase; for a counter it includes the time span.
 pub(crate) fn sentence(table: &str, column: &str) -> String {
     let said = meaning(table, column);
     if !said.is_empty() {

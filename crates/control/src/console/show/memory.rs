@@ -1,4 +1,4 @@
-//! `SHOW MEM`: the tables of the workers, each summed over all of them.
+//! `SHOW MEM`: the tables of the workers, summed over all workers.
 
 use worker::letters::{Parts, TableRow};
 

@@ -1,10 +1,11 @@
-//! What can be shown: the catalog of subjects.
+//! The catalog of the subjects of SHOW.
 //!
-//! To add one is to add a file with a [`Subject`], and to name it in [`CATALOG`]; the help and the reference page know it then.
+//! To add a subject, add a file with a [`Subject`] and name it in [`CATALOG`]; the help and the reference page pick it
+//! up.
 //!
-//! Always true: a table is made of a [`View`] and nothing else; columns have PgBouncer's names, types and order, ours would
-//! come after them.
-//! Not here: asking for the snapshots (`control`).
+//! Always true: a table is made from a [`View`] and nothing else; columns have PgBouncer's names, types and order, and
+//! our own follow them.
+//! Not here: collecting the snapshots (`control`).
 
 mod applications;
 mod churn;
@@ -32,7 +33,7 @@ mod waits;
 pub(crate) use events::event_table;
 pub(crate) use view::{FOR_ADMINS, MEASURES_PART, NOTHING, Subject, View};
 
-/// Every subject, in the order of the help.
+/// All subjects, in the order of the help.
 pub(crate) const CATALOG: &[&Subject] = &[
     &settings::CONFIG,
     &databases::DATABASES,
@@ -68,7 +69,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &stats::TOTALS,
 ];
 
-/// The subject of this name, in any case.
+/// Returns the subject of this name, in any case.
 pub(crate) fn find(name: &str) -> Option<&'static Subject> {
     CATALOG.iter().find(|subject| subject.name.eq_ignore_ascii_case(name)).copied()
 }
@@ -99,7 +100,7 @@ pub(crate) mod tests {
         config::load("test.ini", &read, &Overrides::default()).expect("good settings").settings
     }
 
-    /// A database of these settings.
+    /// Returns a database of these settings.
     pub(crate) fn database(settings: &Settings, name: &str) -> Arc<Database> {
         settings.database(name).expect("a database of this name")
     }
@@ -179,12 +180,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// The table of a subject from these snapshots.
+    /// Returns the table of a subject made from these snapshots.
     pub(crate) fn table_of(name: &str, settings: &Settings, users: &str, snapshots: &[Snapshot]) -> Table {
         table_under(&Standing::default(), name, settings, users, snapshots)
     }
 
-    /// The same under these orders.
+    /// Does the same with standing orders.
     pub(crate) fn table_under(
         standing: &Standing,
         name: &str,
@@ -196,7 +197,7 @@ pub(crate) mod tests {
         seen(standing, settings, users, snapshots, |view| subject.table(view))
     }
 
-    /// What is to be seen of these snapshots.
+    /// Calls `look` with a view of these snapshots.
     pub(crate) fn with_view<T>(settings: &Settings, snapshots: &[Snapshot], look: impl FnOnce(&View<'_>) -> T) -> T {
         seen(&Standing::default(), settings, "", snapshots, look)
     }
@@ -236,13 +237,13 @@ pub(crate) mod tests {
         })
     }
 
-    /// The rows, their cells separated by bars, NULL written as such.
+    /// Formats the rows: cells separated by bars, NULL written as such.
     pub(crate) fn lines(table: &Table) -> Vec<String> {
         let cell = |cell: &Cell| cell.clone().unwrap_or_else(|| "NULL".to_owned());
         table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
     }
 
-    /// The columns as in PgBouncer's description: name and a letter for the type.
+    /// Formats the columns as in PgBouncer's source: each name with a letter for its type.
     pub(crate) fn heads(name: &str) -> String {
         let columns = find(name).expect("a subject").columns.iter();
         let letter = |column: &Column| match column.kind {

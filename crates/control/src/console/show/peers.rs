@@ -36,12 +36,12 @@ fn peers(view: &View<'_>) -> Vec<Vec<Cell>> {
     peers.map(row).collect()
 }
 
-/// The requests for one peer are all with one worker.
+/// All cancel requests for a peer are handled by one worker.
 pub(super) fn peer_pools(view: &View<'_>) -> Vec<Vec<Cell>> {
     let mut rows: Vec<_> = view.snapshots.iter().flat_map(|snapshot| &snapshot.peers).collect();
     rows.sort_by_key(|row| row.peer);
     let cells = |row: &PeerRow| {
-        // A request that has been sent has a connection of its own.
+        // Each forwarded request has a connection of its own.
         vec![number(row.peer), number(row.active), number(row.waiting), number(row.active), number(row.dialing)]
     };
     rows.into_iter().map(cells).collect()

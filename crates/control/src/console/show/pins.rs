@@ -1,5 +1,5 @@
-//! `SHOW PINS`, `SHOW PIN_TOTALS`, `SHOW LOCKS` and `SHOW CHANNELS`: what keeps servers for single clients in transaction pooling, and
-//! what one server does for all.
+//! `SHOW PINS`, `SHOW PIN_TOTALS`, `SHOW LOCKS` and `SHOW CHANNELS`: what keeps servers for single clients in
+//! transaction pooling, and the channels that a shared server listens on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ pub(super) const CHANNELS: Subject = Subject {
     rows: channels,
 };
 
-/// The oldest first: that is what an operator looks for.
+/// Returns the pins, oldest first, which is what an operator looks for.
 fn rows<'v>(view: &View<'v>) -> Vec<&'v PinRow> {
     let mut rows: Vec<&PinRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.pins).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.age), row.client));
@@ -152,7 +152,7 @@ fn locks(view: &View<'_>) -> Vec<Vec<Cell>> {
     known.chain(view.sweeper.stranded(view.snapshots).map(|stranded| stranded_cells(stranded, view.now))).collect()
 }
 
-/// A lock without a client.
+/// Returns the row of a lock without a client.
 fn stranded_cells(stranded: &Stranded, now: Time) -> Vec<Cell> {
     let (key, mode) = &stranded.lock;
     vec![
@@ -171,7 +171,7 @@ fn stranded_cells(stranded: &Stranded, now: Time) -> Vec<Cell> {
     ]
 }
 
-/// As the log calls them.
+/// Returns the names of the client and the server as in the log.
 fn names(row: &PinRow) -> [Cell; 2] {
     [text(Id::Client(row.client).to_string()), text(Id::Server(row.server).to_string())]
 }

@@ -1,4 +1,4 @@
-//! `SHOW POOLS`: who waits and who works, by database and user.
+//! `SHOW POOLS`: clients and servers by database and user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub(super) const POOLS: Subject = Subject {
     rows,
 };
 
-/// All pools by database and user. Only the console's is on several workers; it is there even when nobody uses it.
+/// Returns all pools by database and user. Only the console's pool is on several workers; it is included even if
+/// unused.
 pub(super) fn all(view: &View<'_>) -> BTreeMap<(Arc<str>, Arc<str>), PoolRow> {
     let console = empty_console();
     let mut all = BTreeMap::from([((Arc::clone(&console.database), Arc::clone(&console.user)), console)]);

@@ -1,4 +1,4 @@
-//! `SHOW RATE_LIMITS`: what is limited, and what has come of it.
+//! `SHOW RATE_LIMITS`: the rules and their counters.
 
 use base::Wall;
 use config::written_filter;

@@ -1,4 +1,4 @@
-//! `SHOW CONFIG` and `SHOW VERSION`: what does not change by itself.
+//! `SHOW CONFIG` and `SHOW VERSION`.
 
 use config::Shown;
 

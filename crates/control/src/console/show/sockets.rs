@@ -1,5 +1,5 @@
-//! `SHOW CLIENTS`, `SHOW SERVERS`, `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: one row for each connection, in the order in
-//! which they came.
+//! `SHOW CLIENTS`, `SHOW SERVERS`, `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: one row for each connection, ordered by
+//! id.
 
 use base::Id;
 use worker::letters::{Parts, Row};
@@ -42,11 +42,11 @@ pub(super) const ACTIVE_SOCKETS: Subject = Subject {
 const ALL: Parts = Parts { clients: true, logins: true, servers: true, ..NOTHING };
 
 const COLUMNS: &[Column] = COLUMNS_OF_SOCKETS.split_at(COLUMNS_COMMON).0;
-/// What clients and servers have; sockets have buffers beside.
+/// The number of columns that clients and servers have in common; sockets have further columns about buffers.
 const COLUMNS_COMMON: usize = 21;
 
-/// What clients have beside: the bytes that are remembered for each (`max_client_memory`, and what its session has set and keeps), and
-/// what it does.
+/// Clients have two more columns: the memory used for each (`max_client_memory`, and its session state), and its state
+/// in detail.
 const COLUMNS_OF_CLIENTS: [Column; COLUMNS_COMMON + 2] = {
     let mut columns = [Column::big("memory_bytes"); COLUMNS_COMMON + 2];
     columns.split_at_mut(COLUMNS_COMMON).0.copy_from_slice(COLUMNS);
@@ -115,8 +115,9 @@ fn servers(view: &View<'_>) -> Vec<Vec<Cell>> {
     all.into_iter().map(row).collect()
 }
 
-/// Clients, those logging in and servers, each in the order of their numbers. A connection has no buffer of its own here, so there
-/// are no places in one; what is told is how much waits to be looked at (`pkt_avail`) and to be sent (`send_avail`).
+/// Returns clients, clients that are logging in, and servers, each ordered by id. A connection has no buffer of its own
+/// here, so buffer positions are 0; shown are the bytes that wait to be processed (`pkt_avail`) and to be sent
+/// (`send_avail`).
 fn sockets(view: &View<'_>, is_wanted: fn(&Row) -> bool) -> Vec<Vec<Cell>> {
     let clients = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.logins));
     let servers = view.snapshots.iter().flat_map(|snapshot| &snapshot.servers);
@@ -132,10 +133,10 @@ fn sockets(view: &View<'_>, is_wanted: fn(&Row) -> bool) -> Vec<Vec<Cell>> {
     all.into_iter().map(row).collect()
 }
 
-/// The place of the state.
+/// The column of the state.
 const STATE: usize = 4;
 
-/// PgBouncer's word for the list in which a socket is.
+/// Returns PgBouncer's name for the list in which a socket is.
 fn state_of_socket(kind: &str, state: &str) -> String {
     match (kind, state) {
         ("C", "idle") => "cl_active".to_owned(),
@@ -146,7 +147,7 @@ fn state_of_socket(kind: &str, state: &str) -> String {
 }
 
 fn cells(kind: &str, row: &Row) -> Vec<Cell> {
-    // Where PgBouncer shows an address in memory, the name is as good that the log has: it is of one connection, and only one.
+    // Where PgBouncer shows a memory address, the name in the log identifies the connection as well.
     let is_client = kind == "C";
     let own = if is_client { Id::Client } else { Id::Server };
     let peer = if is_client { Id::Server } else { Id::Client };

@@ -1,4 +1,4 @@
-//! `SHOW STATE`: whether the traffic flows.
+//! `SHOW STATE`: whether the pooler is active, paused or suspended.
 
 use worker::letters::Shutdown;
 
@@ -13,14 +13,14 @@ pub(super) const STATE: Subject = Subject {
     rows,
 };
 
-/// Databases that are paused one by one are told by `SHOW DATABASES`.
+/// Databases paused by name are shown by `SHOW DATABASES`.
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
     let is_paused = view.standing.is_paused;
     let is_suspended = view.is_suspended;
     let is_active = !is_paused && !is_suspended;
     let states = [("active", is_active), ("paused", is_paused), ("suspended", is_suspended)];
     let states = states.map(|(key, is_so)| vec![text(key), text(if is_so { "yes" } else { "no" })]);
-    // PgBouncer has no such row: it is there while there is something to say.
+    // PgBouncer has no such row: it exists only during a shutdown.
     let shutdown = view.shutdown.map(|(way, waited)| {
         let what = match way {
             Shutdown::WaitForClients => "waits until all clients have gone (SHOW CLIENTS)",

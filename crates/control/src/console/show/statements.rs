@@ -1,4 +1,4 @@
-//! `SHOW STATEMENTS`: which statements take the time of servers.
+//! `SHOW STATEMENTS`: the statements that use most server time.
 
 use measure::{PHASES, StatementSums};
 use worker::letters::Parts;
@@ -51,7 +51,7 @@ fn time(row: &[Cell]) -> u64 {
     row[TOTAL_TIME].as_ref().and_then(|time| time.parse().ok()).unwrap_or(0)
 }
 
-/// Which column that is.
+/// The column `total_time`.
 const TOTAL_TIME: usize = 5;
 
 fn cells(database: &str, statement: &str, sums: &StatementSums, labels: [&str; 2]) -> Vec<Cell> {

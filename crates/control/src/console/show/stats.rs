@@ -1,6 +1,6 @@
-//! `SHOW STATS` and its relatives: what has been counted, and how much of it in a second.
+//! `SHOW STATS` and the related tables: counters, and their averages per second.
 //!
-//! The order of counters is that of [`Counts`]; PgBouncer names them differently in each table.
+//! The counters are in the order of [`Counts`]; as in PgBouncer, each table names them differently.
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -113,7 +113,7 @@ fn stats(view: &View<'_>) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// How many turns of workers were slow for each database, and how long the longest was.
+/// Returns for each database the number of slow turns, and the longest turn.
 fn slow_turns(snapshots: &[Snapshot]) -> BTreeMap<Arc<str>, [u64; 2]> {
     let mut slow: BTreeMap<Arc<str>, [u64; 2]> = BTreeMap::new();
     for (name, totals) in snapshots.iter().flat_map(|snapshot| &snapshot.stats) {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(heads("TOTALS"), "name s, value N");
     }
 
-    /// The tests look 11 seconds after what counts as the beginning.
+    /// The tests look 11 seconds after the start of the averages.
     #[test]
     fn totals_stand_before_averages_and_databases_in_the_order_of_names() {
         let settings = settings("[pgbouncer]\nauth_type=any\n");

@@ -1,4 +1,4 @@
-//! `SHOW USERS`: everybody who is known, with limits and connections.
+//! `SHOW USERS`: all known users, with limits and connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub(super) struct Held {
     clients: u32,
 }
 
-/// All users: those of the file of secrets, those with settings of their own, those that databases are opened with, the
-/// console's, and whoever else has logged in.
+/// Returns all users: those of `auth_file`, of `[users]`, of the databases' `user` and `auth_user`, the console's, and
+/// every other user that has logged in.
 pub(super) fn all(view: &View<'_>) -> BTreeMap<Arc<str>, Held> {
     let settings = view.settings;
     let in_file = view.users.iter().map(|(name, _)| Arc::from(name));
@@ -57,7 +57,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
 fn row(view: &View<'_>, name: &str, held: Held) -> Vec<Cell> {
     let settings = view.settings;
     let own = settings.users.get(name);
-    // PgBouncer makes these two text, as wide as its numbers may get.
+    // In PgBouncer these two columns are text, padded to the width of its numbers.
     let size = |size: Option<u32>| text(size.map(|size| format!("{size:>9}")).unwrap_or_default());
     vec![
         text(name),

@@ -1,7 +1,7 @@
-//! What a table of the console is made of, and what one is.
+//! The data that console tables are made from, and the definition of a table.
 //!
-//! Always true: a view lasts for one table and changes nothing.
-//! Not here: which tables there are (`show`).
+//! Always true: a view lasts for one table, and is read-only.
+//! Not here: the individual tables (`show`).
 
 use std::time::Duration;
 
@@ -19,60 +19,60 @@ use crate::otlp::Counts;
 use crate::sweeper::Sweeper;
 use crate::zones::Zones;
 
-/// One thing that can be shown.
+/// A subject of SHOW.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    /// What it is called, in capitals.
+    /// Its name in capitals.
     pub(crate) name: &'static str,
     /// What it shows, in a sentence.
     pub(crate) doc: &'static str,
-    /// Which parts of the workers' snapshots it is made of.
+    /// The parts of the workers' snapshots that it needs.
     pub(crate) parts: Parts,
     pub(super) columns: &'static [Column],
     pub(super) rows: fn(&View<'_>) -> Vec<Vec<Cell>>,
 }
 
-/// All that a table may be made of.
+/// The data that tables may be made from.
 #[derive(Debug)]
 pub(crate) struct View<'v> {
     /// The settings in force.
     pub(crate) settings: &'v Settings,
     /// The file of secrets in force.
     pub(crate) users: &'v UserFile,
-    /// What operators have ordered and not undone.
+    /// The standing orders of operators.
     pub(crate) standing: &'v Standing,
-    /// SUSPEND.
+    /// Whether the workers are suspended.
     pub(crate) is_suspended: bool,
     /// A shutdown that waits, and for how long it has.
     pub(crate) shutdown: Option<(Shutdown, Duration)>,
-    /// The workers, as far as [`Subject::parts`] asked for them.
+    /// The snapshots of the workers, with the parts of [`Subject::parts`].
     pub(crate) snapshots: &'v [Snapshot],
-    /// The counters at the latest boundaries.
+    /// The counters at the latest period boundaries.
     pub(crate) history: &'v History,
-    /// The zones of names.
+    /// The DNS zones of host names.
     pub(crate) zones: &'v Zones,
-    /// Locks that nobody is known to hold.
+    /// Advisory locks that no client is known to hold.
     pub(crate) sweeper: &'v Sweeper,
-    /// Passwords that are hashed.
+    /// The queue of passwords to be hashed.
     pub(crate) hashings: &'v Hashings,
-    /// What has happened.
+    /// The events.
     pub(crate) events: &'v Events,
-    /// What has become of spans for a collector of OpenTelemetry.
+    /// Numbers of spans for OpenTelemetry by outcome.
     pub(crate) spans: Counts,
-    /// How long each worker had worked, and lived, a moment ago.
+    /// How long each worker had been busy and alive at an earlier sample.
     pub(crate) busy_before: &'v [(Duration, Duration)],
-    /// Lines that a log has not taken.
+    /// Log lines that were lost.
     pub(crate) log_lines_lost: u64,
-    /// Rate limits, and the moment since when each holds somebody back.
+    /// Rate limits, and since when each delays or rejects, if it does.
     pub(crate) rates: Vec<(RateRow, Option<Wall>)>,
-    /// The time.
+    /// The monotonic time.
     pub(crate) now: Time,
-    /// The same on the calendar.
+    /// The wall-clock time.
     pub(crate) wall: Wall,
 }
 
 impl Subject {
-    /// The table as it is now.
+    /// Returns the present table.
     pub(crate) fn table(&self, view: &View<'_>) -> Table {
         Table { columns: self.columns, rows: (self.rows)(view) }
     }
@@ -82,16 +82,16 @@ impl Subject {
         self.columns
     }
 
-    /// Whether it can be shown without asking any worker.
+    /// Returns whether the table needs no snapshots of the workers.
     pub(crate) fn needs_no_worker(&self) -> bool {
         self.parts == NOTHING
     }
 }
 
-/// The only subject that not everybody may see: in PgBouncer it hands out descriptors and secrets.
+/// The only subject restricted to admins: in PgBouncer it passes descriptors and secrets.
 pub(crate) const FOR_ADMINS: &str = "FDS";
 
-/// Nothing of the workers.
+/// No parts of snapshots.
 pub(crate) const NOTHING: Parts = Parts {
     clients: false,
     servers: false,
@@ -107,7 +107,7 @@ pub(crate) const NOTHING: Parts = Parts {
     waits: false,
 };
 pub(super) const POOLS_PART: Parts = Parts { pools: true, ..NOTHING };
-/// Pools, and what they have come to.
+/// Pools with their measurements.
 pub(crate) const MEASURES_PART: Parts = Parts { pools: true, measures: Detail::Sums, ..NOTHING };
 
 pub(super) fn mode(mode: Mode) -> Cell {
@@ -118,7 +118,7 @@ pub(super) fn mode(mode: Mode) -> Cell {
     })
 }
 
-/// Which host is dialed, which is worth a word only where there are several.
+/// Returns `load_balance_hosts`, or NULL for a database with a single host.
 pub(super) fn load_balance(database: &config::Database) -> Cell {
     let word = match database.load_balance_hosts {
         LoadBalance::RoundRobin => "round-robin",
@@ -127,7 +127,7 @@ pub(super) fn load_balance(database: &config::Database) -> Cell {
     (database.hosts.len() > 1).then(|| word.to_owned())
 }
 
-/// A moment as the console writes it: local time to the second, with the short name of the zone.
+/// Formats a time as the console does: local time to the second, with the abbreviation of the zone.
 pub(super) fn moment(wall: Wall) -> Cell {
     let instant = jiff::Timestamp::from_microsecond(wall.0).unwrap_or_default();
     text(instant.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string())

@@ -1,4 +1,4 @@
-//! `SHOW WAITS`: who waits for a server, who has one, and what follows from that.
+//! `SHOW WAITS`: clients that wait for a server, clients that have one, and the diagnosis.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) const WAITS: Subject = Subject {
     rows,
 };
 
-/// What the sentence is made of.
+/// The parts of the snapshots that the diagnosis needs.
 pub(crate) const PARTS: Parts = Parts { waits: true, stats: true, measures: Detail::Sums, ..MEASURES_PART };
 
 fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
@@ -52,7 +52,7 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
         .filter_map(|pool| Some(((&pool.database, &pool.user), pool.measures.as_ref()?.failure.as_deref()?)))
         .collect();
     let mut all: Vec<&WaitRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.waits).collect();
-    // Who waits first, the longest of a pool in front; then who has a server.
+    // Waiters first, the longest of each pool in front; then holders.
     all.sort_by_key(|row| {
         (!waits(row), row.database.clone(), row.user.clone(), std::cmp::Reverse(row.transaction), row.client)
     });
@@ -96,5 +96,5 @@ fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// Where `doing` stands.
+/// The column `doing`.
 const DOING: usize = 10;

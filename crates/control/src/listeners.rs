@@ -31,7 +31,7 @@ pub(crate) enum Order {
     },
     /// Stop listening on a channel.
     Unlisten(Box<str>),
-    /// Stop listening on all channels.
+    /// Stop listening on all channels: the connection ends.
     UnlistenAll,
 }
 

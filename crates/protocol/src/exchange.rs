@@ -1,15 +1,14 @@
 //! The machine that follows one server's conversation: who owes whom how many answers.
 //!
-//! Always true: every message that is sent to the server and that the server must answer stands in the queue until it is
-//! answered; nothing else does. What the server says without owing it is a [`Surprise`], and such a server is never lent
-//! again.
+//! Always true: every message that the server must answer stands in the queue from its sending until its answer. A
+//! message from the server that the queue does not call for is a [`Surprise`], and such a server is never lent again.
 //! Not here: whether the client may send the message at all (`client`), what pins a loan beside the protocol, and which
-//! statements the messages are about that only we know of (`prepared`): here they are steps with an outcome.
+//! prepared statements the steps are about (`prepared`): here a step has only an outcome.
 //!
-//! The rules are those of PostgreSQL's main loop (`tcop/postgres.c`) and of its COPY (`commands/copyfromparse.c`):
-//! a Query, a FunctionCall and a Sync are each ended by one ReadyForQuery; after an error in a message of the extended
-//! protocol everything up to the next Sync is skipped, a Query too; while a COPY reads from the client, Sync and Flush are
-//! ignored.
+//! The rules are those of PostgreSQL's main loop (`tcop/postgres.c`) and of its COPY (`commands/copyfromparse.c`): a
+//! Query, a FunctionCall and a Sync are each ended by one ReadyForQuery; after an error in a message of the extended
+//! protocol the server skips everything up to the next Sync, a Query too; while a COPY reads from the client, the server
+//! ignores Sync and Flush.
 
 use std::collections::VecDeque;
 
@@ -24,78 +23,78 @@ use crate::planted::{
 
 pub use crate::owed::Step;
 
-/// What stands between a client and its server.
+/// The protocol state between a client and its server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exchange {
     owed: VecDeque<Owed>,
     status: TxStatus,
-    /// A COPY reads from the client, and the client has not sent its end.
+    /// A COPY reads from the client, and the client has not sent CopyDone or CopyFail.
     is_copying_in: bool,
-    /// An error in the extended protocol: the server skips everything up to a Sync that has not been sent yet.
+    /// After an error in the extended protocol: the server skips everything up to a Sync that has not been sent yet.
     is_skipping: bool,
-    /// Syncs that were sent while a COPY may have been reading. It ignores them; after an error it may have ended before it
-    /// read them, and then each is answered, before anything that was sent later begins to be.
+    /// Syncs that were sent while a COPY may have been reading, which ignores them. If the COPY failed before it read
+    /// them, the server answers each of them, before it answers anything that was sent later.
     stray_syncs: u32,
-    /// Something has been said in answer to the oldest that is owed.
+    /// The server has begun to answer the oldest owed item.
     has_begun: bool,
     count: Count,
-    /// An Execute was sent that no Sync follows.
+    /// An Execute was sent that no Sync has followed yet.
     #[serde(default)]
     has_executed: bool,
     /// A Query was sent behind such an Execute, or a `FunctionCall` in a batch of the extended protocol.
     #[serde(default)]
     has_mixed: bool,
-    /// How many Syncs were sent to be answered.
+    /// Number of Syncs sent that the server must answer.
     syncs: u64,
-    /// What has become of the oldest steps; nobody has taken note of it yet.
+    /// Outcomes of steps, oldest first, that [`Exchange::outcome`] has not returned yet.
     outcomes: VecDeque<Outcome>,
-    /// Answers that we give the client ourselves, now that everything before them is answered.
+    /// Kinds of answers that we give the client ourselves, now that everything before them is answered.
     due: VecDeque<u8>,
 }
 
-/// Whether it is known which `ReadyForQuery` answers what.
+/// Whether it is known which `ReadyForQuery` answers which message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Count {
     Sure,
-    /// A COPY has failed with stray Syncs: a `ReadyForQuery` that comes before any other answer to what was sent later may be
-    /// theirs. The next other answer settles it.
+    /// A COPY has failed with stray Syncs: a `ReadyForQuery` that comes before any other answer to later messages may
+    /// belong to one of those Syncs. The next other answer settles the doubt.
     Doubtful,
-    /// What comes may answer this or that. It stays so.
+    /// It is unknown which message an answer belongs to, for the rest of the loan.
     Lost,
 }
 
-/// What became of a step. Outcomes come in the order of the steps.
+/// The outcome of a step. Outcomes come in the order of the steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It has been answered as it should.
+    /// The step was answered as expected.
     Done,
-    /// It failed, or was skipped because something before it did.
+    /// The step failed, or was skipped because an earlier message failed.
     Undone,
 }
 
-/// What becomes of a client's message.
+/// What to do with a client's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// It goes to the server.
+    /// Forward the message to the server.
     Forward,
-    /// It comes too late to mean anything, such as the rest of a COPY that has failed.
+    /// Drop the message: it comes too late to mean anything, such as CopyData for a COPY that has failed.
     Drop,
-    /// It cannot come now; the conversation cannot go on.
+    /// The protocol does not allow the message now; the conversation cannot go on.
     Unexpected,
 }
 
-/// What becomes of a server's message.
+/// Whom a server's message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answered {
-    /// It is the client's.
+    /// It is forwarded to the client.
     Forward,
     /// It answers a query of our own.
     Ours,
-    /// It answers a message of our own that stood between those of the client.
+    /// It answers a message of our own that was inserted between the client's messages.
     Hidden,
 }
 
-/// The server said what it does not owe.
+/// The server sent a message that it did not owe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Surprise {
     /// The kind of message.
@@ -134,7 +133,7 @@ impl Exchange {
             frontend::SYNC | frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL
         );
         if self.count == Count::Doubtful && self.is_skipping && is_skippable {
-            // A stray Sync may have ended the skipping before the server reads this.
+            // A stray Sync may have ended the skipping before the server reads this message.
             self.count = Count::Lost;
         }
         match kind {
@@ -145,7 +144,8 @@ impl Exchange {
             }
             frontend::FLUSH => {}
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if self.owes_nothing() => {
-                // A server that waits for it, though it seems to owe nothing, must have it.
+                // Once the count is lost, the server may be in a COPY although it seems to owe nothing, so it must get
+                // the message.
                 return if self.count == Count::Lost { Asked::Forward } else { Asked::Drop };
             }
             frontend::COPY_DATA => {}
@@ -181,11 +181,11 @@ impl Exchange {
         Asked::Forward
     }
 
-    /// The client has left in the middle of the message of this kind, which it has sent last: nothing is owed for it, and nothing can be sent
-    /// behind it, as behind a batch that gets no Sync.
+    /// The client has left in the middle of a message of this kind, the last that it sent. Nothing is owed for this
+    /// message, and nothing can be sent behind it, as behind a batch that gets no Sync.
     pub fn torn(&mut self, kind: u8) {
         match (kind, self.owed.back_mut()) {
-            // What they belong to has come whole.
+            // The message that began the COPY has come whole, so its answer stays owed.
             (frontend::COPY_DATA | frontend::COPY_FAIL, _) | (_, None) => {}
             (_, Some(Owed::Batch { answers })) => *answers = answers.saturating_sub(1),
             (_, Some(_)) => drop(self.owed.pop_back()),
@@ -193,7 +193,7 @@ impl Exchange {
         self.owed.push_back(Owed::Batch { answers: 0 });
     }
 
-    /// A message of the extended protocol that is a step. Only where steps may be taken, see [`Exchange::may_step`].
+    /// A message of the extended protocol is sent that is a step. Allowed only if [`Exchange::may_step`].
     pub fn asked_step(&mut self, step: Step) {
         debug_assert!(self.may_step(), "a step that nobody can follow");
         self.forgets_answered_batch();
@@ -201,41 +201,42 @@ impl Exchange {
         self.give_due();
     }
 
-    /// Whether it can be told what becomes of a step: not while a COPY reads, not while everything is skipped, and not once it
-    /// is unknown what answers what.
+    /// Whether the outcome of a step can be followed: not while a COPY reads, not while the server skips, and not once it
+    /// is unknown which message an answer belongs to.
     #[must_use]
     pub fn may_step(&self) -> bool {
         !self.is_copying_in && !self.is_skipping && self.count != Count::Lost
     }
 
-    /// Whether what the server says next is about a message of ours that stands between those of the client.
+    /// Whether the server's next answer belongs to a message of ours that was inserted between the client's messages.
     #[must_use]
     pub fn is_hiding(&self) -> bool {
         self.owed.iter().find(|owed| !owed.is_paid()) == Some(&Owed::Step(Step::Hidden))
     }
 
-    /// Whether a server may have another client, as far as what it was sent tells: not where [`Exchange::is_proven`] is false, nor where a
-    /// Query was sent behind an Execute, or a `FunctionCall` in a batch, without a Sync between them. What comes behind that fails in PostgreSQL 18
-    /// (`StartTransactionCommand: unexpected state STARTED`), whoever says it.
+    /// Whether the server may serve another client, as far as the messages sent to it tell: not where
+    /// [`Exchange::is_proven`] is false, nor where a Query was sent behind an Execute, or a `FunctionCall` in a batch,
+    /// without a Sync between them. The next message after such a sequence fails in PostgreSQL 18
+    /// (`StartTransactionCommand: unexpected state STARTED`), whichever client sends it.
     #[must_use]
     pub fn may_be_lent(&self) -> bool {
         self.is_proven() && !self.has_mixed
     }
 
-    /// Whether the server skips what is sent to it, up to a Sync that has not been sent yet.
+    /// Whether the server skips all messages up to a Sync that has not been sent yet.
     #[must_use]
     pub fn is_skipping(&self) -> bool {
         self.is_skipping
     }
 
-    /// Whether so much is owed that the client is to wait for answers before it is heard again, see [`Exchange::has_room`]: some of what it
-    /// says sends nothing to the server, so that the server's not reading does not hold it back.
+    /// Whether so many answers are owed that the client is not read until some have come, see [`Exchange::has_room`].
+    /// Some messages of a client send nothing to the server, so a slow server alone would not hold the client back.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.owed.len() >= OWED_MAX && !self.is_copying_in
     }
 
-    /// Whether a client that waited for answers is to be heard again.
+    /// Whether a client that [`Exchange::is_full`] has held back is read again.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.owed.len() <= OWED_MAX / 2
@@ -247,56 +248,58 @@ impl Exchange {
         self.syncs
     }
 
-    /// What has become of the oldest step that this was not said of yet.
+    /// Takes the outcome of the oldest step whose outcome has not been taken yet.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
-    /// Whether there is such an outcome.
+    /// Whether [`Exchange::outcome`] would return one.
     #[must_use]
     pub fn has_outcome(&self) -> bool {
         !self.outcomes.is_empty()
     }
 
-    /// The kind of an answer to be given to the client, once what the server is saying has come to its end.
+    /// Takes the kind of the next answer that we give the client ourselves, to be sent behind the server's current
+    /// message.
     pub fn due(&mut self) -> Option<u8> {
         self.due.pop_front()
     }
 
-    /// Whether there is such an answer.
+    /// Whether [`Exchange::due`] would return one.
     #[must_use]
     pub fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Whether it can no longer be told what becomes of steps that have been taken.
+    /// Whether the outcome of steps already sent can no longer be determined.
     #[must_use]
     pub fn has_lost_steps(&self) -> bool {
         self.count == Count::Lost && self.owed.iter().any(|owed| matches!(owed, Owed::Step(_)))
     }
 
-    /// We send a Query of our own. Only between two exchanges of the client's, or after it has left.
+    /// We send a Query of our own. Allowed only between two exchanges of the client's, or after the client has left.
     pub fn asks_ours(&mut self) {
         self.forgets_answered_batch();
         self.owed.push_back(Owed::Ours);
     }
 
-    /// We send messages of our own in the extended protocol, which are answered by so many, and behind them goes a request of the
-    /// client. Only between two exchanges of the client's.
+    /// We send messages of our own in the extended protocol, answered by this many messages, directly before a request of
+    /// the client. Allowed only between two exchanges of the client's.
     pub fn asks_ours_along(&mut self, answers: u32) {
         self.forgets_answered_batch();
         self.owed.push_back(Owed::OursAlong { answers });
     }
 
-    /// Where everything is answered no batch is open: a COPY that has failed may have left its Sync to the server.
+    /// With nothing owed no batch is open. `has_executed` may still be set then: a Sync sent during a COPY does not clear
+    /// it, and the server answers this Sync if the COPY has failed.
     fn forgets_answered_batch(&mut self) {
         self.has_executed &= !self.owed.is_empty();
     }
 
-    /// The server says a message of this kind. `body` is looked at for a `ReadyForQuery` only.
+    /// The server sends a message of this kind. `body` is read for a `ReadyForQuery` only.
     ///
     /// # Errors
-    /// The server does not owe it.
+    /// The server does not owe this message.
     pub fn answered(&mut self, kind: u8, body: &[u8]) -> Result<Answered, Surprise> {
         if self.is_ours() {
             return self.answered_ours(kind, body);
@@ -314,7 +317,8 @@ impl Exchange {
         };
         self.give_due();
         match heard {
-            // It cannot be told what answers what, but it is this client's in any case: the server is closed after this loan.
+            // It is unknown which message this answers, but it is this client's in any case: the server is closed after
+            // this loan.
             Err(_) if self.count == Count::Lost => {
                 self.is_copying_in |= matches!(kind, backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE);
                 Ok(Answered::Forward)
@@ -353,7 +357,7 @@ impl Exchange {
         self.drop_paid_batch();
         self.status = status_told(status, self.status, self.owed.front() == Some(&Owed::Sync));
         match self.owed.front() {
-            // Nothing but a Sync is answered by this alone.
+            // Only a Sync is answered by `ReadyForQuery` alone, so this one answers a stray Sync.
             Some(Owed::Query | Owed::Function | Owed::Batch { .. } | Owed::Step(_)) | None
                 if self.stray_syncs > 0 && !self.has_begun =>
             {
@@ -368,15 +372,15 @@ impl Exchange {
         Ok(())
     }
 
-    /// The oldest has been answered.
+    /// Removes the oldest owed item, whose answer is complete.
     fn pop(&mut self) {
         pay(&mut self.owed);
         self.has_begun = false;
         self.drop_unused_ends();
     }
 
-    /// Something else than a `ReadyForQuery` is said in answer to the oldest that is owed: whatever was sent before that has
-    /// been answered, if it was to be.
+    /// The server begins to answer the oldest owed item, with something other than a `ReadyForQuery`. So every answer to
+    /// earlier messages, stray Syncs included, has come.
     fn begin(&mut self) {
         if self.owed.is_empty() || self.has_begun {
             return;
@@ -403,15 +407,16 @@ impl Exchange {
         }
     }
 
-    /// How many of the oldest are skipped with the one that has failed: up to the next Sync, in a batch.
+    /// How many of the oldest items an error in the first skips: in a batch, all up to the next Sync; otherwise none.
     fn failed_batch(&self) -> usize {
         let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() else { return 0 };
         let syncs = self.owed.iter().enumerate().filter(|(_, owed)| **owed == Owed::Sync);
         next_sync(syncs.map(|(place, _)| place)).unwrap_or(self.owed.len())
     }
 
-    /// The oldest is a COPY that has failed with stray Syncs: whether only they are in doubt. What was sent behind a COPY of the
-    /// extended protocol is skipped up to a Sync, and which one that is depends on how far the COPY has read.
+    /// Whether only the stray Syncs of a COPY that has failed are in doubt, where this COPY is the oldest item. What was
+    /// sent behind a COPY of the extended protocol is skipped up to a Sync, and which Sync that is depends on how far the
+    /// COPY has read.
     fn will_be_settled(&self) -> bool {
         match self.owed.front() {
             Some(Owed::Query) => true,
@@ -420,7 +425,7 @@ impl Exchange {
         }
     }
 
-    /// So many of the oldest are not answered.
+    /// Removes this many of the oldest items, which the server does not answer.
     fn skip(&mut self, count: usize) {
         self.has_begun = false;
         for owed in self.owed.drain(..count) {
@@ -430,7 +435,7 @@ impl Exchange {
         }
     }
 
-    /// The answers that we give ourselves are due as soon as everything before them is answered.
+    /// Makes the answers that we give ourselves due as soon as everything before them is answered.
     fn give_due(&mut self) {
         while let Some(place) = self.owed.iter().position(|owed| !owed.is_paid()) {
             let Owed::Step(Step::Given(kind)) = self.owed[place] else { return };
@@ -442,7 +447,7 @@ impl Exchange {
         }
     }
 
-    /// A step has been answered. If it was the last that was sent, its batch waits for its Sync.
+    /// A step has been answered. If nothing was sent behind it, its batch stays open for the Sync.
     fn keep_open(&mut self) {
         self.drop_unused_ends();
         if self.owed.is_empty() {
@@ -450,8 +455,8 @@ impl Exchange {
         }
     }
 
-    /// A batch with all its answers paid gives way to the Query or Function behind it; before a Sync it does no harm. Alone
-    /// it stays, for its Sync is still to come.
+    /// Removes the oldest batch if all its answers are paid and something was sent behind it. With nothing behind it the
+    /// batch stays, because its Sync is still to come.
     fn drop_paid_batch(&mut self) {
         let is_paid = self.owed.front() == Some(&Owed::Batch { answers: 0 });
         if is_paid && self.owed.iter().skip(1).any(|owed| *owed != Owed::CopyEnd) {
@@ -459,7 +464,7 @@ impl Exchange {
         }
     }
 
-    /// What ended no COPY before the next answer begins, ends none.
+    /// Removes each `CopyEnd` that no COPY has used before the next answer begins.
     fn drop_unused_ends(&mut self) {
         while self.owed.front() == Some(&Owed::CopyEnd) {
             self.owed.pop_front();
@@ -507,17 +512,19 @@ impl Exchange {
             _ => return Err(surprise),
         }
         if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
-            // A COPY that has ended well has read, and so ignored, every Sync before its end.
+            // A COPY that has succeeded has read, and so ignored, every Sync before its end.
             self.stray_syncs = 0;
         }
         Ok(Answered::Forward)
     }
 
-    /// From now on the server reads CopyData, and ignores the Syncs that are on their way to it, up to the COPY's end.
+    /// From now on the server reads CopyData and ignores the Syncs that are on their way to it, up to the end of the
+    /// COPY.
     fn copy_begins(&mut self) {
         let end = self.owed.iter().position(|owed| *owed == Owed::CopyEnd);
         let before = self.owed.len();
-        // Whatever else has been sent before the end breaks the protocol: the COPY fails when it reads it, or has failed before.
+        // Any other message before the end violates the protocol: the COPY fails when it reads the message, or has failed
+        // before.
         let is_mixed = self.owed.range(1..end.unwrap_or(before)).any(|owed| *owed != Owed::Sync);
         if is_mixed || matches!(self.owed.front(), Some(Owed::Batch { answers: 2.. })) {
             self.count = Count::Lost;
@@ -551,38 +558,38 @@ impl Exchange {
     /// Whether nothing is owed to the client: every message of its own has been answered, if not yet every one of ours.
     #[must_use]
     pub fn owes_client_nothing(&self) -> bool {
-        // Asked for each message: most often the first tells.
+        // Called for each message; usually the first item decides.
         let is_ours_only = self.owed.front().is_none_or(|first| first.is_ours() && self.owed.iter().all(Owed::is_ours));
         is_ours_only && !self.is_skipping && !self.is_copying_in
     }
 
-    /// Whether the transaction in which the server comes to what is sent now is certainly in a state in which it does anything: an error
-    /// in what is still to be answered would have it refuse all but its end.
+    /// Whether the transaction in which the server processes the next message is certainly not a failed one. An error
+    /// among the answers still to come would make the server refuse everything but the end of the transaction.
     #[must_use]
     pub fn is_in_good_order(&self) -> bool {
         let may_fail = |owed: &Owed| matches!(owed, Owed::Query | Owed::Function | Owed::Sync);
         self.status != TxStatus::Failed && !self.owed.iter().any(may_fail)
     }
 
-    /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have been
-    /// ignored, until an answer to something later settles it, and for good after a COPY into which something else was sent: a
-    /// server whose loan ends like this is closed rather than lent.
+    /// Whether nothing that was sent can still cause an answer. False after a failed COPY whose Syncs may or may not have
+    /// been ignored, until an answer to something later settles the doubt, and for good after a COPY into which something
+    /// else was sent. A server whose loan ends like this is closed rather than lent.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         is_proven(self.stray_syncs == 0 && self.count != Count::Lost)
     }
 
-    /// Whether no answer can ever prove it again.
+    /// Whether no answer can make [`Exchange::is_proven`] true again.
     #[must_use]
     pub fn is_beyond_proof(&self) -> bool {
         self.count == Count::Lost
     }
 
-    /// Whether the server works on something, so that a cancel request has an aim.
+    /// Whether the server works on a client's request, so that a cancel request has a target.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let oldest = self.owed.iter().find(|owed| !owed.is_paid());
-        // Behind what is told along stands a request.
+        // Behind `OursAlong` stands a request of the client.
         self.count == Count::Lost || oldest.is_some_and(|oldest| *oldest != Owed::Ours)
     }
 
@@ -592,7 +599,7 @@ impl Exchange {
         self.owed.front().is_some_and(Owed::is_ours)
     }
 
-    /// Whether the next answers are to messages of our own that stand before a request of the client's, in its packet.
+    /// Whether the next answers are to messages of our own that were sent directly before a request of the client's.
     #[must_use]
     pub fn has_ours_along(&self) -> bool {
         matches!(self.owed.front(), Some(Owed::OursAlong { .. }))
@@ -610,44 +617,44 @@ impl Exchange {
         self.is_copying_in
     }
 
-    /// Whether messages of the extended protocol have been sent that no Sync follows. A Query behind them is none: if one of
-    /// them fails, the server skips it like all the rest.
+    /// Whether messages of the extended protocol were sent that no Sync follows. A Query behind them does not end the
+    /// batch: if one of them fails, the server skips the Query like all the rest.
     #[must_use]
     pub fn wants_sync(&self) -> bool {
         let mut behind_the_last_sync = self.owed.iter().rev().take_while(|owed| **owed != Owed::Sync);
         self.is_skipping || behind_the_last_sync.any(|owed| matches!(owed, Owed::Batch { .. } | Owed::Step(_)))
     }
 
-    /// Whether a Sync would end well what messages of the extended protocol have begun, as far as is known.
+    /// Whether a Sync sent now would properly end the open batch, as far as is known.
     #[must_use]
     pub fn has_open_batch(&self) -> bool {
         let mut behind = self.owed.iter().rev().filter(|owed| **owed != Owed::CopyEnd);
         matches!(behind.next(), Some(Owed::Batch { .. } | Owed::Step(_)))
     }
 
-    /// How many `ReadyForQuery` are to come for what has been sent.
+    /// How many `ReadyForQuery` are still to come for what has been sent.
     #[must_use]
     pub fn count_ready(&self) -> usize {
         let is_ready = |owed: &&Owed| matches!(owed, Owed::Query | Owed::Function | Owed::Sync | Owed::Ours);
         self.owed.iter().filter(is_ready).count()
     }
 
-    /// Whether the last that was sent is a whole request, so that its `ReadyForQuery` comes next but for that of what is before it. A Sync that a
-    /// COPY has ignored is none.
+    /// Whether the last message sent completes a request, so that only the `ReadyForQuery` of earlier requests come
+    /// before its own. A Sync that a COPY has ignored completes none.
     #[must_use]
     pub fn awaits_ready(&self) -> bool {
         let last = self.owed.iter().rev().find(|owed| **owed != Owed::CopyEnd);
         !self.is_copying_in && matches!(last, Some(Owed::Query | Owed::Function | Owed::Sync))
     }
 
-    /// The transaction status that the server told last.
+    /// The transaction status that the server reported last.
     #[must_use]
     pub fn status(&self) -> TxStatus {
         self.status
     }
 }
 
-/// So many messages may wait for answers: what is looked up among them takes microseconds, and no client gets further by more.
+/// Bound of the queue of owed answers: a look-up among so many takes microseconds, and no client gets faster with more.
 const OWED_MAX: usize = 1024;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What a server owes for what it was sent, one thing for each message or row of messages.
+//! Answers that a server owes, one item for each message or run of messages that it was sent.
 //!
-//! Always true: each kind says by what it is paid.
+//! Always true: each variant says which messages of the server pay for it.
 //! Not here: the order in which it is paid (`exchange`).
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,10 @@ use wire::backend;
 /// What the server owes, in the order in which it must pay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Owed {
-    /// Messages of the extended protocol in a row, with this many answers to come. Stays until its Sync is paid.
+    /// Consecutive messages of the extended protocol, with this many answers to come. Stays until its Sync is paid.
     Batch { answers: u32 },
-    /// One message of the extended protocol whose outcome `prepared` waits for. Stands in the place of a batch, or in one.
+    /// One message of the extended protocol whose outcome `prepared` waits for. Stands in place of a batch, or inside
+    /// one.
     Step(Step),
     /// A `ReadyForQuery` for a Query.
     Query,
@@ -21,38 +22,38 @@ pub(crate) enum Owed {
     Sync,
     /// A `ReadyForQuery` for a Query of our own, whose answers no client sees.
     Ours,
-    /// So many answers to messages of ours in the extended protocol, which no client sees. Stands before a request of the client and
-    /// has no Sync of its own.
+    /// This many answers to messages of ours in the extended protocol, which no client sees. Stands before a request of
+    /// the client and has no Sync of its own.
     OursAlong { answers: u32 },
-    /// Nothing. Here the client has sent the end of a COPY that the server had not begun: if what stands before begins one,
-    /// it reads up to here; otherwise the server drops it. Never the first in the queue.
+    /// Nothing. At this point the client has sent the end of a COPY that the server had not begun: if the item before it
+    /// begins a COPY, that COPY reads up to here; otherwise the server drops the end. Never the first in the queue.
     CopyEnd,
 }
 
 impl Owed {
-    /// Whether no client sees what is answered.
+    /// Whether the answer is to a query of our own, so that no client sees it.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self, Self::Ours | Self::OursAlong { .. })
     }
 
-    /// Whether nothing is owed for it.
+    /// Whether nothing is owed for this item.
     pub(crate) fn is_paid(&self) -> bool {
         matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)
     }
 }
 
-/// A message of the extended protocol about which more must be known than that it is answered.
+/// A message of the extended protocol whose outcome must be known, not only that it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Step {
-    /// The client's: the server's answer is the client's.
+    /// A message of the client: the client gets the server's answer.
     Client,
-    /// Ours, between those of the client: nobody sees its answer, only its error.
+    /// A message of ours between those of the client: its answer is hidden, except an error.
     Hidden,
-    /// The server is not asked: this kind of answer is due when everything before it is answered.
+    /// Not sent to the server: we give this kind of answer ourselves when everything before it is answered.
     Given(u8),
 }
 
-/// Whether a message says that a step has been taken. We do not execute what has rows.
+/// Whether a message of the server reports that a step is done. We never execute a step that returns rows.
 pub(crate) fn is_outcome(step: Step, kind: u8) -> bool {
     match kind {
         backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => true,

@@ -1,13 +1,13 @@
-//! Bytes in what one process hands over to the next: as text, since that is what it is written in.
+//! Bytes that an old process hands over to a new one, written as base64 text because the parcel is text.
 //!
-//! Always true: what was written is read back as it was.
+//! Always true: bytes are read back exactly as they were written.
 //! Not here: what is handed over (`prepared::pack`, `worker::handover::parcel`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Some bytes.
+/// Bytes that are serialized as base64.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Packed(pub Vec<u8>);
 
@@ -17,7 +17,7 @@ impl From<&[u8]> for Packed {
     }
 }
 
-/// They may be a secret.
+/// Shows the length only: the bytes may be a secret.
 impl std::fmt::Debug for Packed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Packed({} bytes)", self.0.len())

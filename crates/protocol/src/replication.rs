@@ -1,23 +1,23 @@
-//! What a client may want of a server beside a session: the stream of its changes.
+//! The startup parameter `replication`: which kind of replication connection a client asks for.
 //!
-//! Always true: what PostgreSQL takes for a value of the startup parameter `replication` is taken here too, and nothing else.
-//! Not here: what is said on such a connection (`exchange`), and who gets one (crate `pool`).
+//! Always true: PostgreSQL's values of the parameter are accepted, and no others.
+//! Not here: what is sent on such a connection (`exchange`), and who gets one (crate `pool`).
 
-/// Which stream a client wants.
+/// The kind of replication connection that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replication {
-    /// That of the whole cluster, byte by byte.
+    /// The WAL of the whole cluster, byte by byte (`replication=true`).
     Physical,
-    /// That of one database, which also answers queries.
+    /// The changes of one database (`replication=database`); such a connection also answers queries.
     Logical,
 }
 
 impl Replication {
     /// Reads the value of the startup parameter; `Ok(None)` is an ordinary session. The words are those of PostgreSQL
-    /// (`ProcessStartupPacket` in `backend_startup.c`, `parse_bool` in `bool.c`), which takes beginnings of words too.
+    /// (`ProcessStartupPacket` in `backend_startup.c`, `parse_bool` in `bool.c`), which also accepts prefixes of words.
     ///
     /// # Errors
-    /// The value is none of them.
+    /// The value is none of these words.
     pub fn parse(value: &str) -> Result<Option<Self>, UnknownWord> {
         if value == "database" {
             return Ok(Some(Self::Logical));
@@ -33,7 +33,7 @@ impl Replication {
         }
     }
 
-    /// The value that a server is told.
+    /// The value sent to a server.
     #[must_use]
     pub fn parameter(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Replication {
     }
 }
 
-/// A value of the startup parameter that means nothing.
+/// The value of the startup parameter is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownWord;
 

@@ -1,11 +1,11 @@
 //! A client's request as bytes: the messages that the server answers with one `ReadyForQuery`.
 //!
-//! Always true: what has not come whole is no request.
-//! Not here: messages in pieces (`wire::Scanner`), what becomes of a request (`exchange`).
+//! Always true: a message that has not come whole is not counted.
+//! Not here: messages in pieces (`wire::Scanner`), what the server owes for a request (`exchange`).
 
 use wire::frontend;
 
-/// The messages that stand here whole, each with its place, kind and body; up to the first that does not.
+/// The whole messages at the start of `bytes`, each with its offset, kind and body; stops at the first incomplete one.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -38,7 +38,7 @@ pub fn is_one_request(bytes: &[u8]) -> bool {
     false
 }
 
-/// Whether these bytes are one request that runs one statement at most: a Query, or one Bind.
+/// Whether these bytes are one request that runs at most one statement: a Query, or a batch with at most one Bind.
 #[must_use]
 pub fn is_of_one_statement(bytes: &[u8]) -> bool {
     is_one_request(bytes) && messages(bytes).filter(|(_, kind, _)| *kind == frontend::BIND).count() <= 1

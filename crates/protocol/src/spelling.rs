@@ -1,10 +1,11 @@
-//! How PostgreSQL spells what clients spell in many ways: a client is greeted with what a server would have told it.
+//! PostgreSQL's canonical spelling of values that clients spell in many ways, so that a client is greeted with the values
+//! that a server would report.
 //!
-//! Always true: what is not known here is left as it was written, for the server to judge.
+//! Always true: a value that is not known here stays as it was written, for the server to judge.
 //! Not here: which parameters follow a client (`vars`).
 
-/// The name of an encoding as PostgreSQL tells it (`pg_enc2name_tbl` in `common/encnames.c`): letters and digits of any case say which it
-/// is (`clean_encoding_name`), and some have other names.
+/// PostgreSQL's name of an encoding (`pg_enc2name_tbl` in `common/encnames.c`). Only letters and digits count, in any
+/// case (`clean_encoding_name`), and some encodings have aliases.
 #[must_use]
 pub fn encoding(written: &str) -> Option<&'static str> {
     let clean = |name: &str| -> String {
@@ -15,7 +16,8 @@ pub fn encoding(written: &str) -> Option<&'static str> {
     alias.or_else(|| ENCODINGS.into_iter().find(|name| clean(name) == wanted))
 }
 
-/// `on` or `off`, for what is one of them (`parse_bool` in `utils/adt/bool.c`: a beginning that is of one word only will do).
+/// `on` or `off` for a Boolean value, None for any other (`parse_bool` in `utils/adt/bool.c`, which accepts every
+/// unambiguous prefix).
 #[must_use]
 pub fn switch(written: &str) -> Option<&'static str> {
     let written = written.to_ascii_lowercase();
@@ -74,7 +76,7 @@ const ENCODINGS: [&str; 42] = [
     "SHIFT_JIS_2004",
 ];
 
-/// Other names, clean.
+/// Aliases of encodings, reduced to lower-case letters and digits.
 const ALIASES: [(&str, &str); 40] = [
     ("abc", "WIN1258"),
     ("alt", "WIN866"),

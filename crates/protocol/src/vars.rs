@@ -1,7 +1,7 @@
-//! Parameters that follow a client from server to server.
+//! Session parameters that follow a client from server to server.
 //!
-//! Always true: only a parameter that servers report can be followed; a value is compared as PostgreSQL spells it; the text
-//! that sets values on a server cannot be left by any value.
+//! Always true: only a parameter that servers report can be followed; values are compared in PostgreSQL's spelling; no
+//! value can break out of its literal in the SQL that sets it on a server.
 //! Not here: when values are set (`worker::data::loan`).
 
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use std::rc::{Rc, Weak};
 
 use wire::write;
 
-/// Which parameters are followed, in the order in which a client is told them.
+/// Which parameters are followed, in the order in which a client is sent their `ParameterStatus`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tracked {
     names: Box<[Box<str>]>,
 }
 
 impl Tracked {
-    /// PgBouncer's own and those of `track_extra_parameters`, each once.
+    /// The parameters that PgBouncer follows and those of `track_extra_parameters`, each once.
     pub fn new<'a>(extra: impl IntoIterator<Item = &'a str>) -> Self {
         let mut names: Vec<Box<str>> = ALWAYS.iter().map(|&name| name.into()).collect();
         for name in extra {
@@ -27,38 +27,38 @@ impl Tracked {
         Self { names: names.into() }
     }
 
-    /// The place of a parameter, whatever the case of its name.
+    /// The index of a parameter; the case of its name does not matter.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The names in order.
+    /// The names in order of their index.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// The place of `application_name`.
+    /// The index of `application_name`.
     #[must_use]
     pub fn application_name(&self) -> usize {
         ALWAYS.len() - 1
     }
 }
 
-/// The values that one side has; `None` for what it never told.
+/// The parameter values of a client or of a server; `None` where a value was never reported.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Vars {
     values: Box<[Option<Box<str>>]>,
 }
 
-/// Sets of parameters that several sessions have, each once.
+/// Parameter sets shared by sessions with equal values, each stored once.
 #[derive(Debug, Default)]
 pub struct Known {
     sets: Vec<Weak<Vars>>,
 }
 
 impl Known {
-    /// One set of parameters for all who have equal ones.
+    /// Returns the shared set that equals `vars`.
     pub fn share(&mut self, vars: Vars) -> Rc<Vars> {
         if let Some(known) = self.sets.iter().filter_map(Weak::upgrade).find(|known| **known == vars) {
             return known;
@@ -72,23 +72,23 @@ impl Known {
     }
 }
 
-/// Different sets of parameters that are looked for before a new one is made.
+/// How many different sets are searched before a new one is made.
 const KNOWN_MAX: usize = 32;
 
 impl Vars {
-    /// Nothing known of any parameter.
+    /// A set in which no value is known.
     #[must_use]
     pub fn new(tracked: &Tracked) -> Self {
         Self { values: vec![None; tracked.names.len()].into() }
     }
 
-    /// The value at this place of [`Tracked`].
+    /// The value at this index of [`Tracked`].
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&str> {
         self.values.get(place)?.as_deref()
     }
 
-    /// Sets the value at this place; whether it is another one than before.
+    /// Sets the value at this index; returns whether it has changed.
     pub fn set(&mut self, place: usize, value: &str) -> bool {
         match self.values.get_mut(place) {
             Some(old) if old.as_deref() != Some(value) => {
@@ -99,8 +99,8 @@ impl Vars {
         }
     }
 
-    /// With what the session began with, where that was reset: the server has gone back to what *its* session began with. Nothing if
-    /// that is the same.
+    /// This set with each parameter that was reset (`was_reset`) at the value with which the client's session began; the
+    /// server itself has gone back to the value with which *its* session began. `None` if nothing changes.
     #[must_use]
     pub fn reset(&self, began: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
         let mut vars = self.clone();
@@ -115,7 +115,7 @@ impl Vars {
         differs.then_some(vars)
     }
 
-    /// Takes from `other` what is not known here.
+    /// Takes from `other` the values that are not known here.
     pub fn fill_from(&mut self, other: &Self) {
         for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
             if mine.is_none() {
@@ -124,7 +124,8 @@ impl Vars {
         }
     }
 
-    /// Takes from `server` all that it reports: after our settings have been accepted, its spelling is the right one.
+    /// Takes from `server` all values that it reports: after the server has accepted our settings, its spelling is the
+    /// right one.
     pub fn respell(&mut self, server: &Self) {
         for (mine, theirs) in self.values.iter_mut().zip(&server.values) {
             if theirs.is_some() {
@@ -133,7 +134,7 @@ impl Vars {
         }
     }
 
-    /// What [`Vars::respell`] would change: the name, our value, and the server's.
+    /// What [`Vars::respell`] would change: the name, our value, and the server's value.
     pub fn respellings<'a>(
         &'a self,
         server: &'a Self,
@@ -146,21 +147,21 @@ impl Vars {
         })
     }
 
-    /// The queries that make a server with `self` have the values of `client`; none where they agree. A parameter that the
-    /// server does not report is left alone. The encoding stands alone and first: whatever is sent behind it is read in the client's, and
-    /// not in that of the client before.
+    /// The queries that give a server with the values `self` the values of `client`; none where they agree. A parameter
+    /// that the server does not report is left alone. The encoding is set first and in a query of its own, so that the
+    /// server reads what follows in the new client's encoding and not in the previous client's.
     #[must_use]
     pub fn catch_up(&self, client: &Self, tracked: &Tracked) -> Vec<String> {
         let (mut encoding, mut sql) = (String::new(), String::new());
         for ((name, mine), theirs) in tracked.names.iter().zip(&self.values).zip(&client.values) {
             let (Some(mine), Some(theirs)) = (mine, theirs) else { continue };
-            // PgBouncer ignores case here. But `Shop` is not `shop` in an application_name or a search_path; and a client that
-            // spells a value otherwise than its server does is told the server's spelling, so this costs it one SET.
+            // PgBouncer ignores case here. But `Shop` is not `shop` in an application_name or a search_path. A client
+            // that spells a value differently from its server is sent the server's spelling, so this costs it one SET.
             if mine == theirs {
                 continue;
             }
             let sql = if name.eq_ignore_ascii_case("client_encoding") { &mut encoding } else { &mut sql };
-            // A list of names such as search_path would be taken for one name if SET were given it quoted, and SET takes no expression.
+            // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
             let is_call = name.eq_ignore_ascii_case("search_path") || !theirs.is_ascii();
             let (before, after) = if is_call { (", ", ", false)") } else { ("=", "") };
             let _ = match is_call {
@@ -174,15 +175,15 @@ impl Vars {
         [encoding, sql].into_iter().filter(|sql| !sql.is_empty()).collect()
     }
 
-    /// Whether statements are read alike with both: they differ in the `application_name` at most.
+    /// Whether both sets make PostgreSQL read a statement's text alike: they differ in `application_name` at most.
     #[must_use]
     pub fn read_alike(&self, other: &Self, tracked: &Tracked) -> bool {
         let pairs = self.values.iter().zip(&other.values).enumerate();
         pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
     }
 
-    /// What decides how the text of a statement is read: every value but the `application_name`. The first four bytes are the length of
-    /// the rest.
+    /// The values that decide how the text of a statement is read: all but `application_name`. The first four bytes are
+    /// the length of the rest.
     #[must_use]
     pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {
         let mut dialect = vec![0; size_of::<u32>()];
@@ -197,7 +198,7 @@ impl Vars {
         dialect
     }
 
-    /// Each known value with the name of its parameter.
+    /// The name and value of each parameter whose value is known.
     pub fn known<'a>(&'a self, tracked: &'a Tracked) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pairs = tracked.names.iter().zip(&self.values);
         pairs.filter_map(|(name, value)| Some((&**name, value.as_deref()?)))
@@ -211,14 +212,16 @@ impl Vars {
     }
 }
 
-/// What [`Vars::dialect`] has written, and what has been appended to that; `None` if this is something else.
+/// Splits a dialect into what [`Vars::dialect`] has written and what has been appended to it; `None` if the bytes are
+/// malformed.
 #[must_use]
 pub fn split_dialect(dialect: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = dialect.split_first_chunk()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// The dialect `now`, but with the encoding of `given` and its backslashes. `None` where they agree in that.
+/// The dialect `now` with `client_encoding` and `standard_conforming_strings` of `given`; `None` if the two agree in
+/// these.
 #[must_use]
 pub fn spelled_like(given: &[u8], now: &[u8]) -> Option<Vec<u8>> {
     let values = |dialect| split_dialect(dialect).map(|(values, _)| values.split(|&byte| byte == 0));
@@ -233,7 +236,8 @@ pub fn spelled_like(given: &[u8], now: &[u8]) -> Option<Vec<u8>> {
     (mixed != now).then_some(mixed)
 }
 
-/// The commands, each for itself, that bring a session that reads texts as one dialect says to how another does. `None` if that cannot be told.
+/// The commands, one statement each, that change a session from one dialect to another. `None` if they cannot be
+/// determined.
 #[must_use]
 pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<Vec<String>> {
     let values = |dialect| {
@@ -250,7 +254,7 @@ pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<V
         if before == after {
             continue;
         }
-        // SET takes a list of names such as search_path for one name if it is quoted, and no expression.
+        // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
         let after = std::str::from_utf8(after).ok().filter(|value| value.is_ascii() && !value.is_empty())?;
         let mut sql = format!("SET {name}=");
         push_literal(&mut sql, after);
@@ -259,8 +263,9 @@ pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<V
     Some(commands)
 }
 
-/// Appends a string literal that means `text` whatever `standard_conforming_strings` says; an expression that is only ASCII where the text is more,
-/// since in some encodings of clients a byte of a letter is a backslash or a quote (SJIS, BIG5, GBK).
+/// Appends a string literal that means `text` whatever `standard_conforming_strings` says. Text beyond ASCII becomes an
+/// expression in pure ASCII, since in some client encodings (SJIS, BIG5, GBK) a byte of a letter may be a backslash or a
+/// quote.
 pub(crate) fn push_literal(sql: &mut String, text: &str) {
     if !text.is_ascii() {
         let hex: String = text.bytes().filter(|&byte| byte != 0).map(|byte| format!("{byte:02x}")).collect();
@@ -279,16 +284,17 @@ pub(crate) fn push_literal(sql: &mut String, text: &str) {
     sql.push('\'');
 }
 
-/// Whether servers tell by themselves what a setting of this name is set to, and their clients are followed in it.
+/// Whether servers report changes of this parameter (`ParameterStatus`), and clients are always followed in it.
 #[must_use]
 pub fn is_told(name: &str) -> bool {
     ALWAYS.iter().any(|told| told.eq_ignore_ascii_case(name))
 }
 
-/// What PgBouncer always follows, in the order in which it tells it to a client. `application_name` is the last.
+/// The parameters that PgBouncer always follows, in the order in which it reports them to a client. `application_name` is
+/// the last.
 const ALWAYS: [&str; 5] =
     ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
-/// The places of those that decide where a string ends and what its letters are.
+/// Indexes of the parameters that decide where a string literal ends and how its bytes are decoded.
 const SPELLING: [usize; 2] = [1, 3];
 
 #[cfg(test)]

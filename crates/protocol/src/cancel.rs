@@ -1,9 +1,9 @@
-//! Cancel keys: what a client may name to have its query cancelled.
+//! Cancel keys: the process id and secret that a client sends in a cancel request.
 //!
-//! Always true: a key names the worker of its client in its first byte and is otherwise random, so that nobody finds another
-//! one's key; its first bit is clear, as PgBouncer's is. Among peers it also names its process, as PgBouncer's do, and says how
-//! often it may still be passed on. Whole keys are compared in constant time.
-//! Not here: which query it aims at (`worker::cancel::requests`), passing it on (`worker::cancel::peers`).
+//! Always true: a key names the worker of its client in its first byte and is otherwise random, so that nobody can guess
+//! another client's key; its first bit is clear, as in PgBouncer's keys. Among peers a key also names its process, as
+//! PgBouncer's do, and says how often the request may still be passed on. Whole keys are compared in constant time.
+//! Not here: which query a request cancels (`worker::cancel::requests`), passing it on (`worker::cancel::peers`).
 
 use base::WorkerId;
 use subtle::ConstantTimeEq;
@@ -15,20 +15,20 @@ use crate::planted::hops_used;
 #[derive(Clone)]
 pub struct CancelKey(Bytes);
 
-/// Most clients speak protocol 3.0: a short key needs no memory of its own.
+/// Most clients speak protocol 3.0, so a short key is stored without an allocation.
 #[derive(Clone)]
 enum Bytes {
     Short([u8; NAME_BYTES]),
     Long(Box<[u8; LONG_BYTES]>),
 }
 
-/// The first bytes of a key, which a client is found by; all of them if the key is short. They are a secret, too.
+/// The first bytes of a key, by which its client is found; a short key has no others. They are a secret, too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyName([u8; NAME_BYTES]);
 
 impl CancelKey {
-    /// A key for a client of this worker, which speaks protocol 3.`minor`. `peer` is the number of this process among its peers; 0 if
-    /// it has none.
+    /// Draws a key for a client of this worker that speaks protocol 3.`minor`. `peer` is the number of this process among
+    /// its peers; 0 if it has none.
     #[must_use]
     pub fn draw(worker: WorkerId, peer: u16, minor: u16, randomness: impl FnOnce(&mut [u8])) -> Self {
         if minor >= LONG_SINCE {
@@ -44,7 +44,7 @@ impl CancelKey {
         }
     }
 
-    /// Reads what a cancel request names; `None` if we never gave out such a key.
+    /// Reads the key of a cancel request; `None` if we never gave out such a key.
     #[must_use]
     pub fn parse(key: &[u8]) -> Option<Self> {
         let bytes = match key.len() {
@@ -55,7 +55,7 @@ impl CancelKey {
         (key[0] & 0x80 == 0).then_some(Self(bytes))
     }
 
-    /// What its client is found by.
+    /// The part of the key by which its client is found.
     #[must_use]
     pub fn name(&self) -> KeyName {
         match &self.0 {
@@ -67,7 +67,7 @@ impl CancelKey {
         }
     }
 
-    /// Where a request with this key is to go, as the process with this number among its peers sees it.
+    /// Where a request with this key must go, seen from the process with the number `own` among its peers.
     #[must_use]
     pub fn aim(mut self, own: u16) -> Aim {
         if own == 0 {
@@ -76,7 +76,8 @@ impl CancelKey {
         let bytes = self.bytes_mut();
         let peer = u16::from_le_bytes([bytes[1], bytes[2]]);
         if peer == own {
-            // On its way here it may have lost some of what it was given out with.
+            // Restore the hops that the request has used on its way here, so that the key equals the one that was given
+            // out.
             bytes[7] |= HOPS;
             return Aim::Here(self);
         }
@@ -85,7 +86,7 @@ impl CancelKey {
         Aim::Peer { peer, key: may_go_on.then_some(self) }
     }
 
-    /// The bytes on the wire.
+    /// The key as sent in `BackendKeyData`.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
@@ -94,7 +95,7 @@ impl CancelKey {
         }
     }
 
-    /// Its name, and the rest; nothing for a short one.
+    /// The name of the key and the rest, which is empty for a short key.
     #[must_use]
     pub fn parts(&self) -> (&[u8], &[u8]) {
         self.bytes().split_at(NAME_BYTES)
@@ -108,7 +109,7 @@ impl CancelKey {
     }
 }
 
-/// Writes into the bytes of a key whose client's it is.
+/// Writes the worker and the process of the client into the bytes of a key.
 fn write_owner(bytes: &mut [u8], worker: WorkerId, peer: u16) {
     bytes[0] = worker.0 & 0x7f;
     if peer > 0 {
@@ -117,7 +118,7 @@ fn write_owner(bytes: &mut [u8], worker: WorkerId, peer: u16) {
     }
 }
 
-/// How long it takes tells nothing of how much of a key was right.
+/// Compares in constant time, so that the duration does not tell how much of a key was right.
 impl PartialEq for CancelKey {
     fn eq(&self, other: &Self) -> bool {
         self.bytes().ct_eq(other.bytes()).into()
@@ -127,23 +128,23 @@ impl PartialEq for CancelKey {
 impl Eq for CancelKey {}
 
 impl KeyName {
-    /// The worker whose client it is.
+    /// The worker of the client that has this key.
     #[must_use]
     pub fn worker(self) -> WorkerId {
         WorkerId(self.0[0])
     }
 }
 
-/// Where a cancel request is to go.
+/// Where a cancel request must go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Aim {
-    /// To this process, by the key as it was given out.
+    /// To this process, with the key as it was given out.
     Here(CancelKey),
-    /// To another process.
+    /// To a peer.
     Peer {
-        /// Which.
+        /// The number of the peer.
         peer: u16,
-        /// By which key; `None` if the request has been passed on too often.
+        /// The key to send; `None` if the request has been passed on too often.
         key: Option<CancelKey>,
     },
 }
@@ -160,17 +161,17 @@ impl std::fmt::Debug for KeyName {
     }
 }
 
-/// Bytes of a key of protocol 3.0, which are the first of any: 56 of their bits are random, 38 among peers.
+/// Length of a protocol 3.0 key, and of the name of any key: 56 of the bits are random, 38 among peers.
 const NAME_BYTES: usize = 8;
-/// Bytes of a key of protocol 3.2: 280 of their bits are random, 262 among peers. PostgreSQL's have as many bytes. The protocol allows 260; whoever
-/// stands between us and a client may need some.
+/// Length of a protocol 3.2 key: 280 of the bits are random, 262 among peers. PostgreSQL's keys are as long. The protocol
+/// allows 260 bytes; another proxy between us and a client may need some of them.
 const LONG_BYTES: usize = 36;
 /// The first minor version of protocol 3 in which the secret of a key may have more than four bytes.
 const LONG_SINCE: u16 = 2;
-/// The bits of byte 7, the last of a short key, that say how often a request may still be passed on: with three a loop of peers that disagree
-/// about who is who has an end.
+/// The bits of byte 7, the last of a short key, that say how often a request may still be passed on. Three hops end any
+/// loop of peers that disagree about their numbers.
 const HOPS: u8 = 0b11;
-/// How many workers a key can tell apart.
+/// How many workers a key can distinguish.
 pub const WORKERS_MAX: usize = 128;
 
 #[cfg(test)]

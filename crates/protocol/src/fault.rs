@@ -1,8 +1,7 @@
-//! What can go wrong with a client, in the words that it reads.
+//! The errors that a client reads from the pooler: text, SQLSTATE, DETAIL and HINT.
 //!
-//! Always true: [`Fault::verdict`] is the one place that knows all that a client is told; no text contains a secret.
-//! Not here: the faults, each with its text and code (`catalog`); what a server says about its own errors, which passes through
-//! whole.
+//! Always true: everything that a client is told of a fault comes from [`Fault::verdict`]; no text contains a secret.
+//! Not here: the faults, each with its text and code (`catalog`); errors of a server, which are passed on whole.
 
 mod catalog;
 mod ender;
@@ -21,40 +20,40 @@ use wire::write::{self, Says};
 
 use crate::prepared::HELD_BYTES_MAX;
 
-/// Whose fault it is that a client cannot go on.
+/// Who is to blame when a client cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blame {
     /// The client's own.
     Client,
-    /// The server's, or the way to it.
+    /// The server's, or the network's on the way to it.
     Server,
-    /// The operator's: limits, time limits, orders.
+    /// The operator's: limits, timeouts, console commands.
     Operator,
     /// Ours.
     Ours,
 }
 
-/// What an error means for the client that reads it.
+/// The error as the client reads it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// Five characters.
+    /// The SQLSTATE, five characters.
     pub sqlstate: Cow<'static, str>,
     /// The primary message.
     pub text: Cow<'static, str>,
-    /// More about it, with numbers.
+    /// The DETAIL, with numbers.
     pub detail: Option<String>,
-    /// What can be done.
+    /// The HINT: what can be done.
     pub hint: Option<Cow<'static, str>>,
 }
 
 impl Fault {
-    /// What a server said when it refused a login.
+    /// The error with which a server refused a login.
     #[must_use]
     pub fn server_said(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
         Self::ServerSaid { sqlstate, text: text.into(), detail: None, hint: None, whose: None }
     }
 
-    /// Text, code, and more.
+    /// The text, SQLSTATE, DETAIL and HINT of this fault.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let sqlstate = match self {
@@ -66,7 +65,7 @@ impl Fault {
         Verdict { sqlstate, text: self.text(), detail: self.detail(), hint: self.hint() }
     }
 
-    /// What the log says beside the text, where the text alone would mislead.
+    /// The DETAIL for the log as well, where the text alone would mislead.
     #[must_use]
     pub fn logged_detail(&self) -> Option<String> {
         match self {
@@ -81,7 +80,7 @@ impl Fault {
         }
     }
 
-    /// What it is about, beyond the text.
+    /// The DETAIL: causes and numbers beyond the text.
     fn detail(&self) -> Option<String> {
         Some(match self {
             Self::ServerSaid { detail, whose, .. } | Self::ServerLoginFailing { detail, whose, .. } => {
@@ -122,7 +121,7 @@ impl Fault {
         })
     }
 
-    /// What the client, or its operator, may do about it.
+    /// The HINT: what the client or its operator may do.
     fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
             Self::ServerSaid { hint, .. } | Self::ServerLoginFailing { hint, .. } => {
@@ -159,12 +158,12 @@ impl Fault {
         Some(hint.into())
     }
 
-    /// Appends the `ErrorResponse` that tells the client.
+    /// Appends the `ErrorResponse` for the client, with severity FATAL.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_as("FATAL", out);
     }
 
-    /// The same for a client that is not let go.
+    /// Appends it with severity ERROR, for a client that stays connected.
     pub fn write_and_go_on(&self, out: &mut Vec<u8>) {
         self.write_as("ERROR", out);
     }
@@ -184,14 +183,15 @@ impl Fault {
     }
 }
 
-/// What a server says of a login reads as if it were about the client that is told of it.
+/// Puts the pooler's own login before the server's DETAIL: a server's error about a login reads as if it were about the
+/// client's.
 fn login_detail(whose: Option<&str>, detail: Option<&str>) -> Option<String> {
     let whose = whose.map(|whose| format!("This is about the pooler's own login at {whose}."));
     let both = whose.iter().map(String::as_str).chain(detail).collect::<Vec<_>>();
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// The table of all errors of this kind for the reference page, in Markdown.
+/// The table of all these errors for the reference page, in Markdown.
 #[must_use]
 pub fn reference() -> String {
     let head = "| code | text | when | whose fault |\n|---|---|---|---|\n";
@@ -212,10 +212,10 @@ pub fn reference() -> String {
     CATALOG.iter().map(row).fold(head.to_owned(), |page, row| page + &row)
 }
 
-/// What PgBouncer says for nearly everything.
+/// The SQLSTATE that PgBouncer uses for nearly everything.
 pub const PROTOCOL_VIOLATION: &str = "08P01";
 const ADMIN_SHUTDOWN: &str = "57P01";
-/// The server has its own.
+/// The SQLSTATE comes from the server.
 const SERVERS_OWN: &str = "";
 const CONNECTION_FAILURE: &str = "08006";
 const FEATURE_NOT_SUPPORTED: &str = "0A000";
@@ -270,7 +270,7 @@ mod tests {
         assert!(full.verdict().detail.expect("a detail").contains("100"));
     }
 
-    /// Drivers and scripts match on these words, and operators search for them: whoever changes one changes it here too.
+    /// Drivers and scripts match on these words, and operators search for them: a change must be made here too.
     #[test]
     fn every_fault_has_its_words_its_code_and_who_is_to_blame() {
         use Blame::{Client, Operator, Ours, Server};

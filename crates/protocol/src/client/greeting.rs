@@ -1,7 +1,7 @@
-//! What a client says first, and what it asks for.
+//! The first packets of a client: encryption request, cancel request, or startup packet with its parameters.
 //!
-//! Always true: a packet is judged whole; nothing of it is remembered when it is refused.
-//! Not here: whether user and database exist, and how the user proves itself (`login`).
+//! Always true: a packet is judged as a whole; nothing of a refused packet is kept.
+//! Not here: whether the user and the database exist, and how the user authenticates (`login`).
 
 use wire::backend::{self, TxStatus};
 use wire::startup::{self, Startup, StartupFault};
@@ -13,44 +13,46 @@ use crate::spelling;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
 
-/// What the first bytes of a client mean.
+/// The meaning of a client's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Opening {
-    /// Too few bytes to tell.
+    /// Too few bytes to decide.
     More,
-    /// TLS without asking first (`sslnegotiation=direct`): it would not understand any words of ours.
+    /// A TLS ClientHello without an encryption request (`sslnegotiation=direct`): the client would not understand an
+    /// unencrypted error.
     DirectTls,
-    /// It asks for encryption, and the packet has this many bytes. The answer is one byte.
+    /// An SSL or GSSAPI encryption request. The answer is one byte.
     Encryption {
-        /// Bytes of the request.
+        /// Length of the request.
         bytes: usize,
         /// The name of the request, for error messages.
         request: &'static str,
     },
-    /// It wants a query cancelled that another connection runs.
+    /// A cancel request for the query of another connection.
     Cancel {
-        /// Process id and secret.
+        /// Process id and secret, as sent.
         key: Box<[u8]>,
     },
-    /// It wants a session.
+    /// A startup packet for a session.
     Session {
-        /// Bytes of the packet.
+        /// Length of the packet.
         bytes: usize,
         /// The minor version of protocol 3.
         minor: u16,
-        /// Name and value, in the order sent.
+        /// Names and values, in the order sent.
         parameters: Vec<(String, String)>,
     },
-    /// It says goodbye: somebody has thought better of it.
+    /// A Terminate: the client leaves without a session.
     Farewell,
-    /// It cannot be understood.
+    /// A packet that cannot be understood.
     Bad(Fault),
 }
 
-/// Reads what a client says first.
+/// Classifies the first bytes of a client.
 #[must_use]
 pub fn open(bytes: &[u8]) -> Opening {
-    // A startup packet begins with a length below 10,000, whose first byte is zero; a TLS record of a handshake begins so.
+    // The length of a startup packet is below 10,000, so its first byte is zero; a TLS handshake record begins with this
+    // byte.
     if bytes.first() == Some(&TLS_HANDSHAKE) {
         return Opening::DirectTls;
     }
@@ -92,40 +94,40 @@ fn wrong(fault: &StartupFault, bytes: &[u8]) -> Fault {
     }
 }
 
-/// A Terminate.
+/// A Terminate message.
 const FAREWELL: [u8; 5] = [wire::frontend::TERMINATE, 0, 0, 0, 4];
-/// The name of the request that asks for TLS; the other one asks for GSSAPI, which nobody speaks here.
+/// The name of the request for TLS. The other encryption request asks for GSSAPI, which is not supported.
 pub const SSL_REQUEST: &str = "SSL request";
 
-/// What the operator says of startup parameters.
+/// The operator's settings about startup parameters.
 #[derive(Clone, Debug)]
 pub struct StartupRules<'a> {
-    /// Those that follow the client.
+    /// The parameters that follow the client.
     pub tracked: &'a Tracked,
     /// `ignore_startup_parameters`.
     pub ignored: &'a [Box<str>],
 }
 
-/// What a client asks for.
+/// What the startup packet of a client asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Who it says it is.
+    /// The user name that the client gave.
     pub user: Box<str>,
-    /// Which database it wants; the user's name if it did not say.
+    /// The database; the user name if the client named none.
     pub database: Box<str>,
     /// The minor version of protocol 3.
     pub minor: u16,
-    /// The tracked parameters that it gave.
+    /// The tracked parameters that the client gave.
     pub vars: Vars,
-    /// The settings that it gave beside those, by themselves or as `options`: for sessions that follow their clients.
+    /// The other settings that the client gave, as parameters or in `options`: for sessions that follow their clients.
     pub settings: Overrides,
-    /// Why it cannot be served where sessions do not follow their clients: the first of these settings.
+    /// The error where sessions do not follow their clients: it names the first of these settings.
     pub unsupported: Option<Fault>,
-    /// The stream that it wants, if it wants one instead of a session.
+    /// The kind of replication connection, if the client asks for one.
     pub replication: Option<Replication>,
-    /// What it gave as `options`, if it has a server of its own that takes them as they are.
+    /// The `options` of a client that gets a dedicated server, which receives them unchanged.
     pub options: Option<Box<str>>,
-    /// Protocol options (`_pq_.`) that nobody here knows.
+    /// Protocol options (`_pq_.`) that are not known here.
     pub unknown_options: Vec<String>,
 }
 
@@ -133,7 +135,7 @@ impl Request {
     /// Reads the parameters of a startup packet.
     ///
     /// # Errors
-    /// Names the parameter that cannot be served.
+    /// The error names the parameter that cannot be served.
     pub fn read(minor: u16, parameters: Vec<(String, String)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
         let replication = wanted_stream(&parameters)?;
         let (mut user, mut database, mut options) = (None, None, None);
@@ -148,7 +150,7 @@ impl Request {
             } else if name.starts_with("_pq_.") {
                 unknown_options.push(name);
             } else if name == "replication" {
-                // It decides about the others, so it has been looked at first.
+                // Was read first, because the treatment of `options` depends on it.
             } else if name == "options" && replication.is_some() {
                 options = Some(value.into());
             } else if name == "options" {
@@ -167,7 +169,7 @@ impl Request {
         Ok(Self { user, database, minor, vars, settings, unsupported, replication, options, unknown_options })
     }
 
-    /// Appends the `NegotiateProtocolVersion` that the client is owed, if it asked for more than is spoken here.
+    /// Appends the `NegotiateProtocolVersion` that the client must get if it asked for more than is supported here.
     pub fn negotiate(&self, out: &mut Vec<u8>) {
         if self.minor > startup::MINOR_NEWEST || !self.unknown_options.is_empty() {
             write::negotiate_protocol_version(out, self.minor.min(startup::MINOR_NEWEST), &self.unknown_options);
@@ -175,7 +177,7 @@ impl Request {
     }
 }
 
-/// Which stream the parameters ask for, the last word counting.
+/// The kind of replication that the parameters ask for; the last occurrence counts.
 fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>, Fault> {
     let mut wanted = None;
     for (_, value) in parameters.iter().filter(|(name, _)| name == "replication") {
@@ -184,7 +186,7 @@ fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>,
     Ok(wanted)
 }
 
-/// The settings of a startup packet.
+/// Collects the settings of a startup packet.
 struct Given<'a> {
     rules: &'a StartupRules<'a>,
     vars: &'a mut Vars,
@@ -211,8 +213,8 @@ impl Given<'_> {
         self.rules.ignored.iter().any(|ignored| **ignored == *name)
     }
 
-    /// Reads the startup parameter `options`: settings of a session as arguments of a command. In a name that follows two dashes, a dash is
-    /// an underscore, as for PostgreSQL (`ParseLongOption` in `guc.c`).
+    /// Reads the startup parameter `options`: session settings in the form of command-line arguments. In a name behind
+    /// two dashes, a dash stands for an underscore, as in PostgreSQL (`ParseLongOption` in `guc.c`).
     fn read_options(&mut self, text: &str) -> Result<(), Fault> {
         let are_ignored = self.is_ignored("options");
         let mut words = split_options(text).into_iter();
@@ -231,7 +233,7 @@ impl Given<'_> {
     }
 }
 
-/// Splits at blanks; a backslash takes the next character as it is (`pg_split_opts` in PostgreSQL's `postinit.c`).
+/// Splits at whitespace; a backslash escapes the next character (`pg_split_opts` in PostgreSQL's `postinit.c`).
 fn split_options(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -247,8 +249,8 @@ fn split_options(text: &str) -> Vec<String> {
     words
 }
 
-/// Appends what ends a login: it is accepted, these are the parameters, this is the cancel key, this is what the operator has to
-/// say, and queries may come.
+/// Appends the end of a login: the fixed messages (`AuthenticationOk` and parameters), a `ParameterStatus` for each
+/// followed parameter, `BackendKeyData`, the operator's notice if there is one, and `ReadyForQuery`.
 pub fn write_welcome(
     out: &mut Vec<u8>,
     fixed: &[u8],
@@ -266,8 +268,9 @@ pub fn write_welcome(
     write::ready_for_query(out, TxStatus::Idle);
 }
 
-/// What a client is told of parameters that follow nobody, `fixed`, with the values that its startup packet gave: a server of its own would
-/// report those. Only what PostgreSQL reports and a startup packet may set; a value is told as PostgreSQL spells it.
+/// The messages `fixed` of the welcome, in which the reported parameters that are not tracked have the values that the
+/// client's startup packet gave, as a direct connection would report them. Only parameters that PostgreSQL reports and a
+/// startup packet may set are replaced; values are in PostgreSQL's spelling.
 #[must_use]
 pub fn with_given(fixed: &[u8], given: &Overrides) -> Vec<u8> {
     let mut out = Vec::with_capacity(fixed.len());
@@ -289,7 +292,7 @@ pub fn with_given(fixed: &[u8], given: &Overrides) -> Vec<u8> {
     out
 }
 
-/// The first message: how many bytes it has, and its body.
+/// The length of the first message, and its body.
 fn frame(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = bytes.get(1..5)?.try_into().map(u32::from_be_bytes).ok()?;
     let size = 1 + length as usize;
@@ -297,11 +300,12 @@ fn frame(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 const READ_ONLY: &str = "default_transaction_read_only";
-/// What PostgreSQL reports of a session, a client may set, and is not always tracked: since 14, 16 and 18.
+/// Parameters that PostgreSQL reports, that a client may set, and that are not always tracked: since PostgreSQL 14, 16
+/// and 18.
 const REPORTED: [&str; 3] = [READ_ONLY, "scram_iterations", "search_path"];
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
-/// PgBouncer refuses longer ones.
+/// The longest user name in bytes; PgBouncer refuses longer ones.
 const USER_BYTES_MAX: usize = 127;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! How a client proves who it is.
+//! How a client authenticates.
 //!
-//! Always true: a stage that got an answer is gone, nothing is asked twice; somebody unknown goes through the same messages
-//! and the same work as somebody with a wrong password, and reads the same words.
-//! Not here: which method is asked for and where secrets come from (`config`, `worker::admission::login`).
+//! Always true: an answered stage is consumed, so that nothing is asked twice; an unknown user goes through the same
+//! messages and costs the same work as a user with a wrong password, and reads the same error.
+//! Not here: which method is used and where secrets come from (`config`, `worker::admission::login`).
 
 use std::sync::Arc;
 
@@ -16,93 +16,94 @@ use wire::{backend, write};
 
 use crate::fault::Fault;
 
-/// How the client is to prove itself.
+/// How the client must authenticate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
     /// Not at all.
     Trust,
-    /// By a certificate, which has been found to be of somebody of this name.
+    /// By a TLS certificate, which has already been found to name this user.
     Certificate,
-    /// By its password as it is.
+    /// By its password in clear text.
     Plain,
-    /// By md5; by SCRAM if its secret is one of SCRAM.
+    /// By md5; by SCRAM if the stored secret is a SCRAM secret.
     Md5,
     /// By SCRAM-SHA-256.
     Scram,
-    /// By its password as it is, which is known elsewhere.
+    /// By its password in clear text, which an external authenticator checks.
     Elsewhere,
 }
 
-/// What is known of the user.
+/// What is known of the user who logs in.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// The name it claims.
+    /// The user name that the client claims.
     pub user: Box<str>,
-    /// What is stored for it; `None` if nobody of that name is known.
+    /// The stored secret; `None` if the user is unknown.
     pub secret: Option<Arc<Secret>>,
-    /// What SCRAM is checked against: derived, stored or a mock. `None` where SCRAM is not asked for: to make one costs more than
-    /// a login that asks for nothing. Somebody without a secret is asked for SCRAM by [`Method::Md5`] where there is a mock.
+    /// The secret that SCRAM checks against: derived, stored or a mock. `None` where SCRAM is not asked for, because to
+    /// make one costs more than a login that asks for nothing. With a mock, [`Method::Md5`] asks a user without a secret
+    /// for SCRAM.
     pub scram: Option<ServerSecret>,
-    /// Somebody whose secret costs as much to check as the others' do, for those who are unknown.
+    /// Another user's secret that costs as much to check as the users' secrets do, for an unknown user.
     pub like: Option<Arc<Secret>>,
-    /// The TLS channel that a login by SCRAM can be bound to (`tls-server-end-point`).
+    /// The TLS channel binding of a SCRAM login (`tls-server-end-point`).
     pub channel: Option<Box<[u8]>>,
 }
 
-/// Randomness for one login.
+/// Random bytes for one login.
 #[derive(Clone, Copy, Debug)]
 pub struct Dice {
-    /// For md5.
+    /// The md5 salt.
     pub salt: [u8; 4],
-    /// For SCRAM.
+    /// The server's part of the SCRAM nonce.
     pub nonce: [u8; NONCE_BYTES],
 }
 
-/// A login that waits for the client.
+/// A login that waits for a message of the client.
 pub enum Login {
-    /// For the password itself.
+    /// Waits for the password.
     AwaitPassword(Known),
-    /// For the password itself, which somebody else is to judge.
+    /// Waits for the password, which an external authenticator will check.
     AwaitJudged,
-    /// For a hash with this salt.
+    /// Waits for an md5 hash with this salt.
     AwaitMd5(Known, [u8; 4]),
-    /// For the choice of a mechanism and its first message.
+    /// Waits for `SASLInitialResponse`: the mechanism and the first SCRAM message.
     AwaitSaslFirst(ScramServer),
-    /// For the last message of SCRAM.
+    /// Waits for the last SCRAM message.
     AwaitSaslFinal(AwaitFinal),
 }
 
-/// What comes of a step.
+/// The result of a step of the login.
 #[derive(Debug)]
 pub enum Step {
-    /// The client is who it says it is. With the keys that its own login revealed, if they open a server too.
+    /// The client has authenticated. Carries the SCRAM keys revealed by the login, if they can be used at a server too.
     Passed(Option<ScramKeys>),
-    /// Something is asked of the client.
+    /// A message was sent to the client, whose answer is awaited.
     Ask(Login),
-    /// Somebody else knows whether this is its password.
+    /// The external authenticator must check this password.
     ExternalAuth(Password),
-    /// Its password is to be hashed, which takes its time; then it is known.
+    /// The password must be hashed, which takes time, before it can be checked.
     Derive(Unproved, Derivation),
 }
 
-/// A client whose password is being hashed, to be held against a SCRAM secret.
+/// A client whose password is being hashed, to be compared with a SCRAM secret.
 #[derive(Debug)]
 pub struct Unproved {
     secret: Arc<ScramSecret>,
-    /// Whether it is that of the user. Somebody unknown is not let in, whatever the password.
+    /// Whether the secret is the user's own. With another user's secret no password is accepted.
     is_its_own: bool,
 }
 
 impl Login {
-    /// Begins a login; what is asked is appended to `out`.
+    /// Begins a login and appends the authentication request, if any, to `out`.
     ///
     /// # Errors
-    /// Somebody unknown is not trusted.
+    /// The user is unknown, and the method would ask for no proof.
     pub fn begin(method: Method, known: Known, dice: Dice, out: &mut Vec<u8>) -> Result<Step, Fault> {
         let is_scram = match known.secret.as_deref() {
             Some(Secret::Scram(_)) => true,
             Some(Secret::Plain(_) | Secret::Md5(_)) => false,
-            // Whoever cannot log in by any password is asked as those who can.
+            // A user who cannot log in by any password is asked in the same way as the others.
             None | Some(Secret::None) => known.scram.is_some(),
         };
         match method {
@@ -126,7 +127,7 @@ impl Login {
                     unreachable!("SCRAM is asked for with what it is checked against")
                 };
                 let scram = ScramServer::new(secret, &dice.nonce).on_channel(known.channel);
-                // The stronger one first, as PostgreSQL does.
+                // The stronger mechanism first, as in PostgreSQL.
                 let bound = if scram.may_be_bound() { [MECHANISM_PLUS.as_bytes(), b"\0"] } else { [&b""[..]; 2] };
                 let mechanisms = [&bound.concat(), MECHANISM.as_bytes(), b"\0\0"].concat();
                 write::authentication(out, 10, &mechanisms);
@@ -135,10 +136,10 @@ impl Login {
         }
     }
 
-    /// Takes the body of a password message; what is asked next is appended to `out`.
+    /// Takes the body of a password message; appends the next authentication message to `out`.
     ///
     /// # Errors
-    /// The client has not proved itself. The second part says why, for the log; it holds no secret.
+    /// The client has not authenticated. The second part gives the reason for the log; it holds no secret.
     pub fn answer(self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, (Fault, Option<ScramFault>)> {
         match self {
             Self::AwaitPassword(known) => {
@@ -184,17 +185,17 @@ impl Login {
 }
 
 impl Unproved {
-    /// Takes what has come of the derivation.
+    /// Compares the hashed password with the secret.
     ///
     /// # Errors
-    /// The client has not proved itself.
+    /// The client has not authenticated.
     pub fn prove(self, salted: &SaltedPassword) -> Result<(), Fault> {
         let fits = plain::fits(&self.secret, salted);
         if fits && self.is_its_own { Ok(()) } else { Err(Fault::PasswordWrong) }
     }
 }
 
-/// The password in a message: everything up to the zero byte that ends it.
+/// The password in a message, without its terminating zero byte.
 fn password(body: &[u8]) -> Result<&[u8], (Fault, Option<ScramFault>)> {
     match body.split_last() {
         Some((0, [])) => Err((Fault::PasswordEmpty, None)),
@@ -203,7 +204,7 @@ fn password(body: &[u8]) -> Result<&[u8], (Fault, Option<ScramFault>)> {
     }
 }
 
-/// Reads a `SASLInitialResponse`: the mechanism and its first message.
+/// Reads a `SASLInitialResponse`: the mechanism and the first SCRAM message.
 fn sasl_initial(body: &[u8]) -> Option<(&str, &[u8])> {
     let (mechanism, rest) = backend::c_string(body)?;
     let (length, first) = rest.split_first_chunk::<4>()?;
@@ -222,8 +223,8 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// The longest password message that is taken, in bytes: PgBouncer's longest password and room for its frame. Bounded
-/// before anything of it is kept.
+/// The longest password message accepted, in bytes: PgBouncer's longest password and room for its frame. The limit is
+/// checked before any of the message is kept.
 pub const PASSWORD_MESSAGE_BYTES_MAX: u32 = 65_536 + 1024;
 
 #[cfg(test)]
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Somebody unknown is judged by the work of another's secret; whose password that is must not help.
+    /// An unknown user is checked against the secret of another user; that user's password must not help.
     #[test]
     fn the_unknown_do_not_get_in_by_the_password_of_whom_they_are_judged_like() {
         let like = Some(Arc::new(Secret::parse(ScramSecret::derive("secret", &[9; 16], 2).to_string())));
@@ -345,7 +346,7 @@ mod tests {
         assert!(matches!(login.answer(&body, &mut Vec::new()), Err((Fault::PasswordWrong, None))));
     }
 
-    /// What a client of ours answers to a question of ours.
+    /// The answer of our SCRAM client to a message of our SCRAM server.
     fn answered(client: AwaitServerFirst, asked: &[u8]) -> Vec<u8> {
         match client.answer(asked, 2).expect("a question of ours") {
             Answer::Ready(_, answer) => answer,
@@ -386,7 +387,7 @@ mod tests {
         let (login, asked) = ask(Method::Md5, Some(&stored));
         assert_eq!(asked[8], 10);
         assert!(scram(login, "secret").is_ok());
-        // So it is for whoever is unknown or has none, where there is a mock.
+        // An unknown user, or one without a secret, is asked for SCRAM as well if there is a mock.
         for secret in [None, Some("")] {
             let (login, asked_too) = ask(Method::Md5, secret);
             assert_eq!(asked_too, asked);

@@ -1,26 +1,27 @@
-//! By what clients lose what they had through no doing of their own.
+//! Why clients lose their database or their server without having done anything.
 //!
-//! Always true: MESSAGE stays PgBouncer's, which says the same of an order and of a changed file; what happened stands in the DETAIL.
-//! Not here: when that is (`worker::admin`).
+//! Always true: the MESSAGE is PgBouncer's, which is the same for a console command and for a changed file; the DETAIL
+//! tells the cause.
+//! Not here: when that happens (`worker::admin`).
 
-/// What has ended it.
+/// The cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ender {
     /// `KILL` on the console.
     Kill,
     /// `RECONNECT` on the console.
     Reconnect,
-    /// Another configuration is in force.
+    /// A new configuration is in force.
     Reload,
     /// A client drops, renames, moves or copies the database.
     Claim,
-    /// Its server was to be replaced for a reason of its own, such as another address of its host.
+    /// The server was to be replaced for a reason of its own, such as a changed address of its host.
     #[default]
     Renewal,
 }
 
 impl Ender {
-    /// To a client whose database is gone.
+    /// The DETAIL for a client whose database is gone.
     pub(super) fn of_database(self) -> &'static str {
         match self {
             Self::Kill => "An operator has closed all connections to this database (KILL); it is paused until RESUME.",
@@ -28,7 +29,7 @@ impl Ender {
         }
     }
 
-    /// To a client whose server is.
+    /// The DETAIL for a client whose server is gone.
     pub(super) fn of_server(self) -> &'static str {
         match self {
             Self::Kill | Self::Reconnect => {

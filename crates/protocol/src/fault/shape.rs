@@ -1,6 +1,6 @@
-//! What an entry of the catalog of faults is, and how entries become a type.
+//! What an entry in the catalog of faults contains, and the macro that makes a type of all entries.
 //!
-//! Always true: a fault has one entry, from which come its words, its code, who is to blame, and its line on the reference page.
+//! Always true: each fault has one entry; its text, code, blame and line on the reference page come from there.
 //! Not here: the entries (`catalog`).
 
 use std::borrow::Cow;
@@ -8,22 +8,22 @@ use std::fmt;
 
 use super::Blame;
 
-/// All that is known of one fault.
+/// The entry of one fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name in [`Fault`](super::Fault).
+    /// The variant of [`Fault`](super::Fault).
     pub name: &'static str,
     /// Whose fault it is.
     pub blame: Blame,
-    /// Five characters; empty where the server has its own.
+    /// The SQLSTATE, five characters; empty where the server's own is used.
     pub sqlstate: &'static str,
-    /// The primary message, with `{name}` where something is filled in.
+    /// The primary message, with `{name}` where a value is filled in.
     pub text: &'static str,
     /// When a client reads it.
     pub doc: &'static str,
 }
 
-/// The message of an entry, filled in.
+/// The message of an entry with its values filled in.
 pub(super) fn filled(text: fmt::Arguments<'_>) -> Cow<'static, str> {
     match text.as_str() {
         Some(whole) => Cow::Borrowed(whole),
@@ -31,15 +31,15 @@ pub(super) fn filled(text: fmt::Arguments<'_>) -> Cow<'static, str> {
     }
 }
 
-/// Each entry is its documentation, its name and fields, who is to blame, the code, and the text, in which fields stand in
-/// braces; `with` says how one is written that does not speak for itself.
+/// An entry consists of a doc comment, the name and fields, who is to blame, the SQLSTATE, and the text with fields in
+/// braces; `with` gives the expression to show for a field that cannot be shown as it is.
 macro_rules! faults {
     ($(
         #[doc = $doc:literal]
         $name:ident $({ $($field:ident: $type:ty),* })? = $blame:ident, $sqlstate:ident, $text:literal
             $(, with $shown:ident = $value:expr)?;
     )*) => {
-        /// Why a client is told an error and let go.
+        /// An error that a client reads from the pooler; most of them end the connection.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub enum Fault {
             $(
@@ -54,7 +54,7 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// Its name in the code, which has nothing in it that a client may choose.
+            /// The name of the variant, which contains nothing that a client may choose.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {
@@ -72,7 +72,7 @@ macro_rules! faults {
 
             /// The primary message; also the reason in the log line that says why the client was closed.
             #[must_use]
-            // A field may be for the detail only.
+            // Some fields appear in the DETAIL only.
             #[allow(unused_variables)]
             pub fn text(&self) -> std::borrow::Cow<'static, str> {
                 match self {
@@ -85,7 +85,7 @@ macro_rules! faults {
                 }
             }
 
-            /// The code, where the server has not given another.
+            /// The SQLSTATE, where the server has not given its own.
             pub(super) fn sqlstate(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => $sqlstate,)*

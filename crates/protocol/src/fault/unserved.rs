@@ -1,11 +1,11 @@
-//! Why a client that waited for a server gave up: the DETAIL and the HINT beside `query_wait_timeout`.
+//! Why a waiting client got no server: the DETAIL and the HINT of `query_wait_timeout` and `query_timeout`.
 //!
-//! Always true: what is said was true of the pool when the time was over; a text has no more than [`TEXT_MAX`] bytes.
-//! Not here: how it is found out (`worker::data::unserved`).
+//! Always true: the reason describes the pool at the moment of the timeout; a text has no more than [`TEXT_MAX`] bytes.
+//! Not here: how the reason is found (`worker::data::unserved`).
 
 use std::sync::Arc;
 
-/// What kept a client from having a server.
+/// What kept a client from getting a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hindrance {
     /// Every server that the pool may have is taken.
@@ -24,19 +24,20 @@ pub enum Hindrance {
     RateLimit,
 }
 
-/// Why the clients of one pool are without a server, found out once for all whose time is over together.
+/// Why the clients of one pool are without a server, determined once for all whose wait ends together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unserved {
-    /// What kept them from having one.
+    /// What kept the clients from getting a server.
     pub why: Hindrance,
-    /// Why the last login failed, if that is what they waited for.
+    /// Why the last login failed, if the clients waited for a login.
     pub failure: Option<Arc<str>>,
-    /// Who has the servers of the pool, in sum: `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction for 41 s`.
+    /// Who has the servers of the pool, summed up: `3 lent: 2 pinned by session-level advisory locks, 1 in a transaction
+    /// for 41 s`.
     pub holders: Box<str>,
 }
 
 impl Unserved {
-    /// In a sentence, to who has waited for so long.
+    /// The DETAIL for a client that has waited for so many seconds.
     pub(super) fn detail(&self, secs: u64) -> String {
         let mut text = match self.why {
             Hindrance::NoneFree => format!("No server connection became free within {secs} seconds"),
@@ -77,7 +78,7 @@ impl Unserved {
     }
 }
 
-/// What a server said is a part of a text, and as long as the server likes.
+/// Bound of a DETAIL in bytes: it may contain a server's error message of any length.
 const TEXT_MAX: usize = 1000;
 
 #[cfg(test)]

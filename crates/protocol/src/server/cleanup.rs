@@ -1,15 +1,15 @@
-//! How a server that its client left behind is made clean again.
+//! How a server that its client left behind is brought back into a clean state.
 //!
-//! Always true: only what the exchange proves is believed; when anything cannot be undone by the protocol's own means, the
-//! server is hopeless and is closed.
-//! Not here: the cancel request itself and the time limit (`worker::upstream::cleanup`).
+//! Always true: only what the exchange proves counts; a server whose state the protocol's own means cannot undo is
+//! hopeless and is closed.
+//! Not here: the cancel request itself and the timeout (`worker::upstream::cleanup`).
 
 use wire::{frontend, write};
 
 use crate::exchange::Exchange;
 use crate::planted::{needs_rollback, resets_with};
 
-/// A server on its way back to a clean state.
+/// The cleanup of a server.
 #[derive(Clone, Debug)]
 pub struct Cleanup {
     stage: Stage,
@@ -18,34 +18,34 @@ pub struct Cleanup {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The answers that the client was owed still come.
+    /// The server still sends the answers that the client was owed.
     Draining,
     RollingBack,
     Resetting,
 }
 
-/// How far it is.
+/// The state of a cleanup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// The server has to answer first.
+    /// The server must answer first.
     Wait,
-    /// The server still works on a query that nobody waits for: it is to be cancelled.
+    /// The server still works on a query that nobody waits for, which must be cancelled.
     WantsCancel,
-    /// It is clean.
+    /// The server is clean.
     Clean,
-    /// It cannot be made clean.
+    /// The server cannot be cleaned.
     Hopeless,
 }
 
 impl Cleanup {
-    /// One that has asked for nothing yet. `reset` is the query that ends every loan of this pool, if any.
+    /// A cleanup that has sent nothing yet. `reset` is the reset query at the end of every loan of this pool, if any.
     #[must_use]
     pub fn new(reset: Option<&str>) -> Self {
         Self { stage: Stage::Draining, reset: reset.map(Into::into) }
     }
 
-    /// Begins to clean up. What is to be sent is appended to `out`. The client has left between two messages, `reset` is the query that ends
-    /// every loan of this pool, if any.
+    /// Begins the cleanup and appends the messages for the server to `out`. The client has left between two messages;
+    /// `reset` is the reset query at the end of every loan of this pool, if any.
     #[must_use]
     pub fn begin(exchange: &mut Exchange, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
         let mut cleanup = Self::new(reset);
@@ -57,24 +57,26 @@ impl Cleanup {
         }
     }
 
-    /// Whether this query ends it, and has not been sent.
+    /// Whether `sql` is the reset query of this cleanup, not sent yet.
     #[must_use]
     pub fn will_run(&self, sql: &str) -> bool {
         self.reset.as_deref() == Some(sql)
     }
 
-    /// Whether it still answers what it was asked before its client left it.
+    /// Whether the server still answers messages from before the client left.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.stage == Stage::Draining
     }
 
-    /// The server has said something, which the exchange has counted. What is to be sent next is appended to `out`.
+    /// Continues after a message of the server, which the exchange has already counted. Appends the next messages to
+    /// `out`.
     pub fn go_on(&mut self, exchange: &mut Exchange, out: &mut Vec<u8>) -> Progress {
         if exchange.is_beyond_proof() {
             return Progress::Hopeless;
         }
-        // Also a COPY that began after its client had left, or a batch whose Sync such a COPY has swallowed.
+        // This also completes a COPY that began after the client had left, and a batch whose Sync such a COPY has
+        // ignored.
         if complete(exchange, out) {
             return Progress::Wait;
         }
@@ -101,15 +103,15 @@ impl Cleanup {
     }
 }
 
-/// Sends what the client still had to send; whether that was anything.
+/// Sends the end of the COPY or batch that the client still owed; returns whether there was anything to send.
 fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let before = out.len();
     if exchange.is_copying_in() {
         write::message(out, frontend::COPY_FAIL, |out| write::c_string(out, GOODBYE));
         exchange.asked(frontend::COPY_FAIL);
     } else if exchange.has_open_batch() {
-        // A Sync commits what the batch has done so far, but its client never asked for that: the batch must fail first.
-        // There is no such portal, and PostgreSQL's log says why we named it.
+        // A Sync commits what the batch has done so far, but the client never asked for that, so the batch must fail
+        // first. There is no such portal; its name explains the error in PostgreSQL's log.
         write::message(out, frontend::EXECUTE, |out| {
             write::c_string(out, GOODBYE);
             out.extend_from_slice(&[0; 4]);
@@ -129,7 +131,7 @@ fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
     Progress::Wait
 }
 
-/// What gives a server back as it was when it logged in.
+/// Restores the session state that the server had after its login.
 pub const DISCARD_ALL: &str = "DISCARD ALL";
 const GOODBYE: &str = "the client has disconnected";
 
@@ -137,7 +139,7 @@ const GOODBYE: &str = "the client has disconnected";
 mod tests {
     use super::*;
 
-    /// An exchange after the client has sent and the server has answered these.
+    /// An exchange after the client has sent messages of the kinds `asked` and the server has sent `answered`.
     fn after(asked: &[u8], answered: &[&[u8]]) -> Exchange {
         let mut exchange = Exchange::default();
         for &kind in asked {
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 
-    /// What comes next would fail, whoever says it ([`Exchange::may_be_lent`]).
+    /// The next message would fail, whichever client sends it ([`Exchange::may_be_lent`]).
     #[test]
     fn a_server_that_was_told_a_function_call_in_a_batch_cannot_be_mended() {
         let (mut exchange, mut out) = (after(b"PBEFS", &[b"1", b"2", b"C", b"V", b"ZI", b"ZI"]), Vec::new());
@@ -220,8 +222,8 @@ mod tests {
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 
-    /// The Query would be skipped if the batch failed, and then only a Sync ends the skipping: without one such a server
-    /// waited for its time limit and was closed.
+    /// If the batch failed, the server would skip the Query, and only a Sync would end the skipping. Without a Sync such
+    /// a server stayed unclean until the timeout and was closed.
     #[test]
     fn a_query_behind_an_open_batch_gets_a_sync_too() {
         let (mut exchange, mut out) = (after(b"PQ", &[]), Vec::new());
@@ -250,8 +252,8 @@ mod tests {
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 
-    /// The Sync before the COPY's end is not answered, since the COPY reads it: without another one such a server waited for
-    /// its time limit and was closed.
+    /// A Sync before the end of the COPY is not answered, since the COPY reads it. Without another Sync such a server
+    /// stayed unclean until the timeout and was closed.
     #[test]
     fn a_sync_that_a_copy_swallows_is_sent_again() {
         let (mut exchange, mut out) = (after(b"ESc", &[]), Vec::new());
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 
-    /// Our Sync would commit the batch if the COPY before it has failed, and nobody can say whether it has.
+    /// Our Sync would commit the batch if the COPY before it has failed, and it is unknown whether it has.
     #[test]
     fn a_batch_inside_of_a_copy_is_not_ended_for_its_client() {
         let (mut exchange, mut out) = (after(b"QdE", &[b"G"]), Vec::new());

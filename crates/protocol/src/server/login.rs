@@ -1,8 +1,8 @@
 //! How we log in to PostgreSQL.
 //!
-//! Always true: a server is ready only after it has proved itself as far as the method lets it (SCRAM's signature) and has
-//! said that it waits for a query; what it tells of itself on the way is kept for the clients' welcome.
-//! Not here: when and how often it is tried (`pool::dial`).
+//! Always true: a server is ready only after it has proved itself as far as the method allows (SCRAM's signature) and has
+//! sent `ReadyForQuery`; the parameters that it reports meanwhile are kept for the clients' welcome.
+//! Not here: when and how often a login is tried (`pool::dial`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use wire::backend::{self, Authentication, TxStatus};
 use wire::notice::Notice;
 use wire::write;
 
-/// Whom we log in as.
+/// The user, database and credentials of our login.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The user on the server.
     pub user: Arc<str>,
     /// The database on the server.
     pub database: Arc<str>,
-    /// What we hold for it.
+    /// The secret that we hold for the user.
     pub secret: Arc<Secret>,
-    /// The keys that a client's own login revealed, for a secret that is one of SCRAM.
+    /// For a SCRAM secret: the keys that a client's login has revealed.
     pub keys: Option<ScramKeys>,
-    /// A salted password of an earlier login, which spares this one its work.
+    /// The salted password of an earlier login, which saves hashing it again.
     pub salted: Option<Arc<SaltedPassword>>,
-    /// How often a password is hashed because a server says so.
+    /// The most iterations for which a password is hashed at a server's request.
     pub iterations_max: u32,
-    /// The TLS channel that a login by SCRAM is bound to if the server offers it (`tls-server-end-point`).
+    /// The TLS channel binding of a SCRAM login, used if the server offers it (`tls-server-end-point`).
     pub channel: Option<Box<[u8]>>,
     /// Parameters of the startup packet beside user and database.
     pub parameters: Vec<(Cow<'static, str>, Box<str>)>,
@@ -44,70 +44,70 @@ pub struct ServerLogin {
     arrival: Arrival,
 }
 
-/// Named after what they wait for.
+/// Each stage is named after what it waits for.
 #[allow(clippy::enum_variant_names)]
 enum Stage {
     AwaitRequest,
     AwaitSaslContinue(AwaitServerFirst),
     AwaitSalted(AwaitSalted),
     AwaitSaslFinal(AwaitServerFinal),
-    /// It has been answered: `AuthenticationOk` or an error follows.
+    /// We have answered: `AuthenticationOk` or an error follows.
     AwaitVerdict,
     AwaitReady,
 }
 
-/// What a server tells of itself when it lets us in.
+/// What a server reports when it accepts our login.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival {
-    /// Its parameters, in the order told.
+    /// The parameters that the server reports, in the order sent.
     pub parameters: Vec<(Box<str>, Box<str>)>,
     /// Process id and secret, for cancel requests.
     pub key: Box<[u8]>,
-    /// What spares the next login its work.
+    /// The salted password, which saves the next login its hashing.
     pub salted: Option<Arc<SaltedPassword>>,
 }
 
-/// What comes of a server's message.
+/// The result of a server's message.
 #[derive(Debug)]
 pub enum Step {
-    /// Nothing yet.
+    /// More messages must come.
     Wait,
-    /// These bytes go to the server.
+    /// These bytes must be sent to the server.
     Send(Vec<u8>),
-    /// This is to be done, which takes its time, and [`ServerLogin::salted`] to be told what has come of it.
+    /// A password must be hashed, which takes time; the result goes to [`ServerLogin::salted`].
     Derive(Derivation),
-    /// It is ready.
+    /// The server is ready for queries.
     Ready(Arrival),
 }
 
 /// Why a login failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoginFault {
-    /// The server said no.
+    /// The server refused the login.
     Refused(Notice),
-    /// It has not proved that it knows the password. The text is PgBouncer's.
+    /// The server has not proved that it knows the password. The text is PgBouncer's.
     Unproved(&'static str),
-    /// It asks for SCRAM, and what we hold is a SCRAM secret without the keys that only a client's own login reveals.
+    /// The server asks for SCRAM, and we hold a SCRAM secret without the keys that only a client's own login reveals.
     KeysMissing,
-    /// What we hold does not fit what it asks for: why, in a sentence.
+    /// The secret that we hold does not fit the method; the reason in a sentence.
     WrongSecret(&'static str),
-    /// It asks for a password hashed so often by SCRAM: not at all, or more often than is allowed.
+    /// The server asks for no SCRAM iterations at all, or for more than is allowed.
     IterationsRefused {
-        /// How often; `u64::MAX` for all that is beyond it.
+        /// The number of iterations; `u64::MAX` for all greater ones.
         iterations: u64,
-        /// The most that is allowed.
+        /// The allowed maximum.
         allowed: u32,
     },
-    /// It asks for something that is not spoken here, by its code.
+    /// The server asks for an authentication method that is not supported, with this code.
     UnknownMethod(u32),
-    /// It offers only mechanisms of SASL that are not spoken here, such as `OAUTHBEARER`: their names.
+    /// The server offers only SASL mechanisms that are not supported, such as `OAUTHBEARER`: their names.
     UnknownMechanisms(Box<str>),
-    /// It speaks nonsense, in a message of this kind.
+    /// The server violates the protocol with a message of this kind.
     Nonsense(u8),
 }
 
 impl ServerLogin {
-    /// Begins a login: the startup packet is appended to `out`.
+    /// Begins a login and appends the startup packet to `out`.
     #[must_use]
     pub fn begin(identity: Identity, nonce: [u8; NONCE_BYTES], out: &mut Vec<u8>) -> Self {
         let names = [("user", &*identity.user), ("database", &*identity.database)];
@@ -116,7 +116,7 @@ impl ServerLogin {
         Self { identity, nonce, stage: Stage::AwaitRequest, arrival: Arrival::default() }
     }
 
-    /// Takes a whole message of the server.
+    /// Takes one whole message of the server.
     ///
     /// # Errors
     /// The login has failed; the connection is of no more use.
@@ -218,7 +218,7 @@ impl ServerLogin {
         Ok(step)
     }
 
-    /// The password has been hashed: gives what goes to the server, if that is what was waited for.
+    /// The password has been hashed: returns the bytes for the server, if the login waited for the hash.
     pub fn salted(&mut self, salted: Arc<SaltedPassword>) -> Option<Vec<u8>> {
         match std::mem::replace(&mut self.stage, Stage::AwaitVerdict) {
             Stage::AwaitSalted(scram) => {
@@ -235,7 +235,7 @@ impl ServerLogin {
         }
     }
 
-    /// Whether it waits for its password to be hashed.
+    /// Whether the login waits for its password to be hashed.
     #[must_use]
     pub fn is_awaiting_salted(&self) -> bool {
         matches!(self.stage, Stage::AwaitSalted(_))
@@ -252,7 +252,7 @@ impl ServerLogin {
     }
 }
 
-/// The names of mechanisms, for a sentence: as long as a server that means well has any.
+/// The names of SASL mechanisms for an error text, cut to [`NAMES_CHARS_MAX`] characters.
 fn names(mechanisms: &[u8]) -> Box<str> {
     let names = mechanisms.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     let names = names.map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(", ");
@@ -279,10 +279,10 @@ const MD5_FOR_SCRAM: &str = "The server asks for SCRAM, and an md5 secret cannot
 const NO_SECRET: &str =
     "The server asks for a password, and none is known of this user (auth_file, auth_query, password=).";
 
-/// PostgreSQL reports some fifteen; a server that reports more than this is none.
+/// PostgreSQL reports some fifteen parameters; a server that reports more than this many is not PostgreSQL.
 const PARAMETERS_MAX: usize = 200;
 
-/// PostgreSQL has mechanisms of at most 18 characters, and offers two at a time.
+/// PostgreSQL's mechanism names have at most 18 characters, and it offers two at a time.
 const NAMES_CHARS_MAX: usize = 100;
 
 /// The longest message that a server may send during a login, in bytes: an error with all its fields.

@@ -1,4 +1,4 @@
-//! Logins as a server leads them.
+//! Logins at a server, played from the server's side.
 
 use super::*;
 use auth::scram::server::AwaitFinal;
@@ -79,7 +79,8 @@ fn a_password_is_sent_as_it_is_asked_for() {
     arrives(&mut login);
 }
 
-/// Plays a server that asks for SCRAM and stores this secret: how it goes on, and its question.
+/// Plays a server that asks for SCRAM and stores this secret: returns the rest of the exchange and the server's first
+/// message.
 fn asks(login: &mut ServerLogin, stored: ScramSecret) -> (AwaitFinal, Vec<u8>) {
     let initial = sent(login.hear(b'R', &request(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")));
     let server = ScramServer::new(ServerSecret::Stored(Arc::new(stored)), &[8; NONCE_BYTES]);
@@ -87,7 +88,7 @@ fn asks(login: &mut ServerLogin, stored: ScramSecret) -> (AwaitFinal, Vec<u8>) {
     (server, request(11, &asked))
 }
 
-/// What is sent in the end, once a password has been hashed.
+/// The bytes that are finally sent, after a password has been hashed.
 fn hashed(login: &mut ServerLogin, step: Result<Step, LoginFault>) -> Vec<u8> {
     match step {
         Ok(Step::Derive(derivation)) => login.salted(derivation.run().into()).expect("it was waited for"),
@@ -95,7 +96,7 @@ fn hashed(login: &mut ServerLogin, step: Result<Step, LoginFault>) -> Vec<u8> {
     }
 }
 
-/// Plays such a server to the end.
+/// Plays such a server to the end of the login.
 fn scram(mut login: ServerLogin, stored: ScramSecret, is_hashed: bool) -> Result<Arrival, LoginFault> {
     let (server, asked) = asks(&mut login, stored);
     let step = login.hear(b'R', &asked);
@@ -129,7 +130,7 @@ fn a_server_is_answered_once_the_password_is_hashed_and_not_before() {
     assert!(matches!(login.hear(b'N', b"\0"), Ok(Step::Wait)));
     hashed(&mut login, step);
     assert!(!login.is_awaiting_salted() && login.salted(salted).is_none());
-    // Nor does a server come further meanwhile.
+    // Meanwhile the server cannot end the login by `AuthenticationOk` either.
     let mut login = begin(identity("secret"));
     let (_, asked) = asks(&mut login, ScramSecret::derive("secret", &[9; 16], 2));
     assert!(matches!(login.hear(b'R', &asked), Ok(Step::Derive(_))));

@@ -1,4 +1,4 @@
-//! The conversation with a server outside of a loan.
+//! The protocol with a server outside of a loan.
 
 pub mod cleanup;
 pub mod login;

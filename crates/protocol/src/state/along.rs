@@ -1,25 +1,25 @@
-//! How a server is told settings in the same packet as a client's request, and answers both at once.
+//! Sends settings to a server in the same packet as a client's request, so that the server answers both at once.
 //!
-//! Always true: they are set whole or not at all, and stay set whatever becomes of the request, for they are a transaction of their
-//! own; if it fails, the server skips all that stands behind it up to a Sync (`ignore_till_sync` in `tcop/postgres.c`), and so the
-//! request.
-//! Not here: which request may stand behind it (`worker::data::ahead`), who waits for what (`exchange`).
+//! Always true: the settings are set whole or not at all, and stay set whatever becomes of the request, because they are
+//! a transaction of their own; if it fails, the server skips everything behind it up to a Sync (`ignore_till_sync` in
+//! `tcop/postgres.c`), and so the request.
+//! Not here: which requests may follow the settings (`worker::data::ahead`), which answers are awaited (`exchange`).
 
 use serde::{Deserialize, Serialize};
 use wire::write;
 
-/// The statements for this that a server has prepared.
+/// The prepared statements for this purpose that a server has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Prepared {
-    /// One bit for each.
+    /// One bit for each statement that the server has.
     known: u32,
-    /// Those of whose names something else may have been prepared.
+    /// One bit for each name under which something else may have been prepared.
     doubted: u32,
 }
 
 impl Prepared {
-    /// Appends the messages that set these, each to its value or to what the session began with, if they are not too many; how many
-    /// answers they will have.
+    /// Appends the messages that set these settings, each to its value or, with `None`, to the value with which the
+    /// session began. Returns the number of answers; `None` if there are no settings or too many.
     pub fn tell(&mut self, settings: &[(&str, Option<&str>)], out: &mut Vec<u8>) -> Option<u32> {
         let count = settings.len();
         if count == 0 || count > SETTINGS_MAX {
@@ -30,7 +30,7 @@ impl Prepared {
             let name = NAMES[place];
             if self.known & 1 << place == 0 {
                 if self.doubted & 1 << place != 0 {
-                    // To close what is not there is no error.
+                    // Close of a statement that does not exist is no error.
                     write::close(out, name);
                     answers += 1;
                 }
@@ -49,28 +49,29 @@ impl Prepared {
         Some(answers)
     }
 
-    /// The server has dropped all that was prepared, or may have, or may have prepared something else under these names.
+    /// The server has dropped all prepared statements, or may have, or something else may have been prepared under these
+    /// names.
     pub fn doubt(&mut self) {
         self.doubted = u32::MAX;
         self.known = 0;
     }
 }
 
-/// The statement that sets so many.
+/// The statement that sets `count` settings.
 fn set(count: usize) -> String {
     let each = |place: usize| format!("pg_catalog.set_config(${},${},false)", 2 * place + 1, 2 * place + 2);
     format!("SELECT {}", (0..count).map(each).collect::<Vec<_>>().join(","))
 }
 
-/// Whether a statement of this name may be one of those.
+/// Whether this may be the name of one of these statements.
 #[must_use]
 pub fn is_ours(name: &[u8]) -> bool {
     name.starts_with(b"TRUNKLINE_STATE_")
 }
 
-/// More than so many are told by themselves.
+/// More settings than this are sent in a packet of their own.
 const SETTINGS_MAX: usize = 10;
-/// The names of the statements: that which begins, those that set so many, and that which ends.
+/// The names of the statements: the first begins a transaction, the next set 1 to 10 settings, and the last commits.
 const NAMES: [&str; SETTINGS_MAX + 2] = [
     "TRUNKLINE_STATE_BEGIN",
     "TRUNKLINE_STATE_1",

@@ -1,8 +1,9 @@
-//! What a server answers to a look, row by row.
+//! Reads a server's answer to a state probe, row by row.
 //!
-//! Always true: a row is understood when it comes, and no more is kept than these bounds say; what does not fit in makes the whole answer one
-//! that cannot be understood, but for texts of statements (those are held) and functions (of which `route::Reading` has bounds of its own).
-//! Not here: what is asked (`probe`), what follows from the answer (`session_effects`).
+//! Always true: a row is read when it comes, and no more is kept than the bounds allow; what exceeds them makes the whole
+//! answer unusable, except texts of statements (such statements count as held) and functions (`route::Reading` has its
+//! own bounds).
+//! Not here: what is queried (`probe`), what follows from the answer (`session_effects`).
 
 use std::borrow::Cow;
 
@@ -11,27 +12,27 @@ use route::{LockKey, Reading, Source};
 use super::pins::{Hold, Kind, PINS_MAX};
 use super::statements::STATEMENT_BYTES_MAX;
 
-/// As much of an answer as has come.
+/// The part of an answer that has come.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Answer {
     pub(super) holds: Vec<Hold>,
-    /// How much of each kind has been told, kept or not.
+    /// How many holds of each kind the answer had, kept or not.
     told: [usize; Kind::ALL.len()],
     pub(super) settings: Vec<(Box<str>, Box<str>)>,
-    /// The statements prepared by SQL that any server can be given, and their bytes.
+    /// The statements prepared by SQL that can be prepared on any server, and their bytes.
     pub(super) statements: Vec<(Box<str>, Box<str>)>,
     statement_bytes: usize,
-    /// How the server spells values.
+    /// Values in the server's spelling.
     pub(super) spelled: Vec<(Box<str>, Box<str>)>,
     /// What the functions of the database do.
     pub(super) functions: Option<Box<Reading>>,
-    /// So many bytes are kept of what the session has.
+    /// How many bytes are kept of the session's state.
     bytes: usize,
     is_overfull: bool,
 }
 
 impl Answer {
-    /// A `DataRow`; `None` if it cannot be understood, or kept.
+    /// Takes a `DataRow`; `None` if it cannot be understood, or cannot be kept.
     pub(super) fn row(&mut self, body: &[u8], carries_statements: bool) -> Option<()> {
         let Row { about, texts: [first, second, third] } = Row::parse(body)?;
         let first = first?;
@@ -55,7 +56,7 @@ impl Answer {
                 });
                 return Some(());
             }
-            // What is as the session began counts as not set.
+            // A setting with the value with which the session began counts as not set.
             b'd' if second == third => return Some(()),
             b'p' => {
                 if !self.is_listed(Kind::Statement) {
@@ -90,7 +91,8 @@ impl Answer {
         Some(())
     }
 
-    /// Whether one more of a kind is listed: of channels all are, and of others so many as are known one by one. That there are more is held, too.
+    /// Whether one more hold of a kind is listed: of channels all are, of other kinds [`PINS_MAX`]. The first beyond that
+    /// adds a hold that says that there are more.
     fn is_listed(&mut self, kind: Kind) -> bool {
         let told = &mut self.told[kind as usize];
         *told += 1;
@@ -103,7 +105,7 @@ impl Answer {
         false
     }
 
-    /// A statement prepared by SQL, which is carried if there is room, or held.
+    /// Takes a statement prepared by SQL: it is carried to other servers if there is room, and held otherwise.
     fn prepared(&mut self, name: &str, sql: Option<&str>) -> Option<()> {
         let bytes = |sql: &str| sql.len() + name.len();
         let is_carried = |sql: &&str| self.statement_bytes + bytes(sql) <= STATEMENT_BYTES_MAX;
@@ -121,7 +123,7 @@ impl Answer {
         Some(())
     }
 
-    /// So many bytes more are to be kept; `None` if that is too much.
+    /// Counts bytes that are to be kept; `None` if they are too many.
     fn takes(&mut self, bytes: usize) -> Option<()> {
         self.bytes += bytes + ROW_BYTES;
         if self.bytes > ANSWER_BYTES_MAX {
@@ -131,20 +133,20 @@ impl Answer {
         Some(())
     }
 
-    /// Whether there is more than is kept.
+    /// Whether the session has more than is kept.
     pub(super) fn is_overfull(&self) -> bool {
         self.is_overfull
     }
 }
 
-/// A row of the answer: what it is about, and three texts.
+/// A row of the answer: a letter that says what it is about, and three texts.
 struct Row<'a> {
     about: u8,
     texts: [Option<Cow<'a, str>>; 3],
 }
 
 impl<'a> Row<'a> {
-    /// One letter, and three texts or NULLs.
+    /// Reads one letter, and three texts or NULLs.
     fn parse(body: &'a [u8]) -> Option<Self> {
         let (count, mut rest) = body.split_first_chunk::<2>()?;
         if u16::from_be_bytes(*count) != 4 {
@@ -170,8 +172,8 @@ fn boxed(text: Option<Cow<'_, str>>) -> Box<str> {
     text.unwrap_or_default().into()
 }
 
-/// The key of an advisory lock as it was given, one number or two, from its `objsubid`, `classid` and `objid` in `pg_locks`.
-/// `None` where these are no numbers.
+/// The key of an advisory lock as the client gave it, one number or two, from `objsubid`, `classid` and `objid` in
+/// `pg_locks`. `None` where these are not numbers.
 #[must_use]
 pub fn lock_key(parts: &str) -> Option<String> {
     let mut parts = parts.split(' ');
@@ -184,7 +186,7 @@ pub fn lock_key(parts: &str) -> Option<String> {
     Some(key.to_string())
 }
 
-/// So many bytes are kept of what a session has, as its server tells it; who has more keeps its server.
+/// The most bytes that are kept of a session's state; a client whose session has more keeps its server.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What a row takes beside its texts, roughly.
+/// Approximate size of a row without its texts.
 const ROW_BYTES: usize = 64;

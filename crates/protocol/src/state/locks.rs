@@ -1,7 +1,9 @@
-//! Advisory locks of a session that are known without asking its server: from calls that stand alone, and from the row that answers each.
+//! Session-level advisory locks that are known without a state probe: from calls that stand alone, and from the row that
+//! answers each.
 //!
-//! Always true: a lock is known to be released only if each time that it was taken is known, and as many releases have been answered with true.
-//! Not here: locks that the server is asked for (`probe`), how long they keep a server (`pins`).
+//! Always true: a lock counts as released only if every acquisition of it is known, and as many releases have been
+//! answered with true.
+//! Not here: locks that a state probe reports (`probe`), how long locks pin a server (`pins`).
 
 use std::collections::BTreeMap;
 
@@ -9,67 +11,69 @@ use route::LockCall;
 
 use super::pins::Hold;
 
-/// What is known of the advisory locks of one session.
+/// The known advisory locks of one session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
-    /// The call that is all the session has done since its locks were last known, and how far its answer has come.
+    /// The only thing that the session has done since its locks were last known: this call, and the state of its answer.
     call: Option<(LockCall, Answer)>,
-    /// How often each lock is held that has been known since it was taken first. PostgreSQL counts them, and `pg_locks` does not tell.
+    /// How often each lock is held, for locks known since their first acquisition. PostgreSQL counts this, and `pg_locks`
+    /// does not show it.
     counts: BTreeMap<Hold, u32>,
 }
 
-/// How far the answer to a call has come.
+/// The state of the answer to a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
-    /// It is not waited for: other answers may come before it.
+    /// No row is awaited, because other answers may come first.
     Unread,
-    /// The next row is its.
+    /// The next row is the answer.
     Awaited,
-    /// Whether the lock was taken or released.
+    /// The answer: whether the lock was taken or released.
     Told(bool),
 }
 
 /// What a call has done to the locks of its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Done {
-    /// Nothing that matters to who keeps which server.
+    /// Nothing that changes which client keeps which server.
     Nothing,
-    /// It has taken this lock, which the session may have had before.
+    /// It has taken this lock, which the session may have held before.
     Taken(Hold),
-    /// It has released this lock, which the session does not have any more.
+    /// It has released this lock, which the session no longer holds.
     Released(Hold),
 }
 
 impl Locks {
-    /// The session has done this, and nothing else since its locks were last known.
+    /// The session has made this call, and has done nothing else since its locks were last known.
     pub(super) fn called(&mut self, call: LockCall) {
         self.call = Some((call, Answer::Unread));
     }
 
-    /// The session has done something else, too.
+    /// The session has done something else as well.
     pub(super) fn doubt_call(&mut self) {
         self.call = None;
     }
 
-    /// The call has been sent to a server that owes no other answer. Whether there is one.
+    /// The call has been sent to a server that owes no other answer. Returns whether there is a call.
     pub(super) fn await_row(&mut self) -> bool {
         self.call.as_mut().map(|(_, answer)| *answer = Answer::Awaited).is_some()
     }
 
-    /// A row has come: the answer to the call, if that is awaited.
+    /// A row has come, which answers the call if its answer is awaited.
     pub(super) fn row(&mut self, body: &[u8]) {
         if let Some((_, answer @ Answer::Awaited)) = &mut self.call {
             *answer = did(body).map_or(Answer::Unread, Answer::Told);
         }
     }
 
-    /// What the call has done to a session that holds these locks, and perhaps more; `None` if only its server can tell.
+    /// What the call has done to a session that holds at least these locks; `None` if only its server can tell.
     pub(super) fn settle<'a>(&mut self, mut held: impl Iterator<Item = &'a Hold>) -> Option<Done> {
         let (call, Answer::Told(did)) = self.call.take()? else { return None };
         let hold = hold(call);
         let count = self.counts.get_mut(&hold);
         match (call.releases, did, count) {
-            // It would have been taken once more, or released: somebody else has read these statements differently.
+            // A lock that is held could have been taken once more or released: the server has read a statement
+            // differently.
             (_, false, Some(_)) => None,
             (_, false, None) => Some(Done::Nothing),
             (false, true, Some(count)) => {
@@ -77,7 +81,7 @@ impl Locks {
                 Some(Done::Nothing)
             }
             (false, true, None) => {
-                // Held, but nobody knows how often: a release does not tell that it was the last.
+                // If the lock was held before, it is unknown how often, so a release would not tell that it was the last.
                 if !held.any(|other| *other == hold) {
                     self.counts.insert(hold.clone(), 1);
                 }
@@ -95,19 +99,19 @@ impl Locks {
         }
     }
 
-    /// The session has whatever it has: how often, is not known.
+    /// How often the session holds each lock is no longer known.
     pub(super) fn forget_counts(&mut self) {
         self.counts.clear();
     }
 }
 
-/// The lock as `pg_locks` has it.
+/// The lock as `pg_locks` shows it.
 fn hold(call: LockCall) -> Hold {
     let mode = if call.is_shared { "ShareLock" } else { "ExclusiveLock" };
     Hold::lock(&call.key.to_string(), Some(mode))
 }
 
-/// What a `DataRow` of one value says: a `boolean` in either format, or the `void` of a function that has not failed.
+/// Reads a `DataRow` of one value: a `boolean` in either format, or the `void` of a function that has succeeded.
 fn did(body: &[u8]) -> Option<bool> {
     match body {
         [0, 1, 0, 0, 0, 0] | [0, 1, 0, 0, 0, 1, b't' | 1] => Some(true),
@@ -129,7 +133,7 @@ mod tests {
         LockCall { key: LockKey::Two(1, 2), is_shared: false, releases }
     }
 
-    /// What calls and their answers make of a session that holds nothing else.
+    /// The outcomes of calls and their answers in a session that holds nothing else.
     fn story(steps: &[(bool, &[u8])]) -> Vec<&'static str> {
         let (mut locks, mut held) = (Locks::default(), Vec::<Hold>::new());
         let one = |(releases, row): &(bool, &[u8])| {

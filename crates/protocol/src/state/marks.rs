@@ -1,11 +1,11 @@
-//! Whose the marks are at which a session that listens for all takes over, until it has come to them.
+//! Which client owns each mark at which the listener takes over channels, until the listener has received the mark.
 //!
-//! Always true: a mark is found by its number, and those of one client without a look at those of others.
+//! Always true: a mark is found by its number, and the marks of one client without a look at those of others.
 //! Not here: what a mark is (`subscriptions`), who sends it (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The marks of one session.
+/// The marks that one listener must still receive.
 #[derive(Clone, Debug)]
 pub struct Marks<K> {
     owners: BTreeMap<u64, K>,
@@ -20,21 +20,21 @@ impl<K> Default for Marks<K> {
 }
 
 impl<K: Ord + Copy> Marks<K> {
-    /// The server of this client sends a mark of this number.
+    /// The server of this client sends a mark with this number.
     pub fn add(&mut self, number: u64, owner: K) {
         self.take(number);
         self.owners.insert(number, owner);
         self.numbers.insert((owner, number));
     }
 
-    /// The session has come to a mark, or it is not sent after all: whose it is.
+    /// Removes a mark that the listener has received, or that is not sent after all; returns its owner.
     pub fn take(&mut self, number: u64) -> Option<K> {
         let owner = self.owners.remove(&number)?;
         self.numbers.remove(&(owner, number));
         Some(owner)
     }
 
-    /// A client goes, and its server may be closed before it has sent its marks.
+    /// Removes the marks of a client that leaves, whose server may be closed before it has sent them.
     pub fn forget(&mut self, owner: K) {
         while let Some(&(of, number)) = self.numbers.range((owner, 0)..=(owner, u64::MAX)).next() {
             self.numbers.remove(&(of, number));
@@ -42,7 +42,7 @@ impl<K: Ord + Copy> Marks<K> {
         }
     }
 
-    /// The session has been lost.
+    /// The listener's session has been lost.
     pub fn clear(&mut self) {
         self.owners.clear();
         self.numbers.clear();
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(marks.take(7), None);
     }
 
-    /// Each client that left had all marks looked at.
+    /// Regression: for each client that left, all marks were looked at.
     #[test]
     fn who_goes_costs_its_own_marks() {
         let mut marks = Marks::default();

@@ -1,33 +1,33 @@
-//! The settings with a dot in their names that clients of a database mention: no server has a list of them.
+//! Custom settings (names with a dot) that clients of a database mention: no server lists them.
 //!
-//! Always true: what one user's clients mention takes no more than [`NAMES_MAX`] and [`BYTES_MAX`] say, twice, and changes nothing for
-//! those of another user. A client knows of all names that it has mentioned itself, or knows that it does not.
+//! Always true: the names of one user take at most twice what [`NAMES_MAX`] and [`BYTES_MAX`] allow, and change nothing
+//! for other users. For each client it is known whether the list has all names that the client has mentioned.
 //! Not here: which names a text mentions (crate `route`), what is asked (`probe`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Time;
 
-/// Those of one database.
+/// The custom settings of one database.
 #[derive(Debug, Default)]
 pub struct Mentioned {
-    /// By the user of the servers: those are who may have set them.
+    /// By the user of the servers, whose clients may have set them there.
     users: BTreeMap<u32, OfUser>,
-    /// The first names of all have a bit of their own each.
+    /// The first names of the database have a bit of their own each.
     bits: BTreeMap<Box<str>, u8>,
 }
 
-/// Those of one user. What has not been mentioned for the longest time makes room.
+/// The custom settings of one user. Those that have not been mentioned for the longest time make room.
 #[derive(Debug, Default)]
 struct OfUser {
     latest: Names,
-    /// What had been mentioned before `latest` was begun, and has not been since.
+    /// Names that were mentioned before `latest` was begun, and not since.
     earlier: Names,
-    /// When names were given up last: who has come before may have set one of them.
+    /// When names were last given up: a client that came before may have set one of them.
     incomplete_until: Option<Time>,
 }
 
-/// Names, each with the place of its bit.
+/// Names, each with the index of its bit.
 #[derive(Debug, Default)]
 struct Names {
     bits: BTreeMap<Box<str>, u8>,
@@ -35,7 +35,7 @@ struct Names {
 }
 
 impl Mentioned {
-    /// Clients of a user mention settings. Each of the first has a bit of its own, the others have one together.
+    /// Clients of a user mention settings. Returns their bits: each of the first names has its own, all others share one.
     pub fn mention<'a>(&mut self, user: u32, names: impl Iterator<Item = &'a str>, now: Time) -> u64 {
         let (all, own) = (&mut self.bits, self.users.entry(user).or_default());
         names.fold(0, |bits, name| {
@@ -44,31 +44,31 @@ impl Mentioned {
         })
     }
 
-    /// Clients of a user who are here may have mentioned more.
+    /// The present clients of a user may have mentioned more.
     pub fn miss_some(&mut self, user: u32, now: Time) {
         self.users.entry(user).or_default().incomplete_until = Some(now);
     }
 
-    /// Those that clients of a user have mentioned.
+    /// The names that clients of a user have mentioned.
     pub fn of(&self, user: u32) -> impl Iterator<Item = &str> {
         let own = self.users.get(&user).into_iter();
         own.flat_map(|own| own.latest.bits.keys().chain(own.earlier.bits.keys())).map(|name| &**name)
     }
 
-    /// Whether [`Self::of`] has all that a client may have mentioned who came at that time.
+    /// Whether [`Self::of`] has all names that a client may have mentioned that came at this time.
     pub fn is_complete(&self, user: u32, came: Time) -> bool {
         let until = self.users.get(&user).and_then(|own| own.incomplete_until);
         until.is_none_or(|until| came > until)
     }
 
-    /// Users are forgotten, and their numbers given to others.
+    /// Forgets users whose numbers are given to others.
     pub fn forget_users(&mut self, users: &BTreeSet<u32>) {
         self.users.retain(|user, _| !users.contains(user));
     }
 }
 
 impl OfUser {
-    /// Takes in a name that is not among the latest; the place of its bit.
+    /// Adds a name that is not among the latest; returns the index of its bit.
     fn insert(&mut self, name: &str, all: &mut BTreeMap<Box<str>, u8>, now: Time) -> u8 {
         let known = self.earlier.bits.get(name).or_else(|| all.get(name)).copied();
         let place = known.unwrap_or_else(|| {
@@ -111,11 +111,11 @@ impl Names {
     }
 }
 
-/// So many settings with a dot are known of a user, and as many more that have not been mentioned since these were,
+/// The most names in `latest`, and in `earlier`.
 const NAMES_MAX: usize = 1000;
-/// of so many bytes together.
+/// The most bytes of the names in each of them.
 const BYTES_MAX: usize = 64 * 1024;
-/// The place of the bit that names share which come later.
+/// The index of the bit that all later names share.
 const SHARED_BIT: u8 = 63;
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
         assert!(mentioned.is_complete(1, at(5)), "who comes later has to mention it, and is heard then");
     }
 
-    /// One user's thousand names had everybody in the database keep its server who set anything.
+    /// Regression: a thousand names of one user made every client of the database keep its server once it set anything.
     #[test]
     fn what_one_user_mentions_is_nothing_to_another() {
         let (mut mentioned, at) = (Mentioned::default(), Time::from_secs);

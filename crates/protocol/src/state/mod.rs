@@ -1,8 +1,8 @@
-//! What a session has beside its transaction, and how it follows a client from server to server.
+//! Session state outside of transactions: what a session keeps, and how it follows its client from server to server.
 //!
-//! Always true: what a server has is what it has told, or what a statement whose meaning is certain has set; where neither is so,
-//! the server is asked before anybody else gets it.
-//! Not here: what a text of SQL may touch (crate `route`), when a server is asked (`worker::data::probe`).
+//! Always true: the state of a server is known from its own report, or from statements whose effect is certain; where
+//! neither is so, the server is probed before another client gets it.
+//! Not here: what a text of SQL may touch (crate `route`), when a server is probed (`worker::data::probe`).
 
 mod along;
 mod answer;

@@ -1,14 +1,15 @@
-//! Statements of the extended protocol of one client that touch something when they are executed, by their names.
+//! Named statements of one client's extended protocol that touch session state when they are executed.
 //!
-//! Always true: there are no more than [`NOTED_MAX`] of them, and what is known of them has no more than [`NOTED_BYTES_MAX`].
-//! Not here: what follows where there is no room (`session_effects`).
+//! Always true: at most [`NOTED_MAX`] statements are noted, and what is known of them has at most [`NOTED_BYTES_MAX`]
+//! bytes.
+//! Not here: what happens where there is no room (`session_effects`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use route::Class;
 
-/// What each does.
+/// What each statement does, by its name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Noted {
     classes: BTreeMap<Box<[u8]>, Rc<Class>>,
@@ -16,7 +17,8 @@ pub(super) struct Noted {
 }
 
 impl Noted {
-    /// A name is given to this; to what is of no interest, if there is none. False where there is no room, and nobody knows any more what has the name.
+    /// The client gives a name to a statement; `class` is `None` if the statement is of no interest. Returns false where
+    /// there is no room, so that the meaning of the name is no longer known.
     pub(super) fn note(&mut self, name: &[u8], class: Option<&Rc<Class>>) -> bool {
         self.forget(name);
         let Some(class) = class else { return true };
@@ -29,7 +31,7 @@ impl Noted {
         has_room
     }
 
-    /// A name is given to something that nobody knows.
+    /// Forgets a name, which is given to an unknown statement; returns what it meant before.
     pub(super) fn forget(&mut self, name: &[u8]) -> Option<Rc<Class>> {
         if self.classes.is_empty() {
             return None;
@@ -52,9 +54,9 @@ impl Noted {
     }
 }
 
-/// So many statements of one client are noted,
+/// The most statements that are noted for one client.
 const NOTED_MAX: usize = 1000;
-/// and so many bytes of what is known of them.
+/// The most bytes that are kept of what is known of these statements.
 const NOTED_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
-//! For whom a session that listens for all waits: those who take what it tells more slowly than it comes.
+//! How long the listener waits for clients that take notifications more slowly than these come.
 //!
-//! Always true: nobody is waited for longer than [`PATIENCE`] from when it fell behind; who has not kept up by then is on its own until it has
-//! taken everything, and is waited for anew when it falls behind again.
-//! Not here: who is behind, and what waiting is (`worker::notify::behind`).
+//! Always true: the listener waits for a client at most [`PATIENCE`] after it fell behind; a client that has not caught
+//! up by then is not waited for until it has taken everything, and is waited for anew when it falls behind again.
+//! Not here: which clients are behind, and how the listener waits (`worker::notify::behind`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::Time;
 
-/// Who is behind, of those whom one session tells.
+/// The clients of one listener that are behind.
 #[derive(Clone, Debug)]
 pub struct Patience<K> {
-    /// Until when each is waited for; `None` is no more.
+    /// Until when the listener waits for each; `None` once it no longer does.
     behind: BTreeMap<K, Option<Time>>,
-    /// Those of them that are waited for, in the order in which that ends: time that passes costs what is over by then, and not what is behind.
+    /// The clients that are waited for, in the order in which their time ends: a tick costs what has ended, not what is
+    /// behind.
     waited_for: BTreeSet<(Time, K)>,
 }
 
@@ -25,7 +26,7 @@ impl<K> Default for Patience<K> {
 }
 
 impl<K: Ord + Clone> Patience<K> {
-    /// Somebody is behind: until when it is waited for from now on, if it was not behind before.
+    /// A client is behind. Returns until when it is waited for, if it was not behind before.
     pub fn falls_behind(&mut self, who: K, now: Time) -> Option<Time> {
         if self.is_behind(&who) {
             return None;
@@ -36,19 +37,19 @@ impl<K: Ord + Clone> Patience<K> {
         Some(until)
     }
 
-    /// Whether somebody is behind, waited for or not.
+    /// Whether a client is behind, waited for or not.
     #[must_use]
     pub fn is_behind(&self, who: &K) -> bool {
         self.behind.contains_key(who)
     }
 
-    /// Whether it is waited for.
+    /// Whether the listener waits for a client.
     #[must_use]
     pub fn is_waited_for(&self, who: &K) -> bool {
         self.behind.get(who).is_some_and(Option::is_some)
     }
 
-    /// It has taken everything, or is gone. Whether it was behind.
+    /// A client has taken everything, or is gone. Returns whether it was behind.
     pub fn keeps_up(&mut self, who: &K) -> bool {
         let Some((who, until)) = self.behind.remove_entry(who) else { return false };
         if let Some(until) = until {
@@ -57,7 +58,7 @@ impl<K: Ord + Clone> Patience<K> {
         true
     }
 
-    /// Time has passed.
+    /// Stops waiting for the clients whose time has ended.
     pub fn tick(&mut self, now: Time) {
         while self.waited_for.first().is_some_and(|(until, _)| *until <= now)
             && let Some((_, who)) = self.waited_for.pop_first()
@@ -66,14 +67,14 @@ impl<K: Ord + Clone> Patience<K> {
         }
     }
 
-    /// Whether anybody is waited for.
+    /// Whether the listener waits for any client.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.waited_for.is_empty()
     }
 }
 
-/// A client that reads has taken what lies before it by then.
+/// A client that reads its socket at all has caught up by then.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
         assert!(patience.falls_behind("ann", later).is_some());
     }
 
-    /// Each tick looked at all who were behind, and so did each that kept up: this took minutes.
+    /// Regression: each tick, and each client that caught up, looked at all who were behind, which took minutes.
     #[test]
     fn time_that_passes_costs_what_is_over_and_not_what_is_behind() {
         let mut patience = Patience::default();

@@ -1,52 +1,53 @@
-//! What is done about what only one server can have, and about what nobody can read (`session_policy`, `session_unseen`).
+//! The operator's rules for state that only one server can have, and for effects that no text shows (`session_policy`,
+//! `session_unseen`).
 //!
-//! Always true: rules that refuse nothing cost a look at one of them.
-//! Not here: how an operator says them (crate `config`), who obeys them (`loan`).
+//! Always true: rules that refuse nothing cost one comparison.
+//! Not here: how the settings are written (crate `config`), where the rules are applied (`loan`).
 
 use std::time::Duration;
 
 use super::pins::Kind;
 
-/// What is done about a client that holds something on its server.
+/// What happens to a client that holds something on its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// It keeps the server.
+    /// The client keeps the server.
     Pin,
-    /// The same, and it is told.
+    /// The client keeps the server and gets a NOTICE.
     Warn,
-    /// It does not keep the server, wherever that is possible: one server listens for all; statements are prepared where their client
-    /// goes.
+    /// The client does not keep the server, wherever that is possible: the listener listens to its channels; its
+    /// statements are prepared on the servers that it gets.
     Virtualize,
-    /// It is refused.
+    /// The client's statement is refused.
     Reject,
 }
 
-/// What is done about what functions may have changed in a session, where no text tells (`session_unseen`).
+/// What is assumed about session state that functions may have changed and that no text shows (`session_unseen`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unseen {
-    /// The server is asked.
+    /// The server is probed.
     Verify,
     /// The client keeps its server.
     Pin,
-    /// It is taken to be nothing.
+    /// Functions are taken to change nothing.
     Ignore,
 }
 
-/// What clients of a pool may hold on its servers.
+/// Rules for what clients of a pool may hold on its servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinRules {
-    /// What is done about each kind, in the order of [`Kind::ALL`].
+    /// The policy for each kind, in the order of [`Kind::ALL`].
     pub policies: [Policy; Kind::ALL.len()],
-    /// So many servers may be kept together; `None` is any number.
+    /// How many servers of the pool clients may keep at a time; `None` is no limit.
     pub servers_max: Option<u32>,
-    /// So long may one be kept; `None` is for ever.
+    /// How long a client may keep a server; `None` is no limit.
     pub age_max: Option<Duration>,
-    /// What is done about what functions may have changed.
+    /// What is assumed about changes by functions.
     pub unseen: Unseen,
 }
 
 impl PinRules {
-    /// What is done about this kind.
+    /// The policy for this kind.
     #[must_use]
     pub fn policy(&self, kind: Kind) -> Policy {
         self.policies[kind as usize]

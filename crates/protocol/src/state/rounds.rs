@@ -1,16 +1,17 @@
-//! Who waits until the session that listens for all has told what was committed before: it is asked something, in rounds, and answers when it
-//! has told that (`ProcessNotifyInterrupt` in PostgreSQL's `tcop/postgres.c` comes before each `ReadyForQuery` outside of transactions).
+//! Waiting until the listener has delivered all notifications that are committed: it is queried in rounds, and has
+//! delivered them when it answers (`ProcessNotifyInterrupt` in PostgreSQL's `tcop/postgres.c` comes before each
+//! `ReadyForQuery` outside of transactions).
 //!
-//! Always true: who comes while a question is on its way waits for the answer to the next one; a session that has once not answered in time is
-//! waited for by nobody until it answers.
-//! Not here: what is asked, when it is too late, and what those do who wait (`worker::notify::own_news`).
+//! Always true: a client that comes while a query is under way waits for the answer to the next one; once the listener
+//! has not answered in time, no client waits for it until it answers.
+//! Not here: what is queried, when it is too late, and what the waiting clients do (`worker::notify::own_news`).
 
-/// The rounds of one session.
+/// The rounds of one listener.
 #[derive(Clone, Debug)]
 pub struct Rounds<K> {
-    /// Those for whom the question was asked that is on its way.
+    /// Those who wait for the answer to the query that is under way.
     asked: Vec<K>,
-    /// Those who have come since.
+    /// Those who wait for the next query.
     next: Vec<K>,
     is_asked: bool,
     is_late: bool,
@@ -23,7 +24,7 @@ impl<K> Default for Rounds<K> {
 }
 
 impl<K> Rounds<K> {
-    /// Somebody comes. False if it need not wait: nobody does.
+    /// Adds `who`. Returns false if it need not wait, because nobody waits for a late listener.
     #[must_use]
     pub fn comes(&mut self, who: K) -> bool {
         if !self.is_late {
@@ -32,42 +33,42 @@ impl<K> Rounds<K> {
         !self.is_late
     }
 
-    /// Whether nobody waits, since the session has not answered in time.
+    /// Whether nobody waits, because the listener has not answered in time.
     #[must_use]
     pub fn are_late(&self) -> bool {
         self.is_late
     }
 
-    /// Whether a question is to be asked.
+    /// Whether a query must be sent.
     #[must_use]
     pub fn wants_question(&self) -> bool {
         !self.is_asked && !self.next.is_empty()
     }
 
-    /// It is asked.
+    /// The query is sent.
     pub fn asks(&mut self) {
         self.is_asked = true;
         self.asked.append(&mut self.next);
     }
 
-    /// The session has answered it: those who need not wait any longer.
+    /// The listener has answered the query: returns those who need not wait any longer.
     pub fn answered(&mut self) -> Vec<K> {
         (self.is_asked, self.is_late) = (false, false);
         std::mem::take(&mut self.asked)
     }
 
-    /// The session has answered something else: it is well.
+    /// The listener has answered something else: it is no longer late, unless a query is under way.
     pub fn is_heard(&mut self) {
         self.is_late &= self.is_asked;
     }
 
-    /// Somebody has waited long enough: those who need not wait any longer, which are all.
+    /// `who` has waited long enough: the listener is late. Returns everybody, as nobody need wait any longer.
     pub fn is_too_late(&mut self) -> Vec<K> {
         self.is_late = true;
         self.everybody()
     }
 
-    /// The session has ended: the same.
+    /// The listener's session has ended. Returns everybody, as nobody need wait any longer.
     pub fn ends(&mut self) -> Vec<K> {
         (self.is_asked, self.is_late) = (false, false);
         self.everybody()
@@ -110,7 +111,7 @@ mod tests {
         assert!(!rounds.comes("ann"), "that was not the answer");
         assert!(rounds.answered().is_empty());
         assert!(rounds.comes("ann"));
-        // It is busy with something else.
+        // The listener is busy with something else.
         assert_eq!(rounds.is_too_late(), ["ann"]);
         assert!(!rounds.comes("bob"));
         rounds.is_heard();

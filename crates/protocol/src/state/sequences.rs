@@ -1,36 +1,38 @@
-//! What a client does with the numbers of sequences: `currval` and `lastval` tell what its session has drawn, and only one server knows that.
+//! Tracks how a client uses sequences: `currval` and `lastval` return what its session has drawn, and only one server
+//! knows that.
 //!
-//! Always true: what a transaction may have drawn itself it is never made to forget; a number that another client has drawn is not told to
-//! one that is known to ask.
-//! Not here: which texts draw and ask (`route::Sequences`), how long a server is kept for it (`session_effects`).
+//! Always true: numbers that a transaction may have drawn itself are never discarded; a client that is known to ask never
+//! reads a number that another client has drawn.
+//! Not here: which texts draw numbers or ask for them (`route::Sequences`), how long a server is kept for that
+//! (`session_effects`).
 
 use std::collections::BTreeMap;
 
 use route::{Act, Class, Control, Sequences};
 
-/// What the present transaction of a client has done.
+/// What the current transaction of a client has done with sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counting {
-    /// It has said something that may have drawn numbers, be it in a function.
+    /// It has sent something that may have drawn numbers, for instance in a function.
     has_worked: bool,
-    /// It makes rows, or draws by name.
+    /// It creates rows, or draws numbers by a sequence's name.
     has_drawn: bool,
-    /// It has asked for what was drawn before it.
+    /// It has asked for a number that was drawn before it.
     has_asked: bool,
-    /// It asks, and nobody has looked yet whether its server should tell.
+    /// It asks for a number, and it has not been decided yet whether its server may answer.
     asking: Option<Asking>,
-    /// The client has prepared what draws, and nobody has taken note under which name.
+    /// The client has prepared a statement that draws numbers, and its name was not noted.
     is_unnoted: bool,
 }
 
 impl Counting {
-    /// Of a client that has come from where nobody took note of what it said: it may have drawn whatever it asks for.
+    /// For a client whose earlier statements were not read: it may have drawn whatever it asks for.
     #[must_use]
     pub fn unread() -> Self {
         Self { has_worked: true, has_drawn: true, is_unnoted: true, ..Self::default() }
     }
 
-    /// A text is executed.
+    /// The client executes a text.
     pub fn said(&mut self, class: &Class) {
         self.asks(class.sequences);
         self.has_asked |= class.sequences.are_read && !self.has_drawn;
@@ -38,7 +40,7 @@ impl Counting {
         self.has_worked |= class.acts.iter().any(|act| !is_introduction(act));
     }
 
-    /// A statement is given a text. It is as good as executed, unless somebody takes note of its name.
+    /// The client prepares a statement. Unless its name is noted, the statement counts as executed.
     pub fn given(&mut self, class: &Class, is_noted: bool) {
         self.asks(class.sequences);
         if !is_noted {
@@ -48,7 +50,7 @@ impl Counting {
         self.has_worked |= class.acts.iter().any(|act| !is_introduction(act));
     }
 
-    /// A statement is executed of which nobody has taken note, or a function is called.
+    /// The client executes a statement that was not noted, or calls a function.
     pub fn bound(&mut self) {
         self.has_drawn |= self.is_unnoted;
         self.has_worked = true;
@@ -60,12 +62,12 @@ impl Counting {
         }
     }
 
-    /// Whether it is about to ask for what earlier transactions have drawn. Said once.
+    /// Whether and how the transaction is about to ask for numbers of earlier ones. Each time is returned once.
     pub fn asking(&mut self) -> Option<Asking> {
         self.asking.take()
     }
 
-    /// The transaction has ended, or another begins: what it has done.
+    /// The transaction has ended, or another begins: returns what it has done.
     pub fn ends(&mut self) -> Counted {
         let Self { has_drawn, has_asked, is_unnoted, .. } = *self;
         *self = Self { is_unnoted, ..Self::default() };
@@ -80,20 +82,20 @@ impl Counting {
 /// How a transaction asks for numbers that it has not plainly drawn itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// Before it has done anything: they are those of an earlier transaction.
+    /// Before it has done anything: the numbers are those of an earlier transaction.
     First,
-    /// Behind what may have drawn them, be it in a function.
+    /// Behind something that may have drawn them, for instance a function.
     Later,
 }
 
-/// What a transaction has done with numbers.
+/// What a transaction has done with sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counted {
-    /// It may have drawn some.
+    /// It may have drawn numbers.
     Drew,
-    /// It has asked for what was drawn before.
+    /// It has asked for numbers that were drawn before it.
     Asked,
-    /// Neither.
+    /// It has done neither.
     Neither,
 }
 
@@ -102,26 +104,26 @@ fn is_introduction(act: &Act) -> bool {
     matches!(act, Act::Transaction(Control::Begin) | Act::Set(_) | Act::ResetAll)
 }
 
-/// Which statements draw numbers that are asked for in a later transaction: only for those it is worth to keep a server.
+/// Statements whose numbers later transactions ask for: a server is worth keeping only for these.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Habits {
-    /// For each statement, without its values: how often a server may still be kept for it in vain.
+    /// For each statement, without its values: how many more times a server may be kept for it in vain.
     rows: BTreeMap<Box<str>, u32>,
 }
 
 impl Habits {
-    /// Whether a server is to be kept for what this statement has drawn.
+    /// Whether a server is kept for the numbers that this statement has drawn.
     #[must_use]
     pub fn is_worth_it(&self, statement: &str) -> bool {
         self.rows.get(statement).is_none_or(|&left| left > 0)
     }
 
-    /// Somebody has asked for what it has drawn.
+    /// A client has asked for a number that this statement had drawn.
     pub fn asked(&mut self, statement: &str) {
         self.set(statement, VAIN_AFTER_ASKED);
     }
 
-    /// A server was kept for it, and nobody has asked.
+    /// A server was kept for this statement, and the client has not asked.
     pub fn in_vain(&mut self, statement: &str) {
         let left = self.rows.get(statement).copied().unwrap_or(VAIN_AT_FIRST);
         self.set(statement, left.saturating_sub(1));
@@ -135,11 +137,11 @@ impl Habits {
     }
 }
 
-/// So often a server is kept in vain for a statement of which nothing is known,
+/// How often a server is kept in vain for a statement of which nothing is known.
 const VAIN_AT_FIRST: u32 = 4;
-/// and so often since somebody has asked for what it had drawn.
+/// How often it is kept in vain after a client has asked.
 const VAIN_AFTER_ASKED: u32 = 16;
-/// So many statements are known; if there are more, all are learned anew.
+/// The most statements that are remembered; when there are more, all are forgotten.
 const STATEMENTS_MAX: usize = 1000;
 
 #[cfg(test)]
@@ -174,7 +176,7 @@ mod tests {
             (&["begin", "set a.b = 1", "select currval('s')"], Some(Asking::First), Counted::Asked),
             (&["insert into t values (1)", "select lastval()"], None, Counted::Drew),
             (&["insert into t values (1); select lastval()"], None, Counted::Drew),
-            // What a function draws, no text tells.
+            // No text tells what a function draws.
             (&["select f()", "select lastval()"], Some(Asking::Later), Counted::Asked),
             (&["select lastval()", "insert into t values (1)"], Some(Asking::First), Counted::Drew),
             (&["select 1"], None, Counted::Neither),

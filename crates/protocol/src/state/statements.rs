@@ -1,7 +1,7 @@
-//! Statements that a session has prepared by SQL, and any server can be given.
+//! Statements that a session has prepared by SQL and that can be prepared on any server.
 //!
-//! Always true: a server that is told what stands here has the very statements of its client, and its `search_path`, when all of it has
-//! succeeded.
+//! Always true: a server on which all queries of [`Statements::changes_to`] have succeeded has exactly the statements of
+//! its client, and the client's `search_path`.
 //! Not here: which statements can be carried (`route::prepared`), the settings beside them (`overrides`).
 
 use std::collections::BTreeMap;
@@ -11,29 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::vars::push_literal;
 
-/// One of them.
+/// A statement prepared by SQL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Statement {
-    /// Its `PREPARE`.
+    /// The text of its `PREPARE`.
     pub sql: Box<str>,
-    /// The `search_path` under which it has been prepared; `None` is that which a session begins with. What its names mean is looked up
-    /// anew when that has changed (`RevalidateCachedQuery` in `utils/cache/plancache.c`), but they must mean something first.
+    /// The `search_path` under which it was prepared; `None` is the path with which a session begins. PostgreSQL looks
+    /// its names up anew when the path has changed (`RevalidateCachedQuery` in `utils/cache/plancache.c`), but preparing
+    /// it requires that they are found.
     pub search_path: Option<Box<str>>,
 }
 
-/// All of a session, by their names.
+/// All such statements of a session, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Statements(BTreeMap<Box<str>, Statement>);
 
-/// One query that brings a server nearer to what its client has prepared.
+/// A query that brings a server's statements closer to its client's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Preparation {
-    /// A statement is to be gone. If that fails it was not there.
+    /// Drops a statement. If the query fails, the statement was not there.
     Drop,
-    /// A statement of this name is to be there. If that fails it is not.
+    /// Prepares a statement of this name. If the query fails, the statement is not there.
     Prepare(Box<str>),
-    /// The `search_path` changes for what comes next.
+    /// Changes `search_path` for the next query.
     Path,
 }
 
@@ -44,55 +45,55 @@ impl Statement {
 }
 
 impl Statements {
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each with its name.
+    /// Each statement with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Statement)> {
         self.0.iter().map(|(name, statement)| (&**name, statement))
     }
 
-    /// How many bytes they have.
+    /// Their size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let (texts, paths) = self.bytes_by_kind();
         texts + paths
     }
 
-    /// Whether they are more than follow a client.
+    /// Whether they exceed what follows a client.
     #[must_use]
     pub fn are_too_much(&self) -> bool {
         let (texts, paths) = self.bytes_by_kind();
         texts > STATEMENT_BYTES_MAX || paths > PATH_BYTES_MAX
     }
 
-    /// Of their names and texts, and of the paths under which they were prepared.
+    /// The bytes of names and texts, and those of the paths under which the statements were prepared.
     fn bytes_by_kind(&self) -> (usize, usize) {
         self.0.iter().fold((0, 0), |(texts, paths), (name, statement)| {
             (texts + name.len() + statement.sql.len(), paths + statement.path_bytes())
         })
     }
 
-    /// One of them.
+    /// The statement of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Statement> {
         self.0.get(name)
     }
 
-    /// It has this one.
+    /// Adds a statement.
     pub fn insert(&mut self, name: &str, statement: Statement) {
         self.0.insert(name.into(), statement);
     }
 
-    /// It has this one no more.
+    /// Removes a statement.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// Those that are not among these, if there are any.
+    /// The statements whose names `others` does not have, if there are any.
     #[must_use]
     pub fn missing(&self, others: &Self) -> Option<Self> {
         let missing = self.iter().filter(|(name, _)| others.get(name).is_none());
@@ -100,8 +101,8 @@ impl Statements {
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// It has these, too, but for those whose names are taken, and those for which there is no room: of more than follow a client, some are gone
-    /// that no server could prepare.
+    /// Adds `others`, except those whose names are taken, and those for which there is no room: where more statements
+    /// cannot be prepared than [`MISSING_BYTES_MAX`] allows, some are lost.
     pub fn add(&mut self, others: Self) {
         let mut room = MISSING_BYTES_MAX.saturating_sub(self.bytes());
         for (name, statement) in others.0 {
@@ -113,7 +114,7 @@ impl Statements {
         }
     }
 
-    /// A number that is the same for the same statements, and seldom for others; 0 for none.
+    /// A number that is equal for equal statements, and rarely for others; 0 for none.
     pub(super) fn fingerprint(&self) -> u32 {
         if self.is_empty() {
             return 0;
@@ -123,7 +124,8 @@ impl Statements {
         hasher.finish() as u32
     }
 
-    /// What a server that has these must be told, one by one, to have those of a client; it has the client's `search_path` already.
+    /// The queries, one by one, by which a server with these statements gets those of a client; the server has the
+    /// client's `search_path` already.
     #[must_use]
     pub fn changes_to(&self, client: &Self, search_path: Option<&str>) -> Vec<(Preparation, Box<str>)> {
         let is_other = |name: &str| client.get(name) != self.get(name);
@@ -153,11 +155,12 @@ fn set_path(path: Option<&str>) -> Box<str> {
     sql.into()
 }
 
-/// Of the statements that a session has prepared by SQL so much follows its client, names and texts; who has more keeps its server.
+/// The most bytes, names and texts, of statements prepared by SQL that follow a client; a client that has more keeps its
+/// server.
 pub(super) const STATEMENT_BYTES_MAX: usize = 64 * 1024;
-/// The same of the paths under which they were prepared, each counted for each statement.
+/// The same for the paths under which they were prepared, where each counts once for each statement.
 pub(super) const PATH_BYTES_MAX: usize = 256 * 1024;
-/// So much is kept of them with those that its server could not prepare.
+/// The most bytes that are kept of them, including those that a server could not prepare.
 const MISSING_BYTES_MAX: usize = 2 * (STATEMENT_BYTES_MAX + PATH_BYTES_MAX);
 
 #[cfg(test)]

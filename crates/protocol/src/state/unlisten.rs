@@ -1,28 +1,30 @@
-//! Which channels a client has left, where another session listens to them for it: its own server cannot be asked for that.
+//! Which channels a client has left, where the listener listens to them: the client's own server cannot be probed for
+//! that.
 //!
-//! Always true: a channel is left when the server has said that it has executed `UNLISTEN` or `DISCARD ALL` and that this has been committed.
-//! Where the answers do not tell which of several a client has left, it has left none of them, since a notification too many does less harm
-//! than one that is lost.
-//! Not here: what a client is told meanwhile, and what follows when it has left a channel (`worker::notify::listen`).
+//! Always true: a channel counts as left when the server has reported that it has executed `UNLISTEN` or `DISCARD ALL`,
+//! and that this was committed. Where the answers do not tell which of several channels a client has left, none of them
+//! counts as left, since a notification too many does less harm than a lost one.
+//! Not here: what the client gets meanwhile, and what follows when it has left a channel (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// What one client leaves.
+/// The channels that one client leaves.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unlistens {
-    /// Sent, and not answered; `None` is all channels.
+    /// Sent, and not answered; `None` stands for all channels.
     sent: Sent,
     /// Executed in a transaction that has not ended.
     executed: Left,
     /// Committed.
     committed: Left,
-    /// An error was answered while more was under way: which of that the server skips is not known before all is answered.
+    /// An error was answered while more was under way: which of it the server skips is known only when everything is
+    /// answered.
     is_unclear: bool,
 }
 
-/// Statements in their order, and how often each channel is named in them.
+/// Statements in their order, and how often they name each channel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "VecDeque<Option<Box<str>>>", into = "VecDeque<Option<Box<str>>>")]
 struct Sent {
@@ -66,14 +68,14 @@ impl Sent {
         self.counts.clear();
     }
 
-    /// Whether one of them leaves this channel.
+    /// Whether one of the statements leaves this channel.
     fn has(&self, channel: &str) -> bool {
         !self.counts.is_empty()
             && (self.counts.contains_key(&None) || self.counts.contains_key(&Some(Box::from(channel))))
     }
 }
 
-/// Channels that are left, each named once.
+/// Channels that were left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     is_all: bool,
@@ -93,16 +95,16 @@ impl Left {
 }
 
 impl Unlistens {
-    /// The client sends a statement that leaves a channel, or all.
+    /// The client sends a statement that leaves a channel, or all channels.
     pub fn sends(&mut self, channel: Option<&str>) {
         self.sent.push(channel.map(Box::from));
     }
 
-    /// The server has executed one.
+    /// The server has executed the oldest statement.
     pub fn is_executed(&mut self) {
         match self.sent.pop().filter(|_| !self.is_unclear) {
             Some(Some(channel)) if self.executed.names.len() < NAMES_MAX => drop(self.executed.names.insert(channel)),
-            // Nobody listens to so many.
+            // No client listens to so many channels.
             Some(Some(_)) => {}
             Some(None) => self.executed.is_all = true,
             None => {}
@@ -118,49 +120,50 @@ impl Unlistens {
         }
     }
 
-    /// It has rolled back a transaction, or a part of it.
+    /// The server has rolled back a transaction, or a part of it.
     pub fn rolls_back(&mut self) {
         self.executed = Left::default();
     }
 
-    /// It has refused something, which was the last that it owes an answer for where that `is_last`.
+    /// The server has reported an error; it owes no other answer if `is_last`.
     pub fn fails(&mut self, is_last: bool) {
         self.rolls_back();
         self.sent.clear();
         self.is_unclear |= !is_last;
     }
 
-    /// It is ready for a query: outside of transactions, if that `is_outside`; and it owes nothing more, if that `is_all`.
+    /// The server has sent `ReadyForQuery`: outside of transactions if `is_outside`, and it owes no other answer if
+    /// `is_all`.
     pub fn is_ready(&mut self, is_outside: bool, is_all: bool) {
         if is_outside {
             self.commits();
         }
         if is_all {
-            // What is left here was bound and not executed, or skipped.
+            // The rest was bound and not executed, or was skipped.
             self.sent.clear();
             self.is_unclear = false;
         }
     }
 
-    /// Whether the client has left channels, or may have, and nothing has followed from that yet.
+    /// Whether the client has left channels, or may have, and they have not been taken.
     #[must_use]
     pub fn is_any(&self) -> bool {
         !self.sent.queue.is_empty() || !self.executed.is_empty() || !self.committed.is_empty()
     }
 
-    /// Whether that is so of this channel.
+    /// The same for this channel.
     #[must_use]
     pub fn may_have(&self, channel: &str) -> bool {
         self.executed.has(channel) || self.committed.has(channel) || self.sent.has(channel)
     }
 
-    /// The channels that it has left since this was last asked.
+    /// Takes the channels that the client has left since the last call.
     pub fn take(&mut self) -> Left {
         std::mem::take(&mut self.committed)
     }
 }
 
-/// So many channels that are left in one transaction are remembered.
+/// The most channels that are remembered as left by one transaction.
 const NAMES_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -228,7 +231,7 @@ mod tests {
             ("u.", ""),
             ("!u.", ""),
             ("!u.vx.", "b"),
-            // In the breath of other transactions.
+            // Pipelined with other transactions.
             ("uvxpx.", "ab"),
             ("uxpvr.", "a"),
             ("euxp.", ""),

@@ -1,8 +1,8 @@
-//! What statements have certainly done to a session's settings and to the statements that it has prepared by SQL.
+//! What statements have certainly done to a session's settings and to its statements prepared by SQL.
 //!
-//! Always true: only what a statement's own text tells is applied here, and only when the transaction has been committed without an error; the
-//! same effects give the same settings on a server and to its client.
-//! Not here: which effects are certain (`route`), whether they have come about (`session_effects`).
+//! Always true: only effects that a statement's own text states are applied here, and only after its transaction was
+//! committed without an error; the same effects lead to the same settings on a server and for its client.
+//! Not here: which effects are certain (`route`), whether they have taken place (`session_effects`).
 
 use std::rc::Rc;
 
@@ -17,19 +17,19 @@ use crate::planted::has_effect;
 #[derive(Clone, Debug, Default)]
 pub struct Effects(pub(super) Vec<Rc<Class>>);
 
-/// What decides about effects beside the texts.
+/// What effects depend on beside the texts.
 #[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
     /// The user that the pool logs in as.
     pub login: &'a str,
-    /// Whether servers report a setting by themselves, so that it follows as a parameter.
+    /// Whether servers report a setting by themselves, so that it follows its client as a parameter.
     pub is_reported: &'a dyn Fn(&str) -> bool,
-    /// Whether statements prepared by SQL are carried to other servers.
+    /// Whether statements prepared by SQL follow their client to other servers.
     pub carries_statements: bool,
 }
 
 impl Effects {
-    /// What a session has that had `before`; `None` if its server has to be asked after all.
+    /// The state of a session that had `before`; `None` if its server must be probed after all.
     #[must_use]
     pub fn on(&self, before: &Overrides, circumstances: Circumstances<'_>) -> Option<Overrides> {
         let mut after = before.clone();
@@ -39,7 +39,7 @@ impl Effects {
         (!after.is_too_much()).then_some(after)
     }
 
-    /// Whether a setting was left at what its session began with.
+    /// Whether the statements have left a setting at the value with which its session began.
     #[must_use]
     pub fn is_reset(&self, name: &str) -> bool {
         self.acts().fold(false, |is_reset, act| match act {
@@ -52,7 +52,7 @@ impl Effects {
         })
     }
 
-    /// Whether they concern the statements by which we tell servers settings.
+    /// Whether they concern the prepared statements by which we set settings on servers.
     #[must_use]
     pub fn concern_statements_of_ours(&self) -> bool {
         self.acts().any(|act| match act {
@@ -66,8 +66,8 @@ impl Effects {
     }
 }
 
-/// Whether a text does the same on a server that has `theirs` as on one that has what its client is to have, `ours`: it sets or resets what
-/// depends on nothing that either has. It may still fail, and then has done nothing.
+/// Whether a text does the same on a server with the settings `theirs` as on one with the client's settings `ours`,
+/// because what it sets or resets depends on neither. The text may still fail, and then has done nothing.
 #[must_use]
 pub fn needs_nothing(class: &Class, theirs: &Overrides, ours: &Overrides) -> bool {
     let is_other_session = [theirs, ours].iter().any(|all| all.get(IDENTITY[0]).is_some());
@@ -85,7 +85,7 @@ pub fn needs_nothing(class: &Class, theirs: &Overrides, ours: &Overrides) -> boo
     is_all_alike && !class.acts.is_empty() && !class.sets_locally && !is_other_session && !theirs.is_hasty()
 }
 
-/// Settings that anybody may set to any value, whatever else is set (`utils/misc/guc.c`).
+/// Settings that any user may set to any value, whatever else is set (`utils/misc/guc.c`).
 pub(super) const INDEPENDENT: [&str; 9] = [
     "default_transaction_deferrable",
     "default_transaction_isolation",
@@ -104,14 +104,14 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
             for change in changes {
                 match change.certain() {
                     Some(to) => set(&change.name, to, session, circumstances),
-                    // The server tells the value by itself.
+                    // The server reports the value by itself.
                     None if (circumstances.is_reported)(&change.name) => {}
                     None => return None,
                 }
             }
         }
         Act::ResetAll => {
-            // Who the session is stays (`GUC_NO_RESET_ALL`).
+            // RESET ALL keeps the identity (`GUC_NO_RESET_ALL`).
             let identity = IDENTITY.map(|name| session.get(name).map(Box::<str>::from));
             session.forget_settings();
             for (name, value) in IDENTITY.into_iter().zip(identity) {
@@ -136,7 +136,7 @@ fn apply(act: &Act, session: &mut Overrides, circumstances: Circumstances<'_>) -
 
 fn set(name: &str, to: Certain<'_>, session: &mut Overrides, circumstances: Circumstances<'_>) {
     if name == IDENTITY[0] {
-        // Who becomes somebody else has no role any more (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
+        // A new session authorization drops the role (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
         session.reset(IDENTITY[1]);
     }
     if (circumstances.is_reported)(name) {
@@ -148,8 +148,8 @@ fn set(name: &str, to: Certain<'_>, session: &mut Overrides, circumstances: Circ
     }
 }
 
-/// Whether a value is that which a session on a server begins with that `login` has logged in to, as far as the value tells. A setting with a dot
-/// that nobody has set is `''`, once anybody has.
+/// Whether a value is the one with which a session of the user `login` begins, as far as the value tells. A custom
+/// setting that is not set is `''` on a server where it was set before.
 pub(super) fn is_first(name: &str, value: &str, login: &str) -> bool {
     match name {
         "role" => value == "none",
@@ -197,7 +197,7 @@ mod tests {
             (&["set a.b = ''", "set timezone = 'UTC'"], "old=1"),
             (&["set y = 2; set time zone interval '+00:00' hour to minute"], "old=1; y=2"),
             (&["select 1", "close all", "unlisten *", "execute p"], "old=1"),
-            // Only of a setting with a dot is the empty value what nobody has set.
+            // Only for a custom setting does the empty value mean that it is not set.
             (&["set x = ''"], "old=1; x="),
         ] {
             assert_eq!(after(&[("old", "1")], texts).as_deref(), Some(expected), "{texts:?}");

@@ -1,7 +1,7 @@
-//! What is known of a database's functions and settings, for those whose sessions follow them.
+//! What is known of a database's functions and custom settings, for clients whose session state follows them.
 //!
-//! Always true: what is known has been told by a server no longer ago than [`KNOWLEDGE_AGE_MAX`]; what is not known is not assumed.
-//! Not here: what it means for a text (crate `route`), who asks (`probe`).
+//! Always true: the knowledge comes from a server's answer no older than [`KNOWLEDGE_AGE_MAX`]; nothing is assumed about what is unknown.
+//! Not here: what it means for a text (crate `route`), how servers are asked (`probe`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,35 +13,35 @@ use super::sequences::Habits;
 use base::Time;
 use route::{Knowledge, Unread};
 
-/// What is known of a database's texts and functions.
+/// What is known of one database.
 #[derive(Debug)]
 pub struct FunctionCatalog {
-    /// What its functions do to sessions, and since when that is known.
+    /// What the functions do to sessions, and when a server reported it.
     knowledge: Option<(Rc<Knowledge>, Time)>,
-    /// What a server has told of them last, also where that is not relied upon any more.
+    /// What a server has last reported of the functions, even if that is no longer relied on.
     told_last: Option<Rc<Knowledge>>,
-    /// How often functions have been made since the start, or may have been.
+    /// How often functions have been created since the start, or may have been.
     makings: u64,
-    /// How many of them could not be read when a server told of them last, also where that is forgotten.
+    /// Whether functions could not be read in the last report, even if that report was dropped.
     unread: Unread,
-    /// When they are to be read again: somebody else may have made others.
+    /// When the functions are read again, because others than our clients may have created some.
     again_at: Time,
-    /// What tells its texts from those of others, and from those read with older knowledge.
+    /// Distinguishes what is known of this database's texts from other databases, and from older knowledge.
     scope: u32,
-    /// Settings with a dot in their names that anybody has mentioned.
+    /// Custom settings (names with a dot) that any client has mentioned.
     pub custom: Mentioned,
     /// Users whose programs ask for numbers of sequences that they have drawn in an earlier transaction.
     askers: BTreeSet<u32>,
-    /// For which statements of theirs it is worth to keep a server.
+    /// The statements of these users for which a server is worth keeping.
     pub numbers: Habits,
-    /// Which kind has been said to be held by which statement.
+    /// Kinds of holds and the statements that were reported as their cause.
     told: BTreeSet<(Kind, Box<str>)>,
-    /// How often something of each kind began to be held.
+    /// How often a hold of each kind has begun.
     pins: [u64; Kind::ALL.len()],
 }
 
 impl FunctionCatalog {
-    /// Nothing yet.
+    /// A catalog in which nothing is known.
     pub fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
@@ -58,17 +58,17 @@ impl FunctionCatalog {
         }
     }
 
-    /// What its functions do, if that is known.
+    /// What the functions do, if that is known.
     pub fn knowledge(&self) -> Option<&Knowledge> {
         self.knowledge.as_ref().map(|(knowledge, _)| &**knowledge)
     }
 
-    /// The settings that the texts of functions mention, as far as anybody has told.
+    /// The settings that the texts of functions mention, as far as a server has reported them.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         self.told_last.iter().flat_map(|knowledge| knowledge.settings())
     }
 
-    /// What is known of its functions, in a word for people.
+    /// The state of the knowledge in one word, for people.
     pub fn word(&self, now: Time) -> &'static str {
         match &self.knowledge {
             Some((knowledge, _)) if knowledge.is_trusting() => "ignored",
@@ -82,12 +82,12 @@ impl FunctionCatalog {
         }
     }
 
-    /// What is known of texts is known in this scope.
+    /// The scope in which texts are classified.
     pub fn scope(&self) -> u32 {
         self.scope
     }
 
-    /// From now on its functions are taken to do nothing, whatever they do (`session_unseen = ignore`), or are not.
+    /// Sets whether the functions are taken to do nothing, whatever they do (`session_unseen = ignore`).
     pub fn trust(&mut self, is_trusting: bool, scopes: &mut u32) {
         if self.is_trusting() != is_trusting {
             *scopes += 1;
@@ -96,13 +96,13 @@ impl FunctionCatalog {
         }
     }
 
-    /// Whether its functions are taken to do nothing.
+    /// Whether the functions are taken to do nothing.
     pub fn is_trusting(&self) -> bool {
         self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
-    /// A server has told what the functions do, which was asked when so many had been made ([`Self::makings`]): it may not have seen what has
-    /// been made since. How many of them it has not told, if that is another answer than the last time.
+    /// A server has reported what the functions do. It was asked when [`Self::makings`] was `makings`, so it may have missed functions
+    /// created since. Returns how much could not be read, if that differs from the last report.
     pub fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
         if self.is_trusting() {
             return None;
@@ -118,25 +118,25 @@ impl FunctionCatalog {
         (unread != before).then_some(unread)
     }
 
-    /// How often functions have been made, or may have been.
+    /// How often functions have been created, or may have been.
     pub fn makings(&self) -> u64 {
         self.makings
     }
 
-    /// Functions are being made, or have been: what is known is not all.
+    /// Functions are being created, or have been: the knowledge is incomplete.
     pub fn functions_are_made(&mut self, scopes: &mut u32) {
         self.makings += 1;
         self.forget(scopes);
     }
 
-    /// Forgets what is too old to be relied upon.
+    /// Forgets knowledge that is too old to be relied on.
     pub fn forget_old(&mut self, now: Time, scopes: &mut u32) {
         if self.knowledge.as_ref().is_some_and(|(_, since)| now.since(*since) > KNOWLEDGE_AGE_MAX) {
             self.forget(scopes);
         }
     }
 
-    /// The name of the database leads to another one now: nothing is known of its functions.
+    /// Forgets the functions, for instance because the name leads to another database now.
     pub fn forget(&mut self, scopes: &mut u32) {
         if self.knowledge.is_some() && !self.is_trusting() {
             *scopes += 1;
@@ -144,22 +144,22 @@ impl FunctionCatalog {
         }
     }
 
-    /// Whether they are to be read anew.
+    /// Whether it is time to read the functions again.
     pub fn is_due(&self, now: Time) -> bool {
         self.knowledge.is_some() && !self.is_trusting() && now >= self.again_at
     }
 
-    /// Whether the functions are to be read again, by who asks first.
+    /// Whether the caller is the one that must read the functions again.
     pub fn is_to_be_read(&mut self, now: Time) -> bool {
         let is_due = self.is_due(now);
         if is_due {
-            // Whoever it is may leave before it has been told.
+            // The caller's client may leave before the server has answered.
             self.again_at = now + KNOWLEDGE_FRESH / 3;
         }
         is_due
     }
 
-    /// A program of this user asks for numbers that it has drawn in an earlier transaction.
+    /// A program of this user asks for a number that it has drawn in an earlier transaction.
     pub fn note_asker(&mut self, user: u32) {
         self.askers.insert(user);
     }
@@ -169,24 +169,24 @@ impl FunctionCatalog {
         self.askers.contains(&user)
     }
 
-    /// Users are forgotten, and their numbers given to others.
+    /// Forgets users whose numbers are given to others.
     pub fn forget_users(&mut self, users: &BTreeSet<u32>) {
         self.askers.retain(|user| !users.contains(user));
         self.custom.forget_users(users);
     }
 
-    /// Something of this kind begins to be held.
+    /// A hold of this kind begins.
     pub fn count_pin(&mut self, kind: Kind) {
         self.pins[kind as usize] += 1;
     }
 
-    /// How often something of each kind began to be held.
+    /// How often a hold of each kind has begun.
     pub fn pins(&self) -> impl Iterator<Item = (Kind, u64)> {
         Kind::ALL.into_iter().zip(self.pins)
     }
 
-    /// Whether nobody has been told yet that this statement holds something of this kind. Statements that differ in the numbers of names are one:
-    /// drivers count their cursors (`_django_curs_139905_sync_7`).
+    /// Whether this statement has not been reported yet as the cause of such a hold. Statements that differ only in the numbers of names
+    /// count as one, because drivers number their cursors (`_django_curs_139905_sync_7`).
     pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
         if self.told.len() >= TOLD_MAX {
             self.told.clear();
@@ -195,7 +195,7 @@ impl FunctionCatalog {
     }
 }
 
-/// A statement whose names with digits end where those may begin: behind the last underscore before them.
+/// The statement with each name that contains digits cut behind the last underscore before the first digit.
 fn without_counters(statement: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut plain = String::with_capacity(statement.len());
@@ -214,11 +214,11 @@ fn without_counters(statement: &str) -> String {
     plain
 }
 
-/// So many statements that keep servers are remembered as told.
+/// The most statements that are remembered as reported.
 const TOLD_MAX: usize = 1000;
-/// Knowledge of a database's functions that is older is renewed by who comes next,
+/// Older knowledge of a database's functions is renewed by the next client.
 const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
-/// and when it is older than this it is none: somebody else may have made functions meanwhile.
+/// Older knowledge is not used, because others than our clients may have created functions meanwhile.
 const KNOWLEDGE_AGE_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

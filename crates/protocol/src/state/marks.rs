@@ -1,7 +1,8 @@
-//! Which client owns each mark at which the listener takes over channels, until the listener has received the mark.
+//! Which client owns each mark at which the listener of a database takes over channels, until the listener has received
+//! the mark.
 //!
 //! Always true: a mark is found by its number, and the marks of one client without a look at those of others.
-//! Not here: what a mark is (`subscriptions`), who sends it (`worker::notify::listen`).
+//! Not here: what a mark and the listener are (`subscriptions`), who sends marks (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

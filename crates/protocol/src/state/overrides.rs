@@ -1,7 +1,7 @@
-//! What a session has that it did not begin with, and any server can be given: settings, and statements prepared by SQL.
+//! What a session has set beyond its beginning and any server can be given: settings, and statements prepared by SQL.
 //!
-//! Always true: names are in small letters and each is there once; a value is as the server spells it; the SQL that brings one server
-//! to what another has cannot be left by any value.
+//! Always true: names are unique and in lower case; a value has the server's spelling; no value can break out of the SQL
+//! that gives one server the settings of another.
 //! Not here: parameters that servers report by themselves (`vars`), which statements can be carried (`route::prepared`).
 
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ use super::statements::{Preparation, Statements};
 use crate::planted::are_other_statements;
 use crate::vars::push_literal;
 
-/// Settings and statements by their names.
+/// Settings and statements prepared by SQL, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Overrides {
     settings: BTreeMap<Box<str>, Box<str>>,
     statements: Statements,
-    /// Of the settings.
+    /// Combined from the hashes of the settings.
     fingerprint: u32,
 }
 
-/// The same without what follows from it.
+/// The serialized form, without the derived fingerprint.
 #[derive(Serialize, Deserialize)]
 struct Written {
     settings: BTreeMap<Box<str>, Box<str>>,
@@ -47,45 +47,45 @@ impl From<Overrides> for Written {
 }
 
 impl Overrides {
-    /// Whether there is none.
+    /// Whether there are no settings and no statements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty() && self.statements.is_empty()
     }
 
-    /// Each setting with its value, in the order of their names.
+    /// Each setting with its value, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.settings.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of one.
+    /// The value of a setting.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(|value| &**value)
     }
 
-    /// Sets one.
+    /// Sets a setting.
     pub fn set(&mut self, name: &str, value: &str) {
         self.reset(name);
         self.settings.insert(name.into(), value.into());
         self.fingerprint ^= hash(name, value);
     }
 
-    /// Forgets one: it is what the session began with.
+    /// Removes a setting: it has the value with which the session began.
     pub fn reset(&mut self, name: &str) {
         if let Some(value) = self.settings.remove(name) {
             self.fingerprint ^= hash(name, &value);
         }
     }
 
-    /// Whether the session is somebody else than its login made it.
+    /// Whether the session has another user or role than after its login.
     #[must_use]
     pub fn has_identity(&self) -> bool {
         IDENTITY.iter().any(|name| self.settings.contains_key(*name))
     }
 
-    /// Who the session is has been set for another client: a role is bound to its OID when it is set, so that the same name may mean another one by
-    /// now. It is like nobody's.
+    /// The identity was set for another client. A role is bound to its OID when it is set, so the same name may mean
+    /// another role by now: the identity becomes a value that no client has.
     pub fn doubt_identity(&mut self) {
         for name in IDENTITY {
             if self.get(name).is_some() {
@@ -94,14 +94,15 @@ impl Overrides {
         }
     }
 
-    /// Whether a session that has these may break off what anybody else asks of it before that comes to its end.
+    /// Whether timeouts of a session with these settings may end queries of ours, or of another client, too early.
     #[must_use]
     pub fn is_hasty(&self) -> bool {
         let mut limits = HASTY.iter().filter_map(|name| self.get(name));
         limits.any(|value| millis(value).is_none_or(|millis| (1..HASTY_MILLIS).contains(&millis)))
     }
 
-    /// The SQL that takes from such a session what makes it so. Its own last limit holds while it runs.
+    /// Removes these timeouts and returns the SQL that resets them. The session's own timeout still applies while this
+    /// SQL runs.
     #[must_use]
     pub fn calm(&mut self) -> String {
         let mut sql = String::new();
@@ -114,7 +115,7 @@ impl Overrides {
         sql
     }
 
-    /// How many bytes names, values and statements have.
+    /// Size of names, values and statements in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.settings_bytes() + self.statements.bytes()
@@ -124,7 +125,7 @@ impl Overrides {
         self.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// Whether it is more than follows a client.
+    /// Whether it exceeds what follows a client.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
         self.are_settings_too_much() || self.statements.are_too_much()
@@ -134,8 +135,8 @@ impl Overrides {
         self.settings_bytes() > SETTINGS_BYTES_MAX || self.settings.len() > SETTINGS_MAX
     }
 
-    /// Forgets what is more than follows a client: settings with long values, where that is not enough all but who the session is; and all
-    /// statements.
+    /// Removes what exceeds that: settings with long values, or all settings but the identity where that is not enough;
+    /// and all statements.
     pub fn forget_most(&mut self) {
         self.forget_settings_if(|value| value.len() > LONG_BYTES);
         if self.are_settings_too_much() {
@@ -150,31 +151,31 @@ impl Overrides {
         forgotten.iter().for_each(|name| self.reset(name));
     }
 
-    /// Its statements.
+    /// The statements prepared by SQL.
     #[must_use]
     pub fn statements(&self) -> &Statements {
         &self.statements
     }
 
-    /// Its statements, to be changed.
+    /// The statements prepared by SQL, to be changed.
     pub fn statements_mut(&mut self) -> &mut Statements {
         &mut self.statements
     }
 
-    /// It has no settings.
+    /// Removes all settings.
     pub fn forget_settings(&mut self) {
         let settings = std::mem::take(&mut self.settings);
         settings.iter().for_each(|(name, value)| self.fingerprint ^= hash(name, value));
     }
 
-    /// A number that is the same where all of it is the same, and seldom elsewhere; 0 where there is none.
+    /// A number that is equal for equal contents, and rarely for others; 0 for none.
     #[must_use]
     pub fn fingerprint(&self) -> u32 {
         self.fingerprint ^ self.statements.fingerprint()
     }
 
-    /// The SQL by which a server that has these gets those of `client`; nothing where they agree. Who the session is changes last:
-    /// the others are set with the rights of whom the pool logs in as.
+    /// The SQL by which a server with these settings gets those of `client`; `None` where they agree. The identity
+    /// changes last, so that the other settings are set with the rights of the user that the pool logs in as.
     #[must_use]
     pub fn changes_to(&self, client: &Self) -> Option<String> {
         let mut sql = String::new();
@@ -207,14 +208,14 @@ impl Overrides {
         if sql.is_empty() {
             return None;
         }
-        // A transaction that is serializable, read only and deferrable waits for those of others.
+        // A transaction that is serializable, read only and deferrable waits for other transactions.
         Some(match self.get(DEFERRABLE).is_some() {
             true => format!("{BEGIN};{sql};COMMIT"),
             false => sql,
         })
     }
 
-    /// Appends what of this decides how the text of a statement is read: what its names mean, and its literals.
+    /// Appends the settings that decide how the text of a statement is read: what its names mean, and its literals.
     pub fn write_dialect(&self, out: &mut Vec<u8>) {
         for (name, value) in self.iter().filter(|(name, _)| route::decides_meaning(name)) {
             for text in [name, value] {
@@ -224,7 +225,7 @@ impl Overrides {
         }
     }
 
-    /// Whether both have the same of that.
+    /// Whether both agree in these settings.
     #[must_use]
     pub fn reads_like(&self, other: &Self) -> bool {
         let dialect = |all: &Self| {
@@ -235,9 +236,10 @@ impl Overrides {
         dialect(self) == dialect(other)
     }
 
-    /// What a server that has these must be told to have those of `client`, in order: each setting with its value, or without one where it
-    /// is what the session began with. All but a role are set with the rights of whom the pool logs in as. `None` where a session
-    /// authorization has a part in it, or statements differ, which takes more than that.
+    /// What must be set on a server with these settings so that it has those of `client`, in order: each setting with its
+    /// value, or with `None` for the value with which the session began. All but a role are set with the rights of the
+    /// user that the pool logs in as. `None` where a session authorization or `default_transaction_deferrable` is
+    /// involved, or where statements differ, because that takes more than these settings.
     #[must_use]
     pub fn differences<'a>(&'a self, client: &'a Self) -> Option<Vec<(&'a str, Option<&'a str>)>> {
         if are_other_statements(self.statements != client.statements) {
@@ -247,7 +249,7 @@ impl Overrides {
         if self.get(session_authorization).is_some() || client.get(session_authorization).is_some() {
             return None;
         }
-        // A transaction that is serializable, read only and deferrable waits for those of others.
+        // A transaction that is serializable, read only and deferrable waits for other transactions.
         if self.get(DEFERRABLE).is_some() {
             return None;
         }
@@ -266,7 +268,7 @@ impl Overrides {
         Some(differences)
     }
 
-    /// What a server that has these must be told, one by one, to have the statements of `client`, when it has its settings.
+    /// The queries, one by one, by which a server that has the client's settings gets the client's statements.
     #[must_use]
     pub fn preparations_to(&self, client: &Self) -> Vec<(Preparation, Box<str>)> {
         self.statements.changes_to(&client.statements, client.get("search_path"))
@@ -277,22 +279,23 @@ impl Overrides {
     }
 }
 
-/// Settings of so many bytes follow a client. Who has more keeps its server,
+/// The most bytes of settings that follow a client. A client that has more keeps its server.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
-/// and so does who has set more of them.
+/// The most settings that follow a client. A client that has more keeps its server.
 const SETTINGS_MAX: usize = 1000;
-/// Longer values are not remembered of who has set too much.
+/// Longer values are the first to be removed where there are too many settings.
 const LONG_BYTES: usize = 64;
 const DEFERRABLE: &str = "default_transaction_deferrable";
-/// A transaction of our own, also on a standby.
+/// Begins a transaction of our own, also on a standby.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY NOT DEFERRABLE";
 
-/// How long a statement or a transaction may take.
+/// The timeouts of statements and transactions.
 const HASTY: [&str; 2] = ["statement_timeout", "transaction_timeout"];
-/// Less than so much may be over before a server has taken what it is told.
+/// A shorter timeout may end before a server has executed what it is sent.
 const HASTY_MILLIS: u64 = 1000;
 
-/// A time as PostgreSQL reads and spells it where milliseconds are meant (`GUC_UNIT_MS`); `None` if it is spelled otherwise.
+/// Reads a time in a form that PostgreSQL prints and in which its unit is milliseconds (`GUC_UNIT_MS`); `None` for other
+/// forms.
 fn millis(value: &str) -> Option<u64> {
     let value = value.trim();
     let unit_at = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
@@ -308,19 +311,20 @@ fn millis(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(millis)
 }
 
-/// The same everywhere and at all times.
+/// A hash that is the same in every process and at any time.
 fn hash(name: &str, value: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     (name, value).hash(&mut hasher);
     hasher.finish() as u32
 }
 
-/// No role has this name (`ERRCODE_SYNTAX_ERROR` in `parser/scan.l`: a delimited identifier has at least one letter).
+/// No role has this name (`ERRCODE_SYNTAX_ERROR` in `parser/scan.l`: a delimited identifier has at least one character).
 const NOBODY: &str = "";
-/// Who the session is, in the order in which it becomes that: a new session authorization is no role.
+/// The settings of a session's identity, in the order in which they must be set: a new session authorization drops the
+/// role.
 pub(super) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
-/// All statements prepared by SQL are gone.
+/// Removes all statements prepared by SQL.
 pub fn without_statements(overrides: &mut Option<Rc<Overrides>>) {
     if let Some(some) = overrides.as_mut().filter(|some| !some.statements().is_empty()) {
         let some = Rc::make_mut(some);
@@ -466,7 +470,7 @@ mod tests {
         assert_eq!(client.differences(&client), Some(vec![]));
     }
 
-    /// A role comes last, and what else is set is set by whom the pool logs in as.
+    /// A role comes last; other settings are set with the rights of the user that the pool logs in as.
     #[test]
     fn a_role_goes_along_and_a_session_authorization_does_not() {
         let ann = ("role", "ann");
@@ -492,7 +496,7 @@ mod tests {
             changes(&[("role", "ann"), ("a.b", "1")], &[("role", "bob")]),
             "RESET SESSION AUTHORIZATION;RESET ROLE;RESET \"a\".\"b\";SELECT pg_catalog.set_config('role','bob',false)"
         );
-        // The same role, but what else is set is set by whom the pool logs in as.
+        // The role is the same, but other settings are set with the rights of the user that the pool logs in as.
         assert_eq!(
             changes(&[("role", "ann")], &[("role", "ann"), ("a.b", "1")]),
             "RESET SESSION AUTHORIZATION;RESET ROLE;SELECT pg_catalog.set_config('a.b','1',false),\

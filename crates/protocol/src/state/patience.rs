@@ -1,4 +1,4 @@
-//! How long the listener waits for clients that take notifications more slowly than these come.
+//! How long the listener (`subscriptions`) waits for clients that take notifications more slowly than these come.
 //!
 //! Always true: the listener waits for a client at most [`PATIENCE`] after it fell behind; a client that has not caught
 //! up by then is not waited for until it has taken everything, and is waited for anew when it falls behind again.

@@ -1,8 +1,9 @@
-//! What keeps a server for one client: what it holds there, since when, and what ends that.
+//! What pins a server to one client: what the session holds there, since when, and what ends it.
 //!
-//! Always true: a pin is there until a server has told that it is gone, or nobody can have it any more; of each kind but channels, which somebody
-//! else takes over, there are no more than [`PINS_MAX`], and one that says that there is more.
-//! Not here: how it is found (`probe`), what may have made it (`session_effects`).
+//! Always true: a pin exists until a server has reported that the hold is gone, or until nobody can have it any more; of
+//! each kind at most [`PINS_MAX`] are listed, and one more pin says that there are more. Of channels, which the listener
+//! takes over, all are listed.
+//! Not here: how holds are found (`probe`), what may have caused them (`session_effects`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,42 +14,42 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::vars::push_literal;
 
-/// What a session has that only this one server has.
+/// Something that a session has on this one server only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Hold {
-    /// Of which kind.
+    /// Its kind.
     pub kind: Kind,
-    /// Which one, in words.
+    /// Its name or key, in words.
     pub what: Box<str>,
-    /// The mode of a lock, as `pg_locks` has it.
+    /// The mode of a lock, as `pg_locks` shows it.
     pub mode: Option<Box<str>>,
-    /// It is none, but says that there are more of its kind than are listed.
+    /// Not a hold, but says that there are more of this kind than are listed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_more: bool,
 }
 
-/// A hold with its story.
+/// A hold with its history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
     /// What is held.
     pub hold: Hold,
-    /// Since when that is known.
+    /// When it became known.
     pub since: Time,
-    /// The statement that did it, without its values; empty if nobody has read it.
+    /// The statement that caused it, without its values; empty if none was read.
     pub statement: Box<str>,
 }
 
-/// All that keeps the server of one client. Each kind has its own, the oldest first.
+/// All that pins the server of one client. Each kind has its own list, the oldest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pins {
-    /// Of kinds of which there is any.
+    /// Only kinds that have pins.
     kinds: BTreeMap<Kind, OfKind>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct OfKind {
     listed: Vec<Pin>,
-    /// There are more than these.
+    /// Says that there are more than the listed ones.
     more: Option<Pin>,
 }
 
@@ -67,28 +68,28 @@ impl OfKind {
 }
 
 impl Pins {
-    /// Whether nothing keeps the server.
+    /// Whether nothing pins the server.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// All of them.
+    /// All pins.
     pub fn iter(&self) -> impl Iterator<Item = &Pin> {
         self.kinds.values().flat_map(OfKind::iter)
     }
 
-    /// The kinds of which there is any.
+    /// The kinds that have pins.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.kinds.keys().copied()
     }
 
-    /// Those of one kind.
+    /// The pins of one kind.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Pin> {
         self.kinds.get(&kind).into_iter().flat_map(OfKind::iter)
     }
 
-    /// Whether all of a kind are listed, and one more can be.
+    /// Whether all pins of a kind are listed, and one more can be.
     #[must_use]
     pub fn has_room_for(&self, kind: Kind) -> bool {
         self.kinds.get(&kind).is_none_or(|of| of.more.is_none() && has_room(kind, of.listed.len()))
@@ -100,20 +101,20 @@ impl Pins {
         self.kinds.get(&kind).is_some_and(|of| of.more.is_some())
     }
 
-    /// Whether any is of a kind that something of this touches.
+    /// Whether there is a pin of a kind that `what` touches.
     #[must_use]
     pub fn meets(&self, what: DirtyState) -> bool {
         self.kinds().any(|kind| what.meets(kind.touches()))
     }
 
-    /// The oldest one of all kinds but numbers of sequences, which are kept for a moment only.
+    /// The oldest pin. Numbers of sequences are left out, because they are kept for a moment only.
     #[must_use]
     pub fn oldest(&self) -> Option<&Pin> {
         let lasting = self.kinds.iter().filter(|(kind, _)| **kind != Kind::Sequence);
         lasting.filter_map(|(_, of)| of.oldest()).min_by_key(|pin| pin.since)
     }
 
-    /// Those that are there since now. Others are not looked at.
+    /// The pins that began at `now`. Older ones are not visited.
     pub fn news(&self, now: Time) -> impl Iterator<Item = &Pin> {
         let is_new = move |pin: &&Pin| pin.since == now;
         self.kinds.values().flat_map(move |of| {
@@ -122,12 +123,12 @@ impl Pins {
         })
     }
 
-    /// The kinds of which there is something since now, and was nothing before.
+    /// The kinds whose oldest pin began at `now`.
     pub fn begun(&self, now: Time) -> impl Iterator<Item = Kind> {
         self.kinds.iter().filter(move |(_, of)| of.oldest().is_some_and(|pin| pin.since == now)).map(|(kind, _)| *kind)
     }
 
-    /// Something is held that was not before.
+    /// Adds a pin for something that was not held before.
     pub(super) fn push(&mut self, pin: Pin) {
         let of = self.kinds.entry(pin.hold.kind).or_default();
         if !pin.hold.is_more && has_room(pin.hold.kind, of.listed.len()) {
@@ -138,7 +139,7 @@ impl Pins {
         }
     }
 
-    /// Only these are held still.
+    /// Removes the pins whose holds are gone.
     pub(super) fn retain(&mut self, is_held: impl Fn(&Hold) -> bool) {
         self.kinds.retain(|_, of| {
             of.listed.retain(|pin| is_held(&pin.hold));
@@ -147,7 +148,7 @@ impl Pins {
         });
     }
 
-    /// Those of a kind are gone: which these were.
+    /// Removes the pins of a kind and returns them.
     pub(super) fn remove(&mut self, kind: Kind) -> Vec<Pin> {
         let OfKind { mut listed, more } = self.kinds.remove(&kind).unwrap_or_default();
         listed.extend(more);
@@ -155,7 +156,7 @@ impl Pins {
     }
 }
 
-/// They come from elsewhere, with their stories.
+/// Pins that come from another process or client, with their history.
 impl FromIterator<Pin> for Pins {
     fn from_iter<T: IntoIterator<Item = Pin>>(pins: T) -> Self {
         let mut all = Self::default();
@@ -181,41 +182,41 @@ pub enum Kind {
     Lock,
     /// LISTEN.
     Channel,
-    /// A temporary table, or what else stands in the temporary schema.
+    /// A temporary table, or anything else in the temporary schema.
     Temporary,
     /// A cursor `WITH HOLD`.
     Cursor,
     /// A statement prepared by SQL.
     Statement,
-    /// A library, by LOAD.
+    /// A library loaded by LOAD.
     Library,
     /// A temporary replication slot.
     Slot,
     /// A setting whose value cannot be carried to another server.
     Setting,
-    /// What it has drawn from sequences, for `currval` and `lastval`.
+    /// Numbers drawn from sequences, for `currval` and `lastval`.
     Sequence,
-    /// Its state could not be read.
+    /// The state of the session could not be read.
     Unknown,
 }
 
-/// What is to be said of each kind.
+/// The texts about a kind.
 struct Words {
     /// In logs and errors.
     long: &'static str,
     /// In tables and settings.
     short: &'static str,
     touches: DirtyState,
-    /// In errors, all of them.
+    /// In errors, as a plural.
     many: &'static str,
     /// What a program may use instead.
     instead: &'static str,
-    /// The SQL that ends it, beside a client's leaving; empty if there is none.
+    /// The SQL that ends the hold, beside the client's leaving; empty if there is none.
     ends: &'static str,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Lock,
         Self::Channel,
@@ -233,25 +234,26 @@ impl Kind {
         &WORDS[self as usize]
     }
 
-    /// What touches it, so that a question about that tells whether it is there still; nothing for what no server can tell.
+    /// What statements touch that take or release such a hold; a probe for it tells whether the hold still exists.
+    /// Nothing for holds that no server can report.
     #[must_use]
     pub fn touches(self) -> DirtyState {
         self.words().touches
     }
 
-    /// In the words of the log.
+    /// The name for the log.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.words().long
     }
 
-    /// In one word, for tables.
+    /// The short name, for tables.
     #[must_use]
     pub fn short(self) -> &'static str {
         self.words().short
     }
 
-    /// All of them, in the words of errors.
+    /// The plural, for errors.
     #[must_use]
     pub fn many(self) -> &'static str {
         self.words().many
@@ -263,7 +265,7 @@ impl Kind {
         self.words().instead
     }
 
-    /// The kind that a statement takes hold of by its own words.
+    /// The kinds of holds that a statement takes by its own words.
     pub fn taken(takes: DirtyState) -> impl Iterator<Item = Self> {
         let is_taken = move |kind: &Self| match kind {
             Self::Library => takes.has(DirtyState::LIBRARIES),
@@ -272,7 +274,8 @@ impl Kind {
         Self::ALL.into_iter().filter(is_taken)
     }
 
-    /// SQL that fails with the words of [`Fault::HoldRefused`](crate::fault::Fault::HoldRefused), in the place of a statement.
+    /// SQL that fails with the error of [`Fault::HoldRefused`](crate::fault::Fault::HoldRefused), sent in place of a
+    /// statement.
     #[must_use]
     pub fn refusal(self) -> String {
         let verdict = Fault::HoldRefused { kind: self }.verdict();
@@ -286,14 +289,14 @@ impl Kind {
         sql
     }
 
-    /// The SQL that ends it; `disconnect` where only that does.
+    /// The SQL that ends the hold; `disconnect` where nothing else does.
     #[must_use]
     pub fn ends_by(self) -> &'static str {
         let ends = self.words().ends;
         if ends.is_empty() { "disconnect" } else { ends }
     }
 
-    /// Whether `DISCARD ALL` ends it.
+    /// Whether `DISCARD ALL` ends the hold.
     #[must_use]
     pub fn is_discarded(self) -> bool {
         !matches!(self, Self::Library | Self::Slot | Self::Unknown)
@@ -384,7 +387,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
 ];
 
 impl Hold {
-    /// In the words of logs and errors.
+    /// The hold in words, for logs and errors.
     #[must_use]
     pub fn words(&self) -> Box<str> {
         if self.is_more {
@@ -393,19 +396,19 @@ impl Hold {
         format!("{} {}", self.kind.word(), self.what).into()
     }
 
-    /// One that has no mode.
+    /// A hold without a mode.
     #[must_use]
     pub fn new(kind: Kind, what: &str) -> Self {
         Self { kind, what: what.into(), mode: None, is_more: false }
     }
 
-    /// An advisory lock in a mode.
+    /// An advisory lock held in this mode.
     #[must_use]
     pub fn lock(key: &str, mode: Option<&str>) -> Self {
         Self { mode: mode.map(Box::from), ..Self::new(Kind::Lock, key) }
     }
 
-    /// More of a kind than are listed.
+    /// The entry that says that there are more of a kind than are listed.
     pub(super) fn more(kind: Kind) -> Self {
         Self { is_more: true, ..Self::new(kind, &format!("more than 1,000 {}", kind.many())) }
     }
@@ -450,7 +453,7 @@ impl Hold {
     }
 }
 
-/// So many of each kind are known one by one; a session may have a hundred thousand.
+/// How many holds of each kind are listed; a session may have a hundred thousand.
 pub const PINS_MAX: usize = 1000;
 
 #[cfg(test)]

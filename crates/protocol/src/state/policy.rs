@@ -15,8 +15,8 @@ pub enum Policy {
     Pin,
     /// The client keeps the server and gets a NOTICE.
     Warn,
-    /// The client does not keep the server, wherever that is possible: the listener listens to its channels; its
-    /// statements are prepared on the servers that it gets.
+    /// The client does not keep the server, wherever that is possible: the listener of its database (`subscriptions`)
+    /// takes over its channels; its statements are prepared on the servers that it gets.
     Virtualize,
     /// The client's statement is refused.
     Reject,

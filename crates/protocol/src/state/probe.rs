@@ -1,6 +1,6 @@
-//! One question to a server about what its session keeps, and what it answers.
+//! The state probe: a query about what a server's session keeps, and the answer.
 //!
-//! Always true: only what may have been touched is asked; nothing in the question can be led astray by what the session has set:
+//! Always true: only what may have been touched is queried; no setting of the session can mislead the query, because
 //! every name is qualified.
 //! Not here: what follows from the answer (`session_effects`, `worker::data::probe`).
 
@@ -18,60 +18,61 @@ use super::subscriptions::MARKS;
 use crate::planted::{are_all_told, that_keep_a_server};
 use crate::vars::{Tracked, push_literal};
 
-/// What servers are asked for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements prepared
-/// by SQL, temporary replication slots, and which functions there are.
+/// What servers can be probed for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements
+/// prepared by SQL, temporary replication slots, and which functions there are.
 pub const PROBED: [&str; 8] = ["settings", "lock", "listen", "temporary", "cursor", "statement", "slot", "functions"];
 
-/// A question and as much of its answer as has come.
+/// A probe, and the part of its answer that has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
     asked: DirtyState,
-    /// The settings that are asked for by their names, those with a dot and the session's identity.
+    /// The settings that are queried by name: custom settings (names with a dot), and the session's identity.
     custom: Vec<Box<str>>,
-    /// The others among those that were touched.
+    /// The other touched settings.
     named: Vec<Box<str>>,
     answer: Answer,
     misses_settings: bool,
     is_broken: bool,
     is_cancelled: bool,
-    /// How often it has been asked before.
+    /// How often it has been sent before.
     tries: u8,
     unlistens: bool,
     carries_statements: bool,
-    /// The user that the pool logs in as, if the session may be somebody else by now, who is not shown everything.
+    /// The user that the pool logs in as, if the session may have another identity by now, to which not everything is
+    /// shown.
     login: Option<Box<str>>,
-    /// It asks nothing, but sends a mark of this number.
+    /// The probe queries nothing, but sends a mark with this number.
     mark: Option<u64>,
-    /// It asks nothing at all: what matters is when it is answered.
+    /// The probe queries nothing at all: only the time of its answer matters.
     is_empty: bool,
-    /// What the session has as far as that is known without asking, where both are to be compared.
+    /// The session's state as far as it is known without a probe, where both must be compared.
     known: Option<Overrides>,
 }
 
-/// What a server has told.
+/// What a server has reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// What it was asked about.
+    /// What the server was probed for.
     pub asked: DirtyState,
-    /// What it has that no other server has.
+    /// What the session holds on this server only.
     pub holds: Vec<Hold>,
-    /// What the functions of its database may do, if it was asked.
+    /// What the functions of the database may do, if the probe asked for that.
     pub knowledge: Option<Knowledge>,
-    /// Whether it has left all channels that it listened to.
+    /// Whether the session has left all channels that it listened to.
     pub has_left_channels: bool,
     settings: Vec<(Box<str>, Box<str>)>,
     custom: Vec<Box<str>>,
     named: Vec<Box<str>>,
     misses_settings: bool,
-    /// The statements prepared by SQL that any server can be given.
+    /// The statements prepared by SQL that can be prepared on any server.
     statements: Vec<(Box<str>, Box<str>)>,
-    /// What was known before the server was asked, and how the server spells its values.
+    /// What was known before the probe, and its values in the server's spelling.
     known: Option<Overrides>,
     spelled: Vec<(Box<str>, Box<str>)>,
 }
 
 impl Probe {
-    /// About what has been touched, and the settings of these names.
+    /// A probe for what has been touched, and for the settings of these names.
     #[must_use]
     pub fn new<'a>(touched: DirtyState, names: impl Iterator<Item = &'a str>) -> Self {
         let (mut custom, mut named): (Vec<Box<str>>, Vec<Box<str>>) = (Vec::new(), Vec::new());
@@ -97,19 +98,21 @@ impl Probe {
         }
     }
 
-    /// It asks nothing: its server sends a mark, at which another one takes over its channels, and tells what stands before that.
+    /// A probe that queries nothing: its server sends a mark, at which the listener takes over the channels, and delivers
+    /// the notifications before the mark.
     #[must_use]
     pub fn of_mark(number: u64) -> Self {
         Self { mark: Some(number), ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
     }
 
-    /// It asks nothing: its server has told all notifications that were committed before when it has answered.
+    /// A probe that queries nothing: when the server has answered it, it has delivered all notifications that were
+    /// committed before.
     #[must_use]
     pub fn of_nothing() -> Self {
         Self { is_empty: true, ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
     }
 
-    /// Whether it asks nothing at all.
+    /// Whether it queries nothing at all.
     #[must_use]
     pub fn is_of_nothing(&self) -> bool {
         self.is_empty
@@ -121,19 +124,20 @@ impl Probe {
         self.mark.is_some()
     }
 
-    /// The number of the mark that it sends.
+    /// The number of its mark.
     #[must_use]
     pub fn mark(&self) -> Option<u64> {
         self.mark
     }
 
-    /// Asks for these settings, too, where any may have been touched: there is no list of those with a dot. These may not be all.
+    /// Adds these custom settings if any setting may have been touched, because no server lists custom settings. Unless
+    /// `is_complete`, there may be others.
     pub fn add_custom<'a>(&mut self, names: impl Iterator<Item = &'a str>, is_complete: bool) {
         if !self.asked.has(DirtyState::ANY_SETTING) {
             return;
         }
         self.misses_settings = !is_complete;
-        // There may be thousands.
+        // There may be thousands of names.
         let mut known: BTreeSet<Box<str>> = self.custom.iter().cloned().collect();
         for name in names.chain(IDENTITY).filter(|name| name.contains('.') || IDENTITY.contains(name)) {
             if known.insert(name.into()) {
@@ -142,33 +146,33 @@ impl Probe {
         }
     }
 
-    /// Has the server leave all channels, which it then does not have.
+    /// Has the server leave all channels, which the session then no longer holds.
     pub fn unlisten(&mut self) {
         self.unlistens = true;
     }
 
-    /// Statements prepared by SQL are not held, as far as they can be prepared elsewhere, too.
+    /// Statements prepared by SQL do not count as held, as far as they can be prepared on other servers.
     pub fn carry_statements(&mut self) {
         self.carries_statements = true;
     }
 
-    /// The session may be somebody else than `login`, the user that the pool logs in as: it is asked about settings as that, since PostgreSQL shows
-    /// some settings to few (`GUC_SUPERUSER_ONLY` in `utils/misc/guc.c`).
+    /// The session may have another identity than `login`, the user that the pool logs in as: settings are queried as
+    /// `login`, since PostgreSQL shows some settings to few users (`GUC_SUPERUSER_ONLY` in `utils/misc/guc.c`).
     pub fn ask_as(&mut self, login: &str) {
         self.login = Some(login.into());
     }
 
-    /// Asks what the functions of the database may do.
+    /// Adds what the functions of the database may do.
     pub fn add_functions(&mut self) {
         self.asked |= DirtyState::FUNCTIONS;
     }
 
-    /// What the session has is known to be this, and is asked all the same (`session_verify`).
+    /// The state of the session is known to be this, and is probed all the same (`session_verify`).
     pub fn verify(&mut self, known: Overrides) {
         self.known = Some(known);
     }
 
-    /// What it asks for, as [`PROBED`] names it.
+    /// What it asks for, in the order of [`PROBED`].
     #[must_use]
     pub fn asks_for(&self) -> [bool; PROBED.len()] {
         let asks_settings =
@@ -192,7 +196,7 @@ impl Probe {
         if let Some(number) = self.mark {
             return format!("LISTEN \"{MARKS}\";NOTIFY \"{MARKS}\",'{number}'");
         }
-        // Whoever sees it in `pg_stat_activity` wants to know whose it is.
+        // The comment tells readers of `pg_stat_activity` whose query it is.
         let mut sql = String::from("/* trunkline: what this session keeps */");
         let mut part = |is_asked: bool, text: &str| {
             if is_asked {
@@ -203,7 +207,7 @@ impl Probe {
         let names = array(self.custom.iter());
         part(!names.is_empty(), &CUSTOM.replace("NAMES", &names));
         let is_any = asked(DirtyState::ANY_SETTING);
-        // What servers report matters also where it was set to what it was.
+        // Servers report `default_transaction_read_only`, so it matters even if it was set to its initial value.
         let is_one_by_one =
             |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
         let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
@@ -218,7 +222,8 @@ impl Probe {
         part(!names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
         let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
         for (name, value) in known {
-            // A value is compared as the server spells it, which knows its units and words.
+            // A known value is compared in the server's spelling, because the server knows the units and words of the
+            // setting.
             let (mut row, mut literal) = (String::from("'v',"), String::new());
             push_literal(&mut literal, name);
             let _ = write!(row, "{literal},pg_catalog.set_config({literal},");
@@ -226,7 +231,7 @@ impl Probe {
             part(true, &(row + ",true),NULL"));
         }
         if asked(DirtyState::FUNCTIONS) {
-            // The one part that may take its time. It comes behind the settings, of which it is one.
+            // The only part that may take long. It comes behind the settings, because the timeout is one of them.
             sql.push_str("SET LOCAL statement_timeout=0;");
         }
         let mut part = |is_asked: bool, text: &str| {
@@ -248,25 +253,25 @@ impl Probe {
         sql
     }
 
-    /// A `DataRow` of the answer.
+    /// Takes a `DataRow` of the answer.
     pub fn row(&mut self, body: &[u8]) {
-        // Nothing that comes behind it makes sense of an answer that cannot be understood.
+        // No later row can repair an answer of which a row was not understood.
         if !self.is_broken && self.answer.row(body, self.carries_statements).is_none() {
             self.is_broken = true;
         }
     }
 
-    /// Something has gone wrong on the way.
+    /// The answer is lost.
     pub fn break_off(&mut self) {
         self.is_broken = true;
     }
 
-    /// It was cancelled: by a limit that its session has set, or by its client.
+    /// The probe was cancelled, by a timeout that its session has set or by a cancel request of its client.
     pub fn cancel(&mut self) {
         (self.is_broken, self.is_cancelled) = (true, true);
     }
 
-    /// Whether it was cancelled, and is worth another try, for which it is ready then.
+    /// Whether the probe was cancelled and is worth another try; if so, it is ready to be sent again.
     pub fn tries_again(&mut self) -> bool {
         let tries_again = self.is_cancelled && self.tries < TRIES_MAX;
         if tries_again {
@@ -277,7 +282,7 @@ impl Probe {
         tries_again
     }
 
-    /// The answer has come to its end; `None` if it cannot be understood.
+    /// The answer is complete; `None` if it cannot be understood.
     #[must_use]
     pub fn end(self) -> Option<Seen> {
         if self.is_broken {
@@ -301,7 +306,7 @@ impl Probe {
         })
     }
 
-    /// Whether its answer tells of functions, which take their time to be read.
+    /// Whether the answer includes functions, which take time to read.
     #[must_use]
     pub fn reads_functions(&self) -> bool {
         self.asked.has(DirtyState::FUNCTIONS)
@@ -315,8 +320,8 @@ impl Probe {
 }
 
 impl Seen {
-    /// The settings of the session, which were `before` when they were last known. `login` is the user that the pool logs in as. What
-    /// servers report by themselves is left out.
+    /// The settings and statements of the session, which were `before` when they were last known. `login` is the user
+    /// that the pool logs in as. Parameters that servers report by themselves are left out.
     #[must_use]
     pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
         let is_all = self.asked.has(DirtyState::ANY_SETTING);
@@ -349,7 +354,8 @@ impl Seen {
                 Statement { sql: sql.clone(), search_path: search_path.clone() }
             });
             overrides.statements_mut().insert(name, statement);
-            // The path may be long, and is copied for each. More than follows is not kept anyway ([`Overrides::is_too_much`]).
+            // The path may be long, and is copied for each statement. More than this is not kept anyway
+            // ([`Overrides::is_too_much`]).
             if path_bytes > PATH_BYTES_MAX {
                 break;
             }
@@ -357,11 +363,12 @@ impl Seen {
         overrides
     }
 
-    /// Compares what was known, which is nothing that it holds, with what the server has told, which is `told` and what it holds: the first that
-    /// differs, by its name and without its value. `None` where nothing was known, or not all can be compared.
+    /// Compares what was known, which includes no hold, with what the server has reported: the settings and statements
+    /// `told`, and its holds. An error names the first difference, without its value. `None` where nothing was known, or
+    /// where not everything can be compared.
     #[must_use]
     pub fn verdict(&self, told: &Overrides) -> Option<Result<(), Box<str>>> {
-        // Where not all statements are listed nothing can be said of those that are not.
+        // Where not all statements are listed, nothing is known about the rest.
         let is_listed = !self.holds.iter().any(|hold| hold.is_more && hold.kind == Kind::Statement);
         let known = self.known.as_ref().filter(|_| is_listed)?;
         let spelled: BTreeMap<&str, &str> = self.spelled.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -383,13 +390,14 @@ impl Seen {
         Some(self.holds.first().map_or(Ok(()), |hold| Err(hold.words())))
     }
 
-    /// The statements prepared by SQL that there are, by their names, whether or not they can be carried.
+    /// The names of all statements prepared by SQL, whether or not they can be carried.
     pub fn statements(&self) -> impl Iterator<Item = &str> {
         let held = self.holds.iter().filter(|hold| hold.kind == Kind::Statement).map(|hold| &*hold.what);
         held.chain(self.statements.iter().map(|(name, _)| &**name))
     }
 
-    /// Whether this setting is what a session on its server begins with; `None` if it was not asked about that.
+    /// Whether this setting has the value with which a session on its server begins; `None` if the probe did not ask for
+    /// it.
     #[must_use]
     pub fn is_first(&self, name: &str) -> Option<bool> {
         let is_it = |known: &str| known.eq_ignore_ascii_case(name);
@@ -397,7 +405,7 @@ impl Seen {
         is_asked.then(|| !self.settings.iter().any(|(known, _)| is_it(known)))
     }
 
-    /// Whether functions mention settings that were not asked for, where any may have been touched.
+    /// Whether functions mention settings that the probe did not ask for, where any setting may have been touched.
     #[must_use]
     pub fn has_learned_settings(&self) -> bool {
         let custom: BTreeSet<&str> = self.custom.iter().map(|name| &**name).collect();
@@ -406,19 +414,20 @@ impl Seen {
             && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.settings().any(is_new))
     }
 
-    /// Whether it was asked for any setting, and not all could be named.
+    /// Whether any setting may have been touched, and not all could be named.
     #[must_use]
     pub fn misses_settings(&self) -> bool {
         self.misses_settings
     }
 
-    /// Whether the session has set what another server may not take any more (`check_temp_buffers` in PostgreSQL's `utils/misc/guc.c`).
+    /// Whether the session has set `temp_buffers`, which another server may refuse (`check_temp_buffers` in PostgreSQL's
+    /// `utils/misc/guc.c`).
     #[must_use]
     pub fn sets_temp_buffers(&self) -> bool {
         self.settings.iter().any(|(name, _)| &**name == "temp_buffers")
     }
 
-    /// Whether a value cannot be carried: it is not what its bytes look like in another encoding.
+    /// Whether a value is beyond ASCII and so cannot be carried: its bytes mean something else in another encoding.
     #[must_use]
     pub fn has_foreign_values(&self) -> bool {
         self.settings.iter().any(|(_, value)| !value.is_ascii())
@@ -435,32 +444,34 @@ fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
     elements
 }
 
-/// Who sets a limit of a millisecond has most questions answered nevertheless.
+/// How often a cancelled probe is sent again. Even with a timeout of one millisecond, most probes are answered then.
 const TRIES_MAX: u8 = 5;
 
-/// Settings that are their transaction's, whatever `pg_settings` says of them.
+/// Settings that belong to a transaction, whatever `pg_settings` says.
 const OF_A_TRANSACTION: [&str; 4] =
     ["seed", "transaction_deferrable", "transaction_isolation", "transaction_read_only"];
 
 const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_catalog.pg_settings \
     WHERE source OPERATOR(pg_catalog.=) 'session'";
-/// The same of settings that anybody may set to anything, each with what the session began with: a tenth of the time, for few.
+/// The same for settings that any user may set to any value, each with the value with which the session began: for few
+/// settings this takes a tenth of the time.
 const ONE_BY_ONE: &str = "'d',n,pg_catalog.current_setting(n),pg_catalog.set_config(n,NULL,true) \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n";
-/// What these change is the session's again when the question has been answered.
+/// These two changes end with the probe's transaction.
 const AS_LOGIN: &str = "'i',pg_catalog.set_config('session_authorization',NULL,true),NULL,NULL \
     WHERE pg_catalog.current_setting('session_authorization') OPERATOR(pg_catalog.<>) LOGIN";
 const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,NULL \
     WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'";
 const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
     FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
-/// The key of an advisory lock, as those say it who take one. Of this and of what follows, but for channels, one more is asked for than is known one
-/// by one ([`PINS_MAX`](super::pins::PINS_MAX)): a session may have a hundred thousand.
-/// By the function beneath `pg_locks`, and with the parts of the key as they are: planning the view and the expressions takes the server longer
-/// than to run it.
+/// Advisory locks with the parts of their keys. This query and the following ones, except that for channels, return at
+/// most one row more than is listed one by one ([`PINS_MAX`](super::pins::PINS_MAX)): a session may have a hundred
+/// thousand. The function beneath `pg_locks` is called, and the parts of the key are returned as they are, because
+/// planning the view and the expressions takes the server longer than running them.
 const LOCKS: &str = "'l',pg_catalog.concat(objsubid,' ',classid,' ',objid),mode,NULL FROM pg_catalog.pg_lock_status() \
     WHERE locktype OPERATOR(pg_catalog.=) 'advisory' AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
-/// The process that is asked, and, beside it, process, parts of the key ([`lock_key`]) and mode of each advisory lock that one of `$1` has: one row at least.
+/// For each advisory lock of a backend in `$1`: the answering backend's PID, the holder's PID, the parts of the key
+/// ([`lock_key`]) and the mode. At least one row.
 pub const ALL_LOCKS: &str = "/* trunkline: who holds locks */ SELECT pg_catalog.pg_backend_pid(),l.pid,\
     pg_catalog.concat(objsubid,' ',classid,' ',objid),l.mode FROM (VALUES (1)) one LEFT JOIN pg_catalog.pg_locks l \
     ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND l.pid OPERATOR(pg_catalog.=) ANY($1)";
@@ -483,13 +494,15 @@ const TEMPORARY: &str = "'t',relname::pg_catalog.text,NULL,NULL FROM pg_catalog.
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass \
     AND classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_type'::pg_catalog.regclass LIMIT 1001";
 const CURSORS: &str = "'h',name,NULL,NULL FROM pg_catalog.pg_cursors WHERE is_holdable LIMIT 1001";
-/// Each with the whole text that has prepared it, and maybe others, as long as these are no longer than 1 MiB together.
+/// Each with the whole text that has prepared it, perhaps among other statements, as long as these texts together have at
+/// most 1 MiB.
 const STATEMENTS: &str = "'p',name,CASE WHEN pg_catalog.octet_length(statement) OPERATOR(pg_catalog.<) 20000 \
     AND pg_catalog.sum(pg_catalog.octet_length(statement)) OVER (ROWS UNBOUNDED PRECEDING) OPERATOR(pg_catalog.<=) 1048576 \
     THEN statement END,NULL FROM pg_catalog.pg_prepared_statements WHERE from_sql LIMIT 1001";
 const SLOTS: &str = "'r',slot_name::pg_catalog.text,NULL,NULL FROM pg_catalog.pg_replication_slots \
     WHERE temporary AND active_pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() LIMIT 1001";
-/// The names of functions that people made, and of those that [`FUNCTIONS`] tells beside. In their order, since they are kept in that.
+/// The names of functions that users have created, and of those that [`FUNCTIONS`] adds, sorted because they are kept
+/// sorted.
 const NAMES: &str = "DISTINCT 'g',proname COLLATE pg_catalog.\"C\",NULL,NULL FROM (\
     SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l \
     ON l.oid OPERATOR(pg_catalog.=) p.prolang \
@@ -497,11 +510,12 @@ const NAMES: &str = "DISTINCT 'g',proname COLLATE pg_catalog.\"C\",NULL,NULL FRO
     AND lanname OPERATOR(pg_catalog.<>) 'internal' \
     UNION ALL SELECT pg_catalog.unnest('{notify,set_config,pg_advisory_lock,pg_advisory_lock_shared,pg_try_advisory_lock,\
     pg_try_advisory_lock_shared,query_to_xml}'::pg_catalog.text[])) n(proname) ORDER BY 2 LIMIT 100016";
-/// Functions that people made, with their text where it is text of a kind that can be read and no longer than what is kept of an
-/// answer in one row, nor are those that were made before it longer than what is read of all ([`route::TEXTS_BYTES_MAX`]), and whether something else than a
-/// function refers to them: a trigger, a view, a default, a policy, an operator; and whether that is no trigger. Of more than are read
-/// ([`route::FUNCTIONS_MAX`]) there comes one more. Rules and views that notify
-/// (NOTIFY, or `pg_notify`, which is number 3036 in `pg_proc.dat`) are told as a function that does.
+/// Functions that users have created: the source text, if it is in a language that can be read, is no longer than what is
+/// kept of an answer in one row, and the texts of older functions together do not exceed what is read in all
+/// ([`route::TEXTS_BYTES_MAX`]); whether anything other than a function refers to the function (a trigger, a view, a
+/// default, a policy, an operator); and whether that is something other than a trigger. At most one function more than is
+/// read is returned ([`route::FUNCTIONS_MAX`]). Rules and views that notify (NOTIFY, or `pg_notify`, which is number 3036
+/// in `pg_proc.dat`) are reported as a function that does.
 const FUNCTIONS: &str = "'f',proname::pg_catalog.text,\
     pg_catalog.concat(CASE WHEN (lanname OPERATOR(pg_catalog.=) 'plpgsql' OR lanname OPERATOR(pg_catalog.=) 'sql' \
     AND prosrc OPERATOR(pg_catalog.<>) '') THEN 'r' END,\

@@ -1,6 +1,6 @@
-//! Waiting until the listener has delivered all notifications that are committed: it is queried in rounds, and has
-//! delivered them when it answers (`ProcessNotifyInterrupt` in PostgreSQL's `tcop/postgres.c` comes before each
-//! `ReadyForQuery` outside of transactions).
+//! Waiting until the listener (`subscriptions`) has delivered all notifications that are committed: it is queried in
+//! rounds, and has delivered them when it answers (`ProcessNotifyInterrupt` in PostgreSQL's `tcop/postgres.c` comes
+//! before each `ReadyForQuery` outside of transactions).
 //!
 //! Always true: a client that comes while a query is under way waits for the answer to the next one; once the listener
 //! has not answered in time, no client waits for it until it answers.

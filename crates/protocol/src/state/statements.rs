@@ -101,8 +101,8 @@ impl Statements {
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// Adds `others`, except those whose names are taken, and those for which there is no room: where more statements
-    /// cannot be prepared than [`MISSING_BYTES_MAX`] allows, some are lost.
+    /// Adds `others`, except those whose names are taken, and those for which there is no room: where too many statements
+    /// cannot be prepared on any server, some are lost.
     pub fn add(&mut self, others: Self) {
         let mut room = MISSING_BYTES_MAX.saturating_sub(self.bytes());
         for (name, statement) in others.0 {

@@ -1,81 +1,85 @@
-//! What a client listens to without a server of its own: one session per database listens for all.
+//! The channels to which a client listens without a server of its own: one session per database, the listener, listens
+//! for all its clients.
 //!
-//! Always true: from the moment at which a client has been told that it listens, each notification reaches it from its own server or
-//! from the one that listens for all, once, and in order within its channel. Its own server tells what stands before a mark that it sends itself
-//! (`NOTIFY`), the one for all what stands behind it: PostgreSQL tells every session the same notifications in the same order
-//! (`commands/async.c`).
-//! Not here: who listens for all (`worker::notify::listen`), whether a client can be told now.
+//! Always true: once a client has been told that it listens, each notification reaches it exactly once, from its own
+//! server or from the listener, and in order within its channel. The client's own server delivers what comes before a
+//! mark that it sends itself (`NOTIFY`), the listener what comes behind it: PostgreSQL delivers the same notifications in
+//! the same order to every session (`commands/async.c`).
+//! Not here: the listener (`worker::notify::listen`), whether a client can be sent notifications now.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Included, Unbounded};
 
 use crate::planted::{is_owed_word, is_told_at_once};
 
-/// The channel of the marks: what a session that leaves a channel has told, and what the one for all tells, is parted by them.
+/// The channel of the marks. They separate what the session that leaves a channel has delivered from what the listener
+/// delivers.
 pub const MARKS: &str = "trunkline takes over";
 
-/// What one client listens to. A channel is in one of the first three tables.
+/// The channels of one client. Each channel is in one of the first three tables.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Its own server tells of these; the one for all does not listen yet.
+    /// The client's own server delivers these; the listener does not listen to them yet.
     own: BTreeSet<Box<str>>,
-    /// Its own server tells of these up to the mark, and the one for all from there on, which listens already.
+    /// The client's own server delivers these up to the mark, and the listener, which listens already, from there on.
     both: BTreeSet<Box<str>>,
-    /// The one for all tells of these: at once, or when it has come to this mark.
+    /// The listener delivers these: at once, or once it has delivered this mark.
     shared: BTreeMap<Box<str>, Option<u64>>,
-    /// The mark at which the one for all takes over from its own server.
+    /// The mark at which the listener takes over from the client's own server.
     mark: Option<Mark>,
-    /// What the one for all has told behind the mark, before its own server has come to that.
+    /// What the listener has delivered behind the mark, before the client's own server has delivered the mark.
     late: Vec<Box<[u8]>>,
-    /// What it is to be told as soon as it can be.
+    /// Notifications that the client gets as soon as possible.
     kept: VecDeque<Box<[u8]>>,
-    /// Those before these whose channels it may have left: each is looked at once, however often it is asked.
+    /// Earlier notifications, of channels that the client may have left: each is looked at once, however often
+    /// [`Self::take_kept`] is called.
     doubted: Vec<Box<[u8]>>,
-    /// Of both.
+    /// The bytes of all three.
     kept_bytes: usize,
-    /// Something may have been lost, and it has not been told so.
+    /// Notifications may have been lost, and the client has not been told.
     owed: Option<Word>,
-    /// How often the one for all had been lost when that was last taken into account here.
+    /// How many losses of the listener have been taken into account here.
     losses: u64,
-    /// What it has said since its last transaction may have notified: it is told that before it is told that its transaction has ended.
+    /// What the client has sent since its last transaction may have notified: the client gets these notifications before
+    /// the end of its transaction.
     may_have_notified: bool,
-    /// Statements that it has prepared while it listened, by their names, and whether each may notify. Any other may.
+    /// Statements that the client has prepared while it listened, by name, and whether each may notify. Any other may.
     prepared: BTreeMap<Box<[u8]>, bool>,
 }
 
-/// A mark on its way.
+/// A mark that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
     number: u64,
-    /// Its own server has come to it.
+    /// The client's own server has delivered it.
     own: bool,
-    /// The one for all has come to it.
+    /// The listener has delivered it.
     shared: bool,
 }
 
-/// A word of lost notifications, which waits until the one for all listens to all channels that are left to it.
+/// A word to the client that notifications were lost, which waits until the listener listens to all channels left to it.
 #[derive(Debug, Default)]
 struct Word {
-    /// It listens to those before this one: each is looked at until it does, and then no more.
+    /// The listener listens to all channels before this one, which need not be looked at again.
     from: Box<str>,
 }
 
 impl Subscriptions {
-    /// Of a client in whose database the one for all has been lost so often.
+    /// For a client in whose database the listener has been lost this many times.
     #[must_use]
     pub fn new(losses: u64) -> Self {
         Self { losses, ..Self::default() }
     }
 
-    /// The one for all has been lost so often by now. A client is owed a word as soon as this is taken into account, and that is before anything
-    /// else is done with what it listens to.
+    /// Takes into account how often the listener has been lost by now. A client that may have lost notifications is owed
+    /// a word from then on, before anything else is done with its channels.
     pub fn knows_losses(&mut self, losses: u64) {
         if std::mem::replace(&mut self.losses, losses) != losses && is_owed_word(self.is_cut_off()) {
             self.owes_word();
         }
     }
 
-    /// Its own server listens to these. Those are told that it has not listened to before.
+    /// The client's own server listens to these. Returns those to which the client did not listen before.
     pub fn listens<'a>(&mut self, channels: impl Iterator<Item = &'a str>) -> Vec<Box<str>> {
         let mut news = Vec::new();
         for channel in channels {
@@ -87,19 +91,20 @@ impl Subscriptions {
         news
     }
 
-    /// The one for all listens to a channel.
+    /// The listener listens to a channel.
     pub fn is_heard(&mut self, channel: &str) {
         self.both.extend(self.own.take(channel));
     }
 
-    /// Whether its own server tells of a channel to which the one for all does not listen yet.
+    /// Whether the client's own server delivers a channel to which the listener does not listen yet.
     #[must_use]
     pub fn has_own(&self) -> bool {
         !self.own.is_empty()
     }
 
-    /// The one for all cannot listen to a channel, or no longer: the client's own server goes on with it. Whether that cannot be, because the
-    /// channel has been left to the one for all. It stays so then: what the own server still tells of it the client may have been told already.
+    /// The listener cannot listen to a channel, or no longer does: the client's own server goes on with it. Returns true
+    /// where that is impossible, because the channel was left to the listener. It stays so, since the client may have got
+    /// already what its own server still delivers.
     pub fn is_unheard(&mut self, channel: &str) -> bool {
         let is_relied_on = self.relies_on(channel);
         if !is_relied_on && !self.own.remove(channel) && self.both.remove(channel) {
@@ -108,36 +113,37 @@ impl Subscriptions {
         is_relied_on
     }
 
-    /// Whether a channel has been left to the one for all.
+    /// Whether a channel has been left to the listener.
     #[must_use]
     pub fn relies_on(&self, channel: &str) -> bool {
         self.shared.contains_key(channel) || self.both.contains(channel) && self.may_leave()
     }
 
-    /// Whether the one for all listens to these.
+    /// Whether the listener listens to all of these.
     pub fn may_move<'a>(&self, mut channels: impl Iterator<Item = &'a str>) -> bool {
         channels.all(|channel| self.both.contains(channel) || self.shared.contains_key(channel))
     }
 
-    /// Its own server sends a mark of this number.
+    /// The client's own server sends a mark with this number.
     pub fn is_marked(&mut self, number: u64) {
         self.forget_late();
         self.mark = Some(Mark { number, own: false, shared: false });
     }
 
-    /// Whether its own server has come to the mark.
+    /// Whether the client's own server has delivered the mark.
     #[must_use]
     pub fn may_leave(&self) -> bool {
         self.mark.is_some_and(|mark| mark.own)
     }
 
-    /// There is no mark after all: its own server goes on.
+    /// The mark is void: the client's own server goes on.
     pub fn is_unmarked(&mut self) {
         self.mark = None;
         self.forget_late();
     }
 
-    /// Its own server does not listen any more. Whether something may have been lost, since the one for all has gone in the meantime.
+    /// The client's own server does not listen any more. Returns whether something may have been lost, because the
+    /// listener has gone meanwhile.
     pub fn has_moved(&mut self) -> bool {
         let is_lost = self.has_own();
         let awaited = self.mark.take().filter(|mark| !mark.shared).map(|mark| mark.number);
@@ -146,7 +152,7 @@ impl Subscriptions {
         is_lost
     }
 
-    /// The one for all has come to a mark.
+    /// The listener has delivered a mark.
     pub fn shared_mark(&mut self, number: u64) {
         if let Some(mark) = self.mark.as_mut().filter(|mark| mark.number == number) {
             mark.shared = true;
@@ -154,8 +160,8 @@ impl Subscriptions {
         self.shared.values_mut().for_each(|awaited| *awaited = awaited.filter(|awaited| *awaited != number));
     }
 
-    /// Nobody listens for all any more: whether this client may have lost something. Where its own server has told everything it has
-    /// not.
+    /// The listener is gone. Returns whether this client may have lost something, which is not so where its own server
+    /// has delivered everything.
     fn is_cut_off(&mut self) -> bool {
         self.forget_late();
         let was_passed = self.mark.take().is_some_and(|mark| mark.own);
@@ -164,23 +170,24 @@ impl Subscriptions {
         was_passed || self.is_shared()
     }
 
-    /// These were listened to for it by another process.
+    /// The client listened to these through the listener of another process.
     pub fn comes_with(&mut self, channels: impl Iterator<Item = Box<str>>) {
         self.shared.extend(channels.map(|channel| (channel, None)));
     }
 
-    /// It is to be told that something may have been lost.
+    /// The client must be told that notifications may have been lost.
     pub fn owes_word(&mut self) {
         self.owed = Some(Word::default());
     }
 
-    /// Whether that is so, and has not been done.
+    /// Whether the client must be told so, and has not been.
     #[must_use]
     pub fn is_owed_word(&self) -> bool {
         self.owed.is_some()
     }
 
-    /// Whether it is to be told so now: the one for all listens again to all that is left to it.
+    /// Whether the client must be told so now, because the listener listens again to all channels left to it; it counts
+    /// as told then.
     pub fn takes_word(&mut self, is_heard: impl Fn(&str) -> bool) -> bool {
         let Some(word) = &mut self.owed else { return false };
         let from = (Included(&*word.from), Unbounded);
@@ -193,8 +200,8 @@ impl Subscriptions {
         self.owed.is_none()
     }
 
-    /// It listens no longer to the channels of which `is_left` is true, and is not told what it has not been told of them, as by PostgreSQL. Those are
-    /// told that it has listened to.
+    /// The client no longer listens to the channels for which `is_left` is true, and does not get the notifications of
+    /// these that wait, as with PostgreSQL. Returns the channels to which it had listened.
     pub fn leaves(&mut self, is_left: impl Fn(&str) -> bool) -> Vec<Box<str>> {
         let left: BTreeSet<Box<str>> = self.channels().filter(|channel| is_left(channel)).map(Box::from).collect();
         if left.is_empty() {
@@ -219,7 +226,7 @@ impl Subscriptions {
         self.kept_bytes -= self.late.drain(..).map(|body| body.len()).sum::<usize>();
     }
 
-    /// Its own server tells of a notification; whether it is to be told.
+    /// The client's own server delivers a notification; returns whether the client gets it.
     pub fn own(&mut self, body: &[u8]) -> bool {
         let Some(channel) = channel_of(body) else { return true };
         if channel == MARKS {
@@ -235,7 +242,7 @@ impl Subscriptions {
         !self.shared.contains_key(channel)
     }
 
-    /// The one for all tells of a notification.
+    /// The listener delivers a notification.
     pub fn shared(&mut self, body: &[u8]) {
         let Some(channel) = channel_of(body) else { return };
         let is_ours = self.shared.get(channel) == Some(&None);
@@ -246,7 +253,7 @@ impl Subscriptions {
             }
             Some(_) => self.keep(body.into()),
             None if is_ours => self.keep(body.into()),
-            // Its own server tells it, or has told it.
+            // The client's own server delivers it, or has delivered it.
             None => {}
         }
     }
@@ -256,20 +263,20 @@ impl Subscriptions {
         self.kept.push_back(body);
     }
 
-    /// How many bytes are kept.
+    /// The bytes of all notifications that wait.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// How many notifications are kept.
+    /// How many notifications wait to be sent.
     #[must_use]
     pub fn kept_count(&self) -> usize {
         self.kept.len() + self.doubted.len()
     }
 
-    /// Those that are kept, the oldest first: none before a word that is owed. Where the client `may_have_left` channels, those of such channels wait
-    /// until it is known.
+    /// Takes the notifications that wait, the oldest first; none while the client must be told of a loss. Those of
+    /// channels that the client `may_have_left` wait until that is known.
     pub fn take_kept(&mut self, may_have_left: Option<impl Fn(&str) -> bool>) -> Vec<Box<[u8]>> {
         let mut taken = Vec::new();
         if self.is_owed_word() {
@@ -286,7 +293,7 @@ impl Subscriptions {
         taken
     }
 
-    /// All that is kept is given up.
+    /// Drops all notifications that wait.
     pub fn drop_kept(&mut self) {
         self.kept.clear();
         self.doubted.clear();
@@ -294,12 +301,12 @@ impl Subscriptions {
         self.kept_bytes = 0;
     }
 
-    /// It says what may notify.
+    /// The client sends something that may notify.
     pub fn may_notify(&mut self) {
         self.may_have_notified = true;
     }
 
-    /// It prepares a statement of this name.
+    /// The client prepares a statement of this name.
     pub fn prepares(&mut self, statement: &[u8], may_notify: bool) {
         if let Some(known) = self.prepared.get_mut(statement) {
             *known = may_notify;
@@ -308,60 +315,60 @@ impl Subscriptions {
         }
     }
 
-    /// It binds a statement of this name, and so may execute it.
+    /// The client binds a statement of this name, and so may execute it.
     pub fn binds(&mut self, statement: &[u8]) {
         self.may_have_notified |= self.prepared.get(statement) != Some(&false);
     }
 
-    /// It says something that is not read at once: that may notify, or prepare any statement.
+    /// The client sends something that is not read at once: it may notify, and may prepare any statement.
     pub fn is_unread(&mut self) {
         self.may_have_notified = true;
         self.prepared.clear();
     }
 
-    /// Whether the end of a transaction is told only when the one for all has told what this has notified. What its own server listens to
-    /// that tells by itself.
+    /// Whether the end of a transaction is reported to the client only after the listener has delivered what the
+    /// transaction notified. On channels of the client's own server, that server takes care of the order.
     #[must_use]
     pub fn awaits_own_news(&self) -> bool {
         self.may_have_notified && self.is_shared()
     }
 
-    /// All that it has said has been answered, and its transaction has ended.
+    /// Everything that the client has sent is answered, and its transaction has ended.
     pub fn transaction_ends(&mut self) {
         self.may_have_notified = false;
     }
 
-    /// Whether it relies on the one for all.
+    /// Whether the client relies on the listener.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         !self.shared.is_empty()
     }
 
-    /// Whether it listens to nothing, and is owed nothing.
+    /// Whether the client listens to nothing, and no notification waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.channel_count() == 0 && self.kept_count() == 0
     }
 
-    /// Whether it listens to a channel.
+    /// Whether the client listens to a channel.
     #[must_use]
     pub fn has(&self, channel: &str) -> bool {
         self.own.contains(channel) || self.both.contains(channel) || self.shared.contains_key(channel)
     }
 
-    /// The channels that it listens to.
+    /// The channels to which the client listens.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.own.iter().chain(&self.both).chain(self.shared.keys()).map(|name| &**name)
     }
 
-    /// How many these are.
+    /// How many channels these are.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         self.own.len() + self.both.len() + self.shared.len()
     }
 }
 
-/// So many statements of one client are known; of others it is not known whether they notify.
+/// The most statements of one client that are known; any other counts as one that may notify.
 const PREPARED_MAX: usize = 1000;
 
 /// The channel of a `NotificationResponse`.
@@ -371,7 +378,7 @@ pub fn channel_of(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(&name[..name.iter().position(|&byte| byte == 0)?]).ok()
 }
 
-/// The number of a mark.
+/// The number of a mark, from a `NotificationResponse` on the channel [`MARKS`].
 #[must_use]
 pub fn mark_of(body: &[u8]) -> Option<u64> {
     let payload = body.get(4 + MARKS.len() + 1..)?;
@@ -438,7 +445,7 @@ mod tests {
 
     #[test]
     fn while_one_takes_over_from_the_other_nothing_is_lost_or_told_twice() {
-        // The queue is 1 2 3 mark 4 5; the one for all may come to each before or after the own server does.
+        // The queue is 1 2 2 mark 4 5; the listener may deliver each before or after the client's own server does.
         let queue = [news("a", "1"), news("a", "2"), news("a", "2"), news(MARKS, "77"), news("a", "4"), news("a", "5")];
         for lead in 0..=queue.len() {
             for leaves_at in 4..=queue.len() {
@@ -554,7 +561,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.is_heard("a");
-        // The server is told to leave here, and the one for all ends before it has.
+        // The server is told to leave here, and the listener ends before the server has left.
         assert!(!subscriptions.is_cut_off());
         assert!(subscriptions.has_moved() && subscriptions.is_shared());
     }
@@ -568,8 +575,9 @@ mod tests {
         assert_eq!(subscriptions.channels().collect::<Vec<_>>(), ["a"], "until it is disconnected");
     }
 
-    /// World seed 40155190: a client that had said LISTEN again had been told a notification by the one for all. Then a reload left no room for
-    /// that one, and what the client's own server had told behind a withheld ReadyForQuery was told before the client was disconnected.
+    /// World seed 40155190: a client that had sent LISTEN again had got a notification from the listener. Then a reload
+    /// left no room for the listener, and the client got the same notification from its own server, behind a withheld
+    /// ReadyForQuery, before it was disconnected.
     #[test]
     fn who_loses_the_one_for_all_is_not_told_again_by_its_own_server() {
         let mut subscriptions = moved(&["a"]);
@@ -601,8 +609,8 @@ mod tests {
         assert!(!subscriptions.may_leave() && subscriptions.own(&news("a", "1")));
     }
 
-    /// World seeds 176897 and 301486: a client was not told that something was lost while its own server listened to another channel, and was
-    /// told before that what came behind the gap.
+    /// World seeds 176897 and 301486: a client was not told of a loss while its own server listened to another channel,
+    /// and got notifications from behind the gap before it was told.
     #[test]
     fn what_its_own_server_listens_to_does_not_rely_on_the_one_for_all() {
         let mut subscriptions = moved(&["a"]);
@@ -616,7 +624,8 @@ mod tests {
         assert_eq!(shared(&subscriptions), ["a", "b"]);
     }
 
-    /// All channels of a client were looked at whenever it was to be told something, until the one for all listened to the last of them.
+    /// Regression: all channels of a client were looked at for each notification, until the listener listened to the last
+    /// of them.
     #[test]
     fn each_channel_is_looked_at_once_for_a_word_that_is_owed() {
         let names: Vec<String> = (0..1000).map(|number| format!("c{number:04}")).collect();
@@ -635,7 +644,8 @@ mod tests {
         assert!(looks.get() <= 2 * names.len(), "{} looks", looks.get());
     }
 
-    /// What one channel told after a loss overtook the word of it, which waits for the other channels.
+    /// Regression: the notification of one channel after a loss overtook the word about the loss, which waited for the
+    /// other channels.
     #[test]
     fn nothing_is_told_before_a_word_of_lost_notifications() {
         let mut subscriptions = moved(&["a", "b"]);
@@ -650,14 +660,15 @@ mod tests {
         assert_eq!(told(&mut subscriptions), ["behind the gap"]);
         subscriptions.knows_losses(1);
         assert!(!subscriptions.is_owed_word(), "that has been told");
-        // Who is cut off again is looked at from the first channel on.
+        // After the next loss, all channels are looked at again from the first one on.
         subscriptions.knows_losses(2);
         assert!(!subscriptions.takes_word(|name| name == "a"));
         subscriptions.knows_losses(3);
         assert!(!subscriptions.takes_word(|name| name == "b") && subscriptions.takes_word(|_| true));
     }
 
-    /// World seed 500381: nothing was told to a client that had left one of its channels and begun the next transaction in the same breath.
+    /// World seed 500381: a client that had left one of its channels and had pipelined the next transaction got no
+    /// notifications.
     #[test]
     fn only_what_is_of_a_channel_in_doubt_waits() {
         let mut subscriptions = moved(&["a", "b"]);
@@ -677,7 +688,8 @@ mod tests {
         assert_eq!((subscriptions.kept_count(), subscriptions.kept_bytes()), (0, 0), "it has left it");
     }
 
-    /// What waits for the mark of its own server is kept like any other, and was not counted: hundreds of megabytes in a second.
+    /// Regression: notifications that waited for the mark of the client's own server were not counted: hundreds of
+    /// megabytes in a second.
     #[test]
     fn what_waits_for_a_mark_is_counted() {
         let mut subscriptions = Subscriptions::default();

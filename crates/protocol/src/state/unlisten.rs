@@ -1,5 +1,5 @@
-//! Which channels a client has left, where the listener listens to them: the client's own server cannot be probed for
-//! that.
+//! Which channels a client has left, where the listener (`subscriptions`) listens to them: the client's own server cannot
+//! be probed for that.
 //!
 //! Always true: a channel counts as left when the server has reported that it has executed `UNLISTEN` or `DISCARD ALL`,
 //! and that this was committed. Where the answers do not tell which of several channels a client has left, none of them

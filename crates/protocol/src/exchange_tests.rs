@@ -1,10 +1,12 @@
-//! Conversations as they go between a client, `>`, and its server, `<`; `=` says what is true then.
+//! Conversations between a client, `>`, and its server, `<`; the tests say in which state they leave the exchange.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Plays a conversation: `>` and the kinds that the client sends, `<` and those that the server sends (`Z` with its status
-/// in the next character), `!` before a message that must be a surprise, `~` before one of which the client sends a part and leaves. Returns the exchange as it stands then.
+/// Plays a conversation: `>` and the kinds of messages that the client sends, `<` and those that the server sends (`Z`
+/// with its status in the next character), `!` before a server's message that must be a surprise, `-` and `?` before a
+/// client's message that must be dropped or is unexpected, `~` before one of which the client sends only a part before it
+/// leaves. Returns the final exchange.
 fn play(story: &str) -> Exchange {
     let mut exchange = Exchange::default();
     for line in story.split_whitespace() {
@@ -53,8 +55,8 @@ fn a_simple_query_ends_with_its_ready() {
     ends(">Q <TDC <TDC <E <ZI");
 }
 
-/// A client whose transactions are counted says nothing more before it is answered: whoever waited for the answer to a Sync that a COPY has
-/// ignored would wait for ever.
+/// A client whose transactions are counted is not read before it is answered. It would wait forever for the answer to a
+/// Sync that a COPY has ignored.
 #[test]
 fn a_whole_request_awaits_its_ready_and_a_sync_that_a_copy_ignores_none() {
     for story in [">Q", ">PBES", ">F", ">Q <G >dc", ">Q >dc", ">PBE <12G >dcS", ">PBES >dc"] {
@@ -75,7 +77,8 @@ fn an_open_transaction_keeps_the_loan() {
     ends(">Q <C <ZT >Q <E <ZE >Q <C <ZI");
 }
 
-/// A server whose client has left in the middle of a message was closed at once, and PostgreSQL went on with what had come before.
+/// Regression: a server whose client had left in the middle of a message was closed at once, and PostgreSQL went on with
+/// the earlier requests.
 #[test]
 fn a_client_that_leaves_in_the_middle_of_a_message_leaves_what_it_has_asked_before() {
     for story in [">Q ~Q", ">PBE ~P", ">PBES <12 ~B", ">Q ~d", ">Q <G ~f", ">QPBES <TDC <ZT ~Q", ">FQ <V <ZI ~E"] {
@@ -85,13 +88,13 @@ fn a_client_that_leaves_in_the_middle_of_a_message_leaves_what_it_has_asked_befo
         ["~Q", ">Q <C <ZT ~Q", ">PBE <12C ~B", ">PBES <12E ~B <ZI", ">Q ~Q <TDC <ZI", ">PBE ~P <12E", ">Q ~d <E <ZI"]
     {
         let exchange = play(story);
-        // Nothing may be sent to it: that would be read as the rest of the message.
+        // The server must not be sent anything: it would read that as the rest of the message.
         assert!(!exchange.is_running() && !exchange.owes_nothing(), "{story}: {exchange:?}");
     }
 }
 
-/// The ReadyForQuery of the Sync was taken for that of the Query, what the second COPY needed was dropped, and its client
-/// waited for ever.
+/// Regression: the ReadyForQuery of the Sync was taken for that of the Query, the end of the second COPY was dropped, and
+/// its client waited forever.
 #[test]
 fn the_ready_of_a_stray_sync_is_not_taken_for_a_later_answer() {
     let doubtful = play(">PBES <12G >dSdcS <E <ZI <ZI");
@@ -103,12 +106,12 @@ fn the_ready_of_a_stray_sync_is_not_taken_for_a_later_answer() {
     ends(">PBES <12G >dSdcSPBES <E <ZI <ZI <12C <ZI");
     ends(">Q <G >dSdcQ <E <ZI <ZI <TDC <ZI");
     ends(">Q <G >dSdcQ <E <ZI <TDC <ZI");
-    // Any answer to what was sent later settles it, an error too; a Sync changes nothing.
+    // Any answer to a later message settles the doubt, an error too; a Sync changes nothing.
     ends(">PBES <12G >dSdcS <E <ZI >Q <E <ZI");
     ends(">PBES <12G >d <E >S <ZI <ZI");
     ends(">Q <G >dSc <E <ZI <ZI");
     ends(">PBES <12G >d <E <ZI >PBE <1E >P >S <ZI");
-    // Nobody can tell whether the Query is skipped or not.
+    // It is unknown whether the server skips the Query.
     let lost = play(">PBES <12G >d <E >Q <ZI <ZI -");
     assert!(lost.is_beyond_proof() && lost.is_running(), "{lost:?}");
     play(">PBES <12G >d <E >Q <ZI <C <ZI >dc");
@@ -152,7 +155,7 @@ fn an_error_in_a_batch_skips_to_its_sync() {
     ends(">PBES <12E <ZI");
 }
 
-/// As when a standby ends what stands in the way of its recovery.
+/// For instance when a standby cancels what conflicts with its recovery.
 #[test]
 fn an_error_behind_the_last_answer_of_a_batch_skips_to_its_sync() {
     goes_on(">PBEH <12C <E");
@@ -179,7 +182,7 @@ fn a_function_call_is_one_exchange() {
     ends(">F <E <ZI");
 }
 
-/// A client is not heard while so much is owed; what only waits for its COPY to go on is.
+/// A client is not read while so many answers are owed, unless its COPY waits for data.
 #[test]
 fn what_is_owed_has_a_limit() {
     let mut exchange = Exchange::default();
@@ -200,14 +203,15 @@ fn what_is_owed_has_a_limit() {
     assert!(copying.is_full());
     assert_eq!(copying.answered(b'G', b""), Ok(Answered::Forward));
     assert!(!copying.is_full() && copying.has_room());
-    // Nobody knows what answers what, but its COPY waits for its client.
+    // It is unknown which message an answer belongs to, but the COPY waits for its client.
     let mut copying = Exchange::default();
     assert!((0..1024).all(|_| copying.asked(b'Q') == Asked::Forward) && copying.is_full());
     assert_eq!(copying.answered(b'G', b""), Ok(Answered::Forward));
     assert!(copying.is_beyond_proof() && !copying.is_full());
 }
 
-/// World seed 105084: the Sync that was sent while the COPY read ended the batch, and the next client's Query was taken for one in it.
+/// World seed 105084: the Sync sent during the COPY had ended the batch, but the next client's Query was taken for one in
+/// that batch.
 #[test]
 fn a_copy_that_has_failed_leaves_no_batch_open() {
     for (next, answers) in [("QQ", "CZCZ"), ("PQS", "1CZZ"), ("FQ", "VZCZ"), ("oQ", "CZCZ"), ("hQS", "3CZZ")] {
@@ -225,7 +229,7 @@ fn a_copy_that_has_failed_leaves_no_batch_open() {
     }
 }
 
-/// World seed 7001692: the same where settings go along with the next client's Query.
+/// World seed 7001692: the same, with settings sent along with the next client's Query.
 #[test]
 fn a_copy_that_has_failed_leaves_no_batch_open_for_what_goes_along() {
     let mut exchange = play(">PBE <12G >dSd <E <ZI");
@@ -235,7 +239,7 @@ fn a_copy_that_has_failed_leaves_no_batch_open_for_what_goes_along() {
     assert!(exchange.may_end() && exchange.may_be_lent(), "{exchange:?}");
 }
 
-/// PostgreSQL 18 makes the next statement of its session fail then. `h` is a step of ours.
+/// PostgreSQL 18 fails the session's next statement in this case. `h` is a step of ours.
 #[test]
 fn a_server_that_was_told_a_query_or_function_call_in_a_batch_is_not_lent() {
     let functions = [("F", true), ("PBESF", true), ("QF", true), ("PF", false), ("PBEFS", false), ("hF", false)];
@@ -259,7 +263,7 @@ fn copy_in_by_a_simple_query() {
     goes_on(">Q <G >ddc");
     ends(">Q <G >ddc <C <ZI");
     ends(">Q <G >df <E <ZI");
-    // The server gives up in the middle; what the client still sends is ignored there, and dropped here once the loan is over.
+    // The COPY fails in the middle. The server ignores what the client still sends, and we drop it once the loan is over.
     ends(">Q <G >dd <E <ZI -dc");
     ends(">Q <G >dd <E >dc <ZI");
 }
@@ -273,8 +277,9 @@ fn copy_in_by_the_extended_protocol_ignores_the_sync_sent_before_it_began() {
     ends(">PBDES <12nG >d <E <ZI");
 }
 
-/// A COPY that fails at its first data does not read the Sync behind it, which is then answered after the Query. The end of
-/// that Query was taken for the end of the COPY, and the server was lent with a ReadyForQuery still to come.
+/// Regression: a COPY that fails at its first data does not read the Sync behind it, which is then answered after the
+/// Query. The end of that Query was taken for the end of the COPY, and the server was lent with a ReadyForQuery still to
+/// come.
 #[test]
 fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
     for story in
@@ -282,12 +287,12 @@ fn a_failed_copy_with_a_sync_on_its_way_is_never_proven_again() {
     {
         assert!(!play(story).is_proven(), "{story}");
     }
-    // With nothing else on its way there is nothing to mistake: it is the Sync that is answered.
+    // With nothing else under way there is no doubt: the server answers the Sync.
     ends(">PBES <12G >d <E <ZI >Q <TDC <ZI");
 }
 
-/// What stands behind the Sync is executed if the COPY did not read it; it was taken for skipped, and the server was lent
-/// with all of its answers still to come.
+/// Regression: messages behind the Sync are executed if the COPY did not read the Sync; they were taken for skipped, and
+/// the server was lent with all of their answers still to come.
 #[test]
 fn what_was_sent_behind_a_failed_copy_is_not_taken_for_skipped() {
     for story in [">ESdcF <G <E <ZI", ">ESdcPBE <G <E <ZI", ">E <G >dScPBE <E <ZI", ">PBES <12G >d <E >Q <ZI"] {
@@ -295,14 +300,14 @@ fn what_was_sent_behind_a_failed_copy_is_not_taken_for_skipped() {
     }
 }
 
-/// The end that was sent for the first COPY ended the second one, because the first had failed; the Sync behind it was taken
+/// Regression: the end of the first COPY ended the second one, because the first had failed; the Sync behind it was taken
 /// for one that a COPY reads, and the server was lent with its ReadyForQuery still to come.
 #[test]
 fn a_copy_with_something_else_in_it_is_never_proven_again() {
     for story in [">QdQ <G >cS <E <ZI <G <C <ZI", ">PBEdPBES <12G >d <E <ZI", ">QdPS <G", ">PBEPBE <12G"] {
         assert!(!play(story).is_proven(), "{story}");
     }
-    // Only the first of these waits for data.
+    // Only the first COPY of each has its end already; the other waits for data.
     assert!(play(">Qdc <G <C <G").is_copying_in() && play(">QSdc <G <C <G").is_copying_in());
 }
 
@@ -315,7 +320,7 @@ fn a_sync_during_copy_is_ignored() {
 fn anything_else_during_copy_ends_the_conversation() {
     play(">Q <G >d ?Q");
     play(">Q <G >d ?P");
-    // Nothing is during a COPY that has failed.
+    // A COPY that has failed allows other messages.
     ends(">PBE <12G >d <E >PBES <ZI");
 }
 
@@ -326,13 +331,14 @@ fn a_copy_that_the_client_ended_before_it_was_told_that_it_began() {
     ends(">PBEdcS <12G <C <ZI");
 }
 
-/// Found by random programs: the Sync was waited for that the COPY ignores, and the server stayed lent for ever.
+/// Found by random programs: the answer to a Sync that the COPY had ignored was waited for, and the server stayed lent
+/// forever.
 #[test]
 fn a_copy_whose_sync_and_end_come_before_it_begins() {
     ends(">PBESdcS <12G <C <ZI");
     let failed = play(">PBESdcS <12G <E <ZI");
     assert!(failed.may_end() && !failed.is_proven(), "{failed:?}");
-    // There is no such table: the first Sync counts, and the rest of the COPY is nobody's.
+    // The table does not exist: the first Sync counts, and the rest of the COPY belongs to nothing.
     goes_on(">PBESdcS <1E <ZI");
     ends(">PBESdcS <1E <ZI <ZI");
 }
@@ -343,17 +349,17 @@ fn each_copy_that_is_sent_at_once_has_its_own_end() {
     ends(">QdcQdcQ <G <C <ZI <G <C <ZI <TDC <ZI");
     ends(">QdcQdfQ <E <ZI <G <E <ZI <TDC <ZI");
     ends(">QfPBEcS <G <E <ZI <12G <C <ZI");
-    // One Query with two of them, and a batch with two of them.
+    // One Query with two COPYs, and a batch with two COPYs.
     ends(">Qdcdc <G <C <G <C <ZI");
     ends(">PBEdcPBEdcS <12G <C <12G <C <ZI");
-    // An end that was meant for a COPY which did not begin ends no later one.
+    // The end of a COPY that did not begin ends no later COPY.
     goes_on(">QdcQ <E <ZI <G");
     ends(">QdcQ <E <ZI <G >dc <C <ZI");
     goes_on(">PBEc <12C");
     ends(">PBEc <12C >S <ZI");
 }
 
-/// Found by random programs: what follows a COPY in one packet was refused as soon as the COPY had begun.
+/// Found by random programs: messages behind a COPY in one packet were refused as soon as the COPY had begun.
 #[test]
 fn what_follows_the_early_end_of_a_copy_may_come_at_any_time() {
     ends(">PBESc <12G <C >CS <3 <ZI");
@@ -387,7 +393,7 @@ fn what_is_not_owed_is_a_surprise() {
     play(">F !D");
     play(">Q <C !ZX");
     play(">Q !q");
-    // The batch waits for its Sync, and for nothing else.
+    // The batch waits only for its Sync.
     play(">P <1 !D");
     play(">P <1 !d");
     play(">P <1 !G");
@@ -434,14 +440,14 @@ fn what_is_told_along_is_answered_before_the_request_and_without_a_ready() {
         assert_eq!(exchange.answered(b'Z', b"I"), Ok(Answered::Forward));
         assert!(exchange.may_end());
     }
-    // It has no ReadyForQuery, and after an error it stays where it is: nothing behind it is answered.
+    // `OursAlong` has no ReadyForQuery. After an error it stays where it is: nothing behind it is answered.
     let mut exchange = Exchange::default();
     exchange.asks_ours_along(3);
     assert_eq!(exchange.asked(b'Q'), Asked::Forward);
     assert!(exchange.answered(b'Z', b"I").is_err());
     assert_eq!(exchange.answered(b'E', b""), Ok(Answered::Ours));
     assert!(exchange.is_ours());
-    // An answer that we give ourselves is due when what stands before it is answered.
+    // An answer that we give ourselves is due when everything before it is answered.
     let mut exchange = Exchange::default();
     exchange.asks_ours_along(1);
     exchange.asked_step(Step::Given(b'1'));
@@ -450,7 +456,7 @@ fn what_is_told_along_is_answered_before_the_request_and_without_a_ready() {
     assert_eq!(exchange.due(), Some(b'1'));
 }
 
-/// What is answered by us, instead of by the server, has to be what the server would answer.
+/// We may answer instead of the server only with what the server would answer.
 #[test]
 fn an_answer_that_is_out_may_be_an_error_and_end_the_transaction() {
     for story in ["", ">Q <C <ZI", ">Q <C <ZT", ">Q <C <ZT >PBE <12C", ">PBE"] {
@@ -492,7 +498,7 @@ fn steps_are_taken_where_the_server_reads_them_as_such() {
         assert_eq!(play(story).may_step(), may, "{story}");
     }
     assert!(!play(">PBE <E").owes_client_nothing(), "it skips what comes before the Sync");
-    // What is answered already stands before it.
+    // The item before it is answered already.
     let mut exchange = play(">PBE <12C");
     exchange.asked_step(Step::Hidden);
     assert!(exchange.is_hiding() && !exchange.has_due());
@@ -501,7 +507,7 @@ fn steps_are_taken_where_the_server_reads_them_as_such() {
     assert!(exchange.has_due() && exchange.due() == Some(b'1') && !exchange.has_due());
 }
 
-/// A COPY that is sent in both directions may be ended by the server.
+/// The server may end a COPY in both directions.
 #[test]
 fn a_copy_has_ended_when_the_server_is_ready() {
     ends(">Q <W >d <cC <ZI");
@@ -525,21 +531,21 @@ fn only_work_can_be_cancelled() {
     assert!(!play(">PBE <12C").is_running());
 }
 
-/// PostgreSQL's main loop as far as it concerns answers, written independently of the machine: reads one message, says the
-/// kinds of its answers.
+/// PostgreSQL's main loop as far as answers are concerned, written independently of the machine: reads one message and
+/// returns the kinds of its answers.
 #[derive(Default)]
 struct Oracle {
     is_skipping: bool,
     is_copying: bool,
     is_copy_extended: bool,
-    /// Only what a batch has done can fail when its Sync commits it.
+    /// A Sync can fail only if it commits work of a batch.
     is_batch_open: bool,
 }
 
 impl Oracle {
     fn reads(&mut self, kind: u8, fails: bool, copies: bool) -> Vec<u8> {
         let answers = self.answers(kind, fails, copies);
-        // What has failed is rolled back, and cannot fail once more when its Sync comes.
+        // Failed work is rolled back, and cannot fail again at its Sync.
         self.is_batch_open &= !answers.contains(&b'E');
         answers
     }
@@ -610,8 +616,8 @@ impl Oracle {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-    /// Whatever a client sends, however late the server reads it: nothing is a surprise, and the loan may end exactly when
-    /// the server has read everything, owes nothing and skips nothing.
+    /// Whatever a client sends, and however late the server reads it, no answer is a surprise, and the loan may end
+    /// exactly when the server has read everything, owes nothing and skips nothing.
     #[test]
     fn the_count_agrees_with_the_servers_own_loop(
         steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0_u8..6, 0_u8..6), 1..60)
@@ -622,7 +628,8 @@ proptest! {
         let mut story = String::new();
         for (choice, sends, fails, copies) in steps {
             if sends {
-                // During a COPY, or behind what may become one, a client that knows the protocol sends only what belongs to it.
+                // During a COPY, or behind a message that may begin one, a client that knows the protocol sends only what
+                // belongs to the COPY.
                 let behind_the_end = || pipe.iter().rev().take_while(|message| !matches!(message.0, b'c' | b'f'));
                 let may_become_copy = behind_the_end().any(|message| message.2 && matches!(message.0, b'Q' | b'E'));
                 let is_copying = exchange.is_copying_in() || may_become_copy;
@@ -659,8 +666,8 @@ proptest! {
                 prop_assert!(!exchange.awaits_ready() && !exchange.is_hiding());
             }
             if exchange.may_end() && !exchange.is_proven() {
-                // It is closed where a loan ends now, and goes on where a loan lasts as long as its client: whatever must be
-                // answered has been, but for Syncs.
+                // Such a server is closed where a loan ends now, and is kept where a loan lasts as long as its client:
+                // everything that must be answered has been answered, except Syncs.
                 prop_assert!(pipe.iter().all(|message| b"SHdcf".contains(&message.0)), "{} in {:?}", story, exchange);
             } else if exchange.may_end() {
                 prop_assert!(!oracle.is_copying && !oracle.is_skipping, "{} in {:?}", story, exchange);

@@ -1,10 +1,11 @@
-//! Stories of loans, told as what clients and servers say, dashes, and what comes out.
+//! Stories of loans: what clients and servers send, dashes, and what comes out.
 //!
-//! Always true: a block of what is said and what follows from it are compared line by line; whatever is said, cut into whatever parts, has
-//! the same bytes come out on each side, and the same is believed of each session.
-//! Not here: who gets which server (crate `pool`), and real sockets (`tests/talk`).
+//! Always true: what comes out of each block is compared with the story line by line; however the input is cut into
+//! parts, the same bytes come out on each side, and the same is known of each session.
+//! Not here: which client gets which server (crate `pool`), and real sockets (`tests/talk`).
 //!
-//! `cargo test -p protocol --test loans -- --ignored` writes down what comes out now; read the difference before you believe it.
+//! `cargo test -p protocol --test loans -- --ignored` rewrites the stories with what comes out now; read the difference
+//! before you trust it.
 
 mod pair;
 
@@ -29,7 +30,7 @@ fn every_story_ends_as_it_is_told() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A story that depends on whole messages says so: `# whole` is one of its lines.
+/// A story that depends on whole messages has the line `# whole`.
 #[test]
 fn however_it_is_cut_the_same_comes_out() {
     let (mut wrong, mut count) = (Vec::new(), 0);
@@ -57,7 +58,7 @@ fn write_the_stories_as_they_are_played() {
     }
 }
 
-/// All stories, in the order of their names; a file has several, each below its title.
+/// All stories, ordered by file name; a file has several, each below its title.
 fn stories() -> Vec<(PathBuf, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/loans");
     let entries = fs::read_dir(folder).expect("there are stories");
@@ -74,7 +75,8 @@ fn stories() -> Vec<(PathBuf, String)> {
     stories
 }
 
-/// Plays the stories of a file: their own lines with what comes out in place of what was told; and what each story has come to.
+/// Plays the stories of a file. Returns the file with the present output in place of the recorded one, and the outcome of
+/// each story.
 fn play(told: &str, cut: usize) -> (String, Vec<Outcome>) {
     let mut stage = Stage::new(cut);
     let (mut played, mut outcomes, mut is_told) = (String::new(), Vec::new(), false);

@@ -1,4 +1,4 @@
-//! Questions and answers. What real servers answer is tried in `tests/real/sessions/state.rs`.
+//! Queries and answers of the state probe. The answers of real servers are tried in `tests/real/sessions/state.rs`.
 
 use route::{Dialect, classify};
 
@@ -136,12 +136,12 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
         let overrides = seen.overrides(&before, &tracked(), "ann");
         let names: Vec<_> = overrides.statements().iter().map(|(name, _)| name).collect();
         assert_eq!(names.join(" "), carried);
-        // What is known already was prepared where it was prepared; what is new, where the session is now.
+        // A known statement keeps the path under which it was prepared; a new one gets the session's present path.
         let path = |name: &str| overrides.statements().get(name).and_then(|statement| statement.search_path.as_deref());
         assert_eq!((path("a"), path("c")), (Some("y").filter(|_| carries), None));
         assert_eq!((overrides.get("work_mem"), seen.statements().count()), (Some("1MB"), 4));
     }
-    // Who has more than that keeps its server for the rest.
+    // A client with more statements than that keeps its server for the rest.
     let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
     probe.carry_statements();
     for name in ["c", "e"] {
@@ -169,7 +169,7 @@ fn an_answer_to_everything_forgets_what_is_not_in_it() {
 
 #[test]
 fn what_is_held_is_named() {
-    // As they were given: 42; -1; 4 and -2.
+    // The keys as given: 42; -1; 4 and -2.
     for (parts, what) in [("1 0 42", "42"), ("1 4294967295 4294967295", "-1"), ("2 4 4294967294", "4, -2")] {
         let row = [Some("l"), Some(parts), Some("ExclusiveLock"), None];
         let seen = seen(DirtyState::LOCKS, &[], &[row]).expect("an answer");
@@ -200,14 +200,14 @@ fn functions_are_told_by_their_text() {
     assert!(!knowledge.is_hidden());
 }
 
-/// A setting that is named where nobody reads cannot be asked for.
+/// A setting that is named only in a nested text that is not read cannot be probed.
 #[test]
 fn a_function_that_goes_deeper_than_it_is_read_may_have_set_anything() {
     let deep = (0..20).fold("SET app.deep = 1".to_owned(), |text, at| format!("EXECUTE $t{at}$ {text} $t{at}$"));
     for (touched, text, is_kept) in [
         (DirtyState::ANYTHING, &*deep, true),
         (DirtyState::ANYTHING, "EXECUTE $t$ SET app.plain = 1 $t$", false),
-        // Who only reads what functions do has set nothing.
+        // A probe that only reads functions is no sign that the client has set anything.
         (DirtyState::LOCKS, &*deep, false),
     ] {
         let mut probe = Probe::new(touched, std::iter::empty());
@@ -227,7 +227,7 @@ fn whoever_may_have_set_what_was_not_asked_for_keeps_its_server() {
     for (touched, is_complete, is_kept) in [
         (DirtyState::ANY_SETTING, false, true),
         (DirtyState::ANY_SETTING, true, false),
-        // Who has named what it sets is asked for just that.
+        // A client that has named the settings that it sets is probed for these only.
         (DirtyState::SETTINGS, false, false),
     ] {
         let mut probe = Probe::new(touched, std::iter::empty());
@@ -303,7 +303,7 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("lock_timeout", "5s")]);
 }
 
-/// What a question asks for has the bounds of what is kept.
+/// The limits in the query match the bounds of what is kept.
 #[test]
 fn a_server_is_asked_for_no_more_than_is_read() {
     let mut probe = Probe::new(DirtyState::STATEMENTS, std::iter::empty());
@@ -323,7 +323,7 @@ fn a_server_is_asked_for_no_more_than_is_read() {
     assert!(!channels.contains("LIMIT"), "somebody else takes over all of them: {channels}");
 }
 
-/// What a server tells of so many things of one kind, one of which may be told in other words than `about`.
+/// The answer of a server with so many rows of one kind.
 fn seen_many(touched: DirtyState, about: &str, count: usize) -> Seen {
     let mut probe = Probe::new(touched, std::iter::empty());
     probe.carry_statements();
@@ -340,7 +340,7 @@ fn seen_many(touched: DirtyState, about: &str, count: usize) -> Seen {
     probe.end().expect("an answer")
 }
 
-/// A hundred thousand locks were kept one by one, and walked through for each statement and each question.
+/// Regression: a hundred thousand locks were kept one by one, and visited for each statement and each probe.
 #[test]
 fn of_each_kind_a_thousand_are_listed_and_then_one_that_says_that_there_are_more() {
     for (about, kind) in [("l", Kind::Lock), ("t", Kind::Temporary), ("h", Kind::Cursor), ("r", Kind::Slot)] {
@@ -368,7 +368,7 @@ fn of_each_kind_a_thousand_are_listed_and_then_one_that_says_that_there_are_more
     assert_eq!(seen_many(DirtyState::CHANNELS, "n", 3 * PINS_MAX).holds.len(), 3 * PINS_MAX);
 }
 
-/// They follow their client as far as all are listed. One that is not would be missing on another server.
+/// Statements follow their client if all are listed. One that is not would be missing on another server.
 #[test]
 fn statements_follow_only_where_all_are_listed() {
     let all = seen_many(DirtyState::STATEMENTS, "p", PINS_MAX);
@@ -382,7 +382,7 @@ fn statements_follow_only_where_all_are_listed() {
     assert!(!session_effects.is_marked() && !session_effects.may_have_prepared("whatever it is called"));
 }
 
-/// What is compared has to be known on both sides.
+/// A comparison requires that both sides are complete.
 #[test]
 fn statements_are_not_compared_where_not_all_are_listed() {
     for (count, is_compared) in [(PINS_MAX, true), (PINS_MAX + 1, false)] {
@@ -397,7 +397,8 @@ fn statements_are_not_compared_where_not_all_are_listed() {
     }
 }
 
-/// A lock that is not listed cannot be counted: each call is asked about where a thousand are held, and none before.
+/// A lock that is not listed cannot be counted: while a thousand are held each call needs a probe, and before that none
+/// does.
 #[test]
 fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
     let class = |number: usize| {
@@ -448,7 +449,8 @@ fn a_session_that_has_more_than_is_kept_of_an_answer_is_not_understood() {
     }
 }
 
-/// Nineteen kilobytes are sent of each, as far as the server sends them; what is not carried is held, by its name only.
+/// The server sends nineteen kilobytes of each, within its limit; a statement that is not carried is held by its name
+/// only.
 #[test]
 fn of_statements_that_are_not_carried_the_names_are_kept() {
     let text = |name: &str| format!("prepare {name} as select '{}'", "x".repeat(19_000));
@@ -471,7 +473,7 @@ fn of_statements_that_are_not_carried_the_names_are_kept() {
     );
 }
 
-/// A server may tell the names of more functions than are read, or texts without names.
+/// A server may report the names of more functions than are read, or names without texts.
 #[test]
 fn functions_beyond_a_bound_may_do_anything() {
     let knowledge = |rows: &mut dyn Iterator<Item = [Option<String>; 4]>| {
@@ -490,7 +492,7 @@ fn functions_beyond_a_bound_may_do_anything() {
     assert!(more.unread() == route::Unread::All && more.is_hidden() && more.misses_settings());
     let endless = knowledge(&mut (0..20).map(|_| [word("g"), Some("x".repeat(1 << 19)), None, None]));
     assert_eq!(endless.unread(), route::Unread::All);
-    // One that is not told, one that has been made meanwhile.
+    // One whose text is not reported, and one that was created meanwhile.
     let f = |name: &str, text: Option<&str>| [word("f"), word(name), word("r"), text.map(str::to_owned)];
     let some = [[word("g"), word("long"), None, None], f("long", None), f("new", Some("SELECT 1"))];
     let some = knowledge(&mut some.into_iter());

@@ -1,7 +1,8 @@
-//! What a client has done that its session may keep, since that was last known.
+//! What a client has done to the state of its session since that state was last known.
 //!
-//! Always true: what a client has sent counts as done, whether or not the server has come to it; but for the channels that it leaves.
-//! Not here: what the server says when it is asked (`probe`).
+//! Always true: a statement that the client has sent counts as executed, whether or not the server has come to it; the
+//! channels that it leaves are the exception.
+//! Not here: what the server answers to a state probe (`probe`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,60 +22,61 @@ use crate::vars::is_told;
 /// The session effects of one client.
 #[derive(Clone, Debug, Default)]
 pub struct SessionEffects {
-    /// What it may have touched and nobody has looked at.
+    /// What the client may have touched and no probe has asked about.
     touched: DirtyState,
-    /// The settings among that whose names are known.
+    /// The touched settings whose names are known.
     names: BTreeSet<Box<str>>,
-    /// It listens to something, and not on its own server: another one does that for all.
+    /// The client listens to a channel through the listener (`subscriptions`), not on its own server.
     listens_elsewhere: bool,
-    /// Texts whose effect is certain, if nothing undoes it before their transaction ends.
+    /// Texts whose effect is certain, unless something undoes it before their transaction ends.
     certain: Effects,
-    /// The same of a statement that has been bound to this portal, and is not yet executed.
+    /// A text of certain effect whose statement has been bound to this portal and not been executed yet.
     bound: Option<(Box<[u8]>, Rc<Class>)>,
     /// Statements of the extended protocol that touch something when they are executed.
     noted: Noted,
-    /// It may have changed what texts mean, until its transaction ends.
+    /// The client may have changed what texts mean, until its transaction ends.
     is_local: bool,
-    /// What the statements touch that it has prepared by SQL.
+    /// What the statements touch that the client has prepared by SQL.
     prepared: DirtyState,
-    /// The names of these, as far as it has said them.
+    /// The names of these statements, as far as the client has sent them.
     prepared_names: BTreeSet<Box<str>>,
-    /// Nobody has read what it has prepared: what is bound may be anything.
+    /// Statements that the client has prepared were not read: a statement that it binds may do anything.
     is_unread: bool,
-    /// The channels that it leaves.
+    /// The channels that the client leaves.
     pub unlistens: Unlistens,
-    /// The texts that have done that, the latest last.
+    /// The texts that have touched something, the latest last.
     causes: Vec<Rc<Class>>,
-    /// What it has on its server that can be had on no other.
+    /// What the client holds on its server and can have on no other.
     pins: Pins,
-    /// Since when it has always had something there, numbers of sequences aside.
+    /// Since when the client has held something there without interruption, numbers of sequences aside.
     kept_since: Option<Time>,
-    /// The statement that has drawn numbers of sequences last, where that is of interest; empty if nobody knows it.
+    /// The statement that has last drawn numbers of sequences, where that is of interest; empty if it is unknown.
     drawn_by: Box<str>,
-    /// What its session has, where its server is asked all the same.
+    /// The known state of the session, where its server is probed all the same.
     known: Option<Box<Overrides>>,
-    /// Its advisory locks, as far as they are known without asking.
+    /// The advisory locks that are known without a probe.
     locks: Locks,
 }
 
 impl SessionEffects {
-    /// Of a client that has come from where nobody took note of what it said.
+    /// For a client whose statements so far nobody has read.
     #[must_use]
     pub fn unread() -> Self {
         Self { touched: DirtyState::ANYTHING, is_unread: true, prepared: DirtyState::ANYTHING, ..Self::default() }
     }
 
-    /// It begins with statements prepared by SQL that nobody has read: what one does is told when it is executed.
+    /// The client begins with statements prepared by SQL that nobody has read: what one does is probed when it has been
+    /// executed.
     pub fn begin_with_statements(&mut self) {
         self.prepared = DirtyState::ANYTHING;
     }
 
-    /// Whether it listens to anything through the session that listens for all.
+    /// Sets whether the client listens to any channel through the listener.
     pub fn listen_elsewhere(&mut self, is_so: bool) {
         self.listens_elsewhere = is_so;
     }
 
-    /// It says this text in a simple query.
+    /// The client sends this text in a simple query.
     pub fn said(&mut self, class: &Rc<Class>) {
         self.never_executed();
         self.note(class);
@@ -92,7 +94,7 @@ impl SessionEffects {
         }
     }
 
-    /// A text may execute by SQL what has been prepared by the protocol, and that may do something.
+    /// Notes the effects of protocol-level prepared statements that a text executes by SQL.
     fn executes(&mut self, class: &Class) {
         for noted in self.executed_by(class) {
             self.note(&noted);
@@ -100,7 +102,8 @@ impl SessionEffects {
         }
     }
 
-    /// What a text executes by SQL that has been prepared by the protocol and is of interest, and what that executes in turn.
+    /// The protocol-level prepared statements of interest that a text executes by SQL, and those that they execute in
+    /// turn.
     #[must_use]
     pub fn executed_by(&self, class: &Class) -> Vec<Rc<Class>> {
         let mut all: Vec<Rc<Class>> = Vec::new();
@@ -109,7 +112,7 @@ impl SessionEffects {
         }
         for name in &class.statements {
             let mut next = self.noted.get(name.as_bytes());
-            // What is prepared by the protocol is one statement, and may execute one.
+            // A protocol-level prepared statement is a single statement, so it executes at most one other.
             for _ in 0..EXECUTED_MAX {
                 let Some(noted) = next else { break };
                 all.push(noted.clone());
@@ -119,20 +122,20 @@ impl SessionEffects {
         all
     }
 
-    /// Whether it may have prepared a statement of this name by SQL, that is on its server.
+    /// Whether the client may have prepared a statement of this name by SQL that is still on its server.
     #[must_use]
     pub fn may_have_prepared(&self, name: &str) -> bool {
         let is_held = || self.pins.of(Kind::Statement).any(|pin| *pin.hold.what == *name);
         self.prepared_names.contains(name) || self.pins.has_more(Kind::Statement) || is_held()
     }
 
-    /// Whether it may have prepared statements by SQL whose names nobody knows.
+    /// Whether the client may have prepared statements by SQL whose names are unknown.
     #[must_use]
     pub fn may_have_prepared_any(&self) -> bool {
         self.touched.has(DirtyState::STATEMENTS)
     }
 
-    /// Whether nothing but the text decides what has become of the session when it has succeeded.
+    /// Whether the text alone decides what the session is like after it has succeeded.
     fn is_certain(&self, class: &Class) -> bool {
         let holds = |touches| self.holds(touches);
         let is_certain = |act: &Act| match act {
@@ -148,27 +151,27 @@ impl SessionEffects {
         self.touched.is_nothing() && self.certain.0.len() < CERTAIN_MAX && class.acts.iter().all(is_certain)
     }
 
-    /// Whether it may have something of these kinds on its server.
+    /// Whether the client may hold something of these kinds on its server.
     fn holds(&self, what: DirtyState) -> bool {
         self.pins.meets(what) || self.touched.meets(what) || self.listens_elsewhere && what.meets(DirtyState::CHANNELS)
     }
 
-    /// What was certain is not any more: its server is asked.
+    /// What was certain no longer is: the server must be probed.
     pub fn effects_in_doubt(&mut self) {
         let effects = std::mem::take(&mut self.certain);
         self.touched |= effects.0.iter().fold(DirtyState::NOTHING, |all, class| all | class.touches);
     }
 
-    /// A statement was bound whose effect would be certain, and something else came before it was executed.
+    /// A statement of certain effect was bound, and something else came before its execution.
     fn never_executed(&mut self) {
         if let Some((_, class)) = self.bound.take() {
-            // It may come about all the same: the settings that it names are asked for.
+            // It may still be executed, so the settings that it names are probed.
             self.note(&class);
             self.touch(&class);
         }
     }
 
-    /// It executes a portal: to its end, or `is_partial`.
+    /// The client executes a portal, to its end unless `is_partial`.
     pub fn executed(&mut self, portal: &[u8], is_partial: bool) {
         match self.bound.take() {
             Some((bound, class)) if *bound == *portal && !is_partial => self.said(&class),
@@ -179,7 +182,7 @@ impl SessionEffects {
         }
     }
 
-    /// Whether the effects of statements are known, and nothing has to be asked for.
+    /// Whether the effects of all statements are known, so that no probe is needed.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.touched.is_nothing() && self.bound.is_none() && !self.certain.0.is_empty()
@@ -191,16 +194,17 @@ impl SessionEffects {
         !self.certain.0.is_empty()
     }
 
-    /// The transactions have ended well: what they have done to the session.
+    /// The certain effects, which hold once the transactions have succeeded.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.certain
     }
 
-    /// What its session has now is known, or it has touched nothing: its server is asked for everything all the same, and is to tell this.
+    /// The session is known to have the state `known`, and everything is probed all the same, to compare
+    /// (`session_verify`).
     pub fn verify(&mut self, known: Overrides) {
         self.effects_in_doubt();
-        // Who listens elsewhere has not said so to this server.
+        // A client that listens through the listener does not listen on this server.
         self.touched |= DirtyState::ANYTHING.without(DirtyState::FUNCTIONS).without(DirtyState::CHANNELS);
         self.known = Some(Box::new(known));
     }
@@ -210,12 +214,12 @@ impl SessionEffects {
         self.forget();
     }
 
-    /// What it has prepared by SQL is gone.
+    /// The statements that the client has prepared by SQL are gone.
     pub fn has_no_statements(&mut self) {
         (self.prepared, self.prepared_names) = (DirtyState::NOTHING, BTreeSet::new());
     }
 
-    /// What of a text is of interest whether or not its effect is certain.
+    /// Notes what matters about a text whether or not its effect is certain.
     fn note(&mut self, class: &Rc<Class>) {
         self.known = None;
         self.is_local |= class.sets_locally;
@@ -249,7 +253,8 @@ impl SessionEffects {
                 Act::Other { names, .. } => self.name_settings(names.iter()),
                 _ => {}
             }
-            // Who becomes somebody else has no role any more (`SetSessionAuthorization` in PostgreSQL's `utils/init/miscinit.c`).
+            // A new session authorization drops the role (`SetSessionAuthorization` in PostgreSQL's
+            // `utils/init/miscinit.c`).
             let [session_authorization, role] = IDENTITY;
             if self.names.contains(session_authorization) && !self.names.contains(role) {
                 self.names.insert(role.into());
@@ -257,7 +262,7 @@ impl SessionEffects {
         }
     }
 
-    /// It changes settings of these names. Of too many, the server is asked for all that it has.
+    /// Notes the names of settings that the client changes. If there are too many, the server is probed for all settings.
     fn name_settings<'a>(&mut self, names: impl Iterator<Item = &'a Box<str>>) {
         for name in names {
             if self.names.len() < NAMES_MAX && name.len() <= NAME_BYTES_MAX {
@@ -268,7 +273,7 @@ impl SessionEffects {
         }
     }
 
-    /// A text may touch the session in a way that only its server can tell.
+    /// Notes that a text may touch the session in a way that only its server can tell.
     fn touch(&mut self, class: &Class) {
         let is_first = self.touched.is_nothing();
         for act in &class.acts {
@@ -289,25 +294,25 @@ impl SessionEffects {
         }
     }
 
-    /// The statement that it has said alone takes or releases an advisory lock, and its server owes nothing before the answer, whose row will tell
-    /// what has become of that: whether it is such a statement.
+    /// Called when the server owes nothing before the answer to the client's last statement. If that statement does
+    /// nothing but take or release an advisory lock, the row of its answer is awaited; returns whether that is so.
     pub fn awaits_lock_row(&mut self) -> bool {
         self.has_only_called_for_lock() && self.locks.await_row()
     }
 
     fn has_only_called_for_lock(&self) -> bool {
         let is_all = self.certain.0.is_empty() && self.bound.is_none() && self.known.is_none();
-        // What becomes of a lock that is not listed only its server can tell.
+        // Only the server knows what becomes of a lock that is not listed.
         let are_listed = self.pins.has_room_for(Kind::Lock);
         self.touched == DirtyState::LOCKS && is_all && self.names.is_empty() && are_listed
     }
 
-    /// A row has come that may answer that.
+    /// A row has come that may be this answer.
     pub fn lock_row(&mut self, body: &[u8]) {
         self.locks.row(body);
     }
 
-    /// Takes into account what the answer has told. False if its server has to be asked.
+    /// Applies what the answer has told about the lock. Returns false if the server must be probed.
     pub fn settle_lock(&mut self, now: Time) -> bool {
         if !self.has_only_called_for_lock() {
             return false;
@@ -324,14 +329,14 @@ impl SessionEffects {
         true
     }
 
-    /// What is known of this may not be so.
+    /// What is known of `what` may be wrong.
     pub fn doubt(&mut self, what: DirtyState) {
         self.touched |= what;
         self.locks.doubt_call();
     }
 
-    /// It begins a request outside of transactions. Whether nothing has to be asked for on account of earlier ones: then what will have to be
-    /// is on account of this one.
+    /// The client begins a request outside of transactions. Returns whether no probe is due for earlier requests; a probe
+    /// that becomes due is then caused by this one.
     pub fn begins_request(&mut self) -> bool {
         let is_known = !self.is_asked_for();
         if is_known {
@@ -340,8 +345,8 @@ impl SessionEffects {
         is_known
     }
 
-    /// Whether its server has to be asked, whatever comes of the one statement that it has said, which neither begins nor ends a transaction and
-    /// takes no data from the client.
+    /// Whether the single statement that the client has sent makes a probe necessary, whatever its outcome; the statement
+    /// neither begins nor ends a transaction and takes no data from the client.
     #[must_use]
     pub fn is_asked_for_by_one(&self) -> bool {
         let [cause] = &*self.causes else { return false };
@@ -351,25 +356,25 @@ impl SessionEffects {
         self.is_asked_for() && is_plain && !takes_data && is_all
     }
 
-    /// Whether its server has to be asked before anything is known of what it has.
+    /// Whether the server must be probed before the state of the session is known.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         !self.touched.is_nothing()
     }
 
-    /// The channels that its own server listens to for it.
+    /// The channels to which the client's own server listens.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.pins.of(Kind::Channel).map(|pin| &*pin.hold.what)
     }
 
-    /// Somebody else listens to all of them: its server is to leave them.
+    /// The listener listens to all of these channels, so the client's own server must leave them.
     pub fn wants_to_leave(&mut self) {
         self.touched |= DirtyState::CHANNELS;
     }
 
-    /// It gives a statement this text, in a Parse.
+    /// The client prepares a statement with this text (Parse).
     ///
-    /// That it draws numbers or asks for them is of interest where it `counts`.
+    /// With `counts`, a text also matters if it draws numbers of sequences or asks for them.
     pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
         let is_harmless = class.touches.is_nothing() && !class.sets_locally;
         let class = if is_harmless && !counts { None } else { Some(class) };
@@ -377,7 +382,8 @@ impl SessionEffects {
         self.is_unread |= !is_noted && !is_harmless;
     }
 
-    /// It gives a name that it has given already: nobody knows which of both it means then, if either touches anything.
+    /// The client prepares a statement under a name that it already uses. Which text the name means is unknown then,
+    /// which matters if either touches anything.
     pub fn given_twice(&mut self, statement: &[u8], class: &Class) {
         if !class.is_harmless() || class.sets_locally || self.noted.get(statement).is_some() {
             let before = self.noted.forget(statement);
@@ -387,7 +393,8 @@ impl SessionEffects {
         }
     }
 
-    /// It binds a statement, and so may execute it: what is known of that. Whether it has prepared it by the protocol, `is_own` tells.
+    /// The client binds a statement and so may execute it; returns what is known of the statement. `is_own` tells whether
+    /// the client has prepared it by the protocol.
     pub fn bound(&mut self, portal: &[u8], statement: &[u8], is_own: impl Fn() -> bool) -> Option<Rc<Class>> {
         self.never_executed();
         let class = self.noted.get(statement).cloned();
@@ -407,23 +414,23 @@ impl SessionEffects {
         class
     }
 
-    /// It does what nobody can read, in a database whose functions are known.
+    /// The client calls something whose effect cannot be analysed, in a database whose functions are known.
     pub fn dark(&mut self) {
         self.touched |= DirtyState::ANYTHING.with(DirtyState::CALLS);
     }
 
-    /// Nobody else reads the functions of its database, so its server is asked for them.
+    /// The functions of the database are read by a probe of this client's server, because no other client reads them.
     pub fn wants_functions(&mut self) {
         self.touched |= DirtyState::FUNCTIONS;
     }
 
-    /// It says a text that nobody has read.
+    /// The client sends a text that nobody reads.
     pub fn unheard(&mut self) {
         self.effects_in_doubt();
         self.touched |= DirtyState::ANYTHING.with(DirtyState::UNTOLD);
     }
 
-    /// Whether the text that it sends next may be read otherwise than by the parameters that are known.
+    /// Whether the client's next text may have to be read by other parameters than the known ones.
     #[must_use]
     pub fn is_dialect_in_doubt(&self) -> bool {
         let is_named = |name: &str| self.names.contains(name);
@@ -433,25 +440,25 @@ impl SessionEffects {
                 && (is_named("standard_conforming_strings") || is_named("client_encoding"))
     }
 
-    /// Whether nobody can tell what a text means that its server reads now.
+    /// Whether the meaning of a text that the server reads now is unknown.
     #[must_use]
     pub fn is_meaning_in_doubt(&self) -> bool {
         self.sets_meaning() || self.all_touched().meets(DirtyState::ANY_SETTING.with(DirtyState::UNTOLD))
     }
 
-    /// What it has touched, certainly or not.
+    /// What the client has touched, certainly or not.
     fn all_touched(&self) -> DirtyState {
         let certain = self.certain.0.iter().chain(self.bound.iter().map(|(_, class)| class));
         certain.fold(self.touched, |all, class| all | class.touches)
     }
 
-    /// Whether it may have become somebody else.
+    /// Whether the session may have got another user or role.
     #[must_use]
     pub fn may_be_another(&self) -> bool {
         self.touched.has(DirtyState::ANY_SETTING) || IDENTITY.iter().any(|name| self.names.contains(*name))
     }
 
-    /// Whether it has said itself, since that was last known, that it changes what texts mean.
+    /// Whether the client has changed what texts mean by its own statements, since that was last known.
     #[must_use]
     pub fn sets_meaning(&self) -> bool {
         let touched = self.all_touched();
@@ -460,30 +467,30 @@ impl SessionEffects {
         self.is_local || is_unnamed || self.names.iter().any(|name| route::decides_meaning(name))
     }
 
-    /// Its transaction has ended.
+    /// The client's transaction has ended.
     pub fn transaction_ends(&mut self) {
         self.never_executed();
         self.is_local = false;
     }
 
-    /// The statement that has drawn numbers of sequences last.
+    /// The statement that has last drawn numbers of sequences.
     #[must_use]
     pub fn drawn_by(&self) -> &str {
         &self.drawn_by
     }
 
-    /// Its server is kept for what that statement has drawn.
+    /// The server is kept for the numbers that this statement has drawn.
     pub fn keeps_sequences(&mut self, now: Time) {
         self.pins.push(Pin { hold: Hold::numbers(), since: now, statement: self.drawn_by.clone() });
     }
 
-    /// Numbers of sequences are no reason any more to keep its server: the statement that had drawn them, if they were one.
+    /// The server is no longer kept for numbers of sequences. Returns the statement that had drawn them, if it was.
     pub fn lets_go_of_sequences(&mut self) -> Option<Box<str>> {
         self.pins.remove(Kind::Sequence).pop().map(|pin| pin.statement)
     }
 
-    /// The question that would tell; nothing where nothing has been touched. What was certain is asked along: once the server has told, it counts
-    /// for nothing any more.
+    /// The probe that is due; `None` where nothing was touched. Certain effects are included, because the server's answer
+    /// replaces them.
     #[must_use]
     pub fn question(&self) -> Option<Probe> {
         if self.touched.is_nothing() {
@@ -496,8 +503,8 @@ impl SessionEffects {
         Some(probe)
     }
 
-    /// The server has told, and by that the session has these `overrides`. Who has called what may have changed its session keeps it all the same where
-    /// that `is_pinned`.
+    /// The server has answered the probe, by which the session has these `overrides`. With `is_pinned`, a client that has
+    /// called something that may have changed its session keeps its server all the same.
     pub fn seen(&mut self, seen: &Seen, overrides: &Overrides, is_pinned: bool, now: Time) {
         // A session may hold thousands of things.
         let told: BTreeSet<&Hold> = seen.holds.iter().collect();
@@ -517,7 +524,7 @@ impl SessionEffects {
         }
         if seen.asked.has(DirtyState::STATEMENTS) {
             if seen.statements().any(|name| !self.prepared_names.contains(name)) {
-                // A function has prepared it: what it does, nobody has read.
+                // A function has prepared it, and its text was not read.
                 self.prepared = DirtyState::ANYTHING;
             }
             if seen.statements().next().is_none() {
@@ -546,7 +553,7 @@ impl SessionEffects {
         self.forget();
     }
 
-    /// The server could not tell: it stays this client's.
+    /// The server could not answer the probe, so it stays with this client.
     pub fn unseen(&mut self, now: Time) {
         self.pin(Hold::unknown(), DirtyState::NOTHING, now);
         self.locks.forget_counts();
@@ -554,16 +561,17 @@ impl SessionEffects {
         self.forget();
     }
 
-    /// Something is held, by whatever touched that.
+    /// Pins a hold, unless it is pinned already. The cause is a text that touched `by`.
     fn pin(&mut self, hold: Hold, by: DirtyState, now: Time) {
         if !self.pins.of(hold.kind).any(|pin| pin.hold == hold) {
             self.pin_new(hold, by, now);
         }
     }
 
-    /// The same of what has not been held before.
+    /// The same for something that was not held before.
     fn pin_new(&mut self, hold: Hold, by: DirtyState, now: Time) {
-        // Who says so plainly goes before who has called something that may have done it, and the last before the others.
+        // A text that plainly takes such a hold is preferred as the cause to one that calls something that may, and the
+        // last text to earlier ones.
         let causes = || self.causes.iter().rev();
         let plainly = causes().find(|class| class.takes.meets(by));
         let knowingly = || causes().find(|class| class.touches.meets(by) && !class.touches.has(DirtyState::ANYTHING));
@@ -573,25 +581,25 @@ impl SessionEffects {
         self.pins.push(Pin { hold, since: now, statement });
     }
 
-    /// What has been found has been noted, and what is gone.
+    /// Updates since when the server has been kept, after pins have been added and removed.
     fn note_keeping(&mut self, now: Time) {
         let is_kept = self.pins.kinds().any(|kind| kind != Kind::Sequence);
         self.kept_since = if is_kept { self.kept_since.or(Some(now)) } else { None };
     }
 
-    /// Since when it has kept its server all the time, numbers of sequences aside.
+    /// Since when the client has kept its server without interruption, numbers of sequences aside.
     #[must_use]
     pub fn kept_since(&self) -> Option<Time> {
         self.kept_since
     }
 
-    /// It has a server from elsewhere, which is kept for this.
+    /// The client gets a server from another client or process, which these pins keep.
     pub fn comes_keeping(&mut self, pins: Pins) {
         self.kept_since = pins.iter().map(|pin| pin.since).min();
         self.pins = pins;
     }
 
-    /// Whether a server's answer will tell all that this client has on it.
+    /// Whether a server's answer to a probe will tell everything that this client has on it.
     #[must_use]
     pub fn is_all_told(&self) -> bool {
         self.pins.is_empty()
@@ -600,7 +608,7 @@ impl SessionEffects {
             && !self.touched.meets(DirtyState::LIBRARIES.with(DirtyState::UNTOLD))
     }
 
-    /// What was touched is known now, or of no interest any more.
+    /// What was touched is known now, or no longer matters.
     fn forget(&mut self) {
         (self.is_local, self.touched) = (false, DirtyState::NOTHING);
         self.certain = Effects::default();
@@ -611,19 +619,20 @@ impl SessionEffects {
         self.locks.doubt_call();
     }
 
-    /// The server has said that everything has been discarded. What else is touched in the same loan is asked for at its end.
+    /// The server has confirmed that everything was discarded. What else the same loan touches is probed at its end.
     pub fn discarded(&mut self) {
         self.pins.retain(|hold| !hold.kind.is_discarded());
         self.locks.forget_counts();
         self.kept_since = self.kept_since.filter(|_| !self.pins.is_empty());
     }
 
-    /// Whether `DISCARD ALL` ends all that it may have on its server, of which that has perhaps not told yet.
+    /// Whether `DISCARD ALL` ends everything that the client may have on its server, including what the server has not
+    /// reported yet.
     pub fn can_be_discarded(&self) -> bool {
         self.touched.is_discarded() && self.pins.kinds().all(Kind::is_discarded)
     }
 
-    /// It has left its server, which is made clean or closed, or is another's from now on with what kept it.
+    /// The client has left its server, which is cleaned or closed, or goes to another client together with these pins.
     pub fn leave(&mut self) -> Pins {
         self.forget();
         self.kept_since = None;
@@ -631,20 +640,20 @@ impl SessionEffects {
         std::mem::take(&mut self.pins)
     }
 
-    /// How many bytes are remembered of statements that touch something, and of what keeps its server.
+    /// How many bytes are kept of statements that touch something, and of pins.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_pin = |pin: &Pin| size_of::<Pin>() + pin.hold.what.len() + pin.statement.len();
         self.pins.iter().map(of_pin).sum::<usize>() + self.noted.bytes()
     }
 
-    /// What keeps its server.
+    /// What pins the client's server.
     #[must_use]
     pub fn pins(&self) -> &Pins {
         &self.pins
     }
 
-    /// Whether its server cannot be anybody else's as it is.
+    /// Whether the server cannot go to another client as it is.
     #[must_use]
     pub fn is_marked(&self) -> bool {
         !self.touched.is_nothing() || !self.certain.0.is_empty() || self.bound.is_some() || !self.pins.is_empty()
@@ -652,17 +661,19 @@ impl SessionEffects {
 }
 
 const COPY: &str = "copy";
-/// So many texts are remembered until the server is asked; the first of a transaction, which is where programs set things.
+/// The most texts that are remembered as causes until the server is probed: the first of a transaction, where programs
+/// usually set things.
 const CAUSES_MAX: usize = 16;
-/// So many texts of a loan have a certain effect; more, and the server is asked.
+/// The most texts of certain effect in a loan; with more, the server is probed.
 const CERTAIN_MAX: usize = 32;
-/// A statement that executes another that executes another is followed so far. PostgreSQL goes on until its stack is full.
+/// How far a statement is followed that executes another that executes another. PostgreSQL goes on until its stack is
+/// full.
 const EXECUTED_MAX: usize = 8;
-/// So many names of statements that it has prepared by SQL are remembered.
+/// The most names that are remembered of statements that the client has prepared by SQL.
 const PREPARED_NAMES_MAX: usize = 1000;
-/// So many settings that a loan changes are known by their names.
+/// The most settings changed by a loan that are known by name.
 const NAMES_MAX: usize = 1000;
-/// Such a name may have parts, each as long as a name may be; no program has longer ones.
+/// The longest such name in bytes. It may have parts, each as long as an identifier; no program has longer ones.
 const NAME_BYTES_MAX: usize = 200;
 
 #[cfg(test)]
@@ -680,7 +691,7 @@ mod tests {
             ("set local app.tenant = 'a'", false, false),
             ("set app.tenant = 'a'", false, false),
             ("select pg_advisory_lock(1)", false, false),
-            // Who calls a function that may do anything has not said so, and the server tells what is left of it.
+            // The text of a call does not say what the function does; the server reports what is left of it.
             ("select suspect()", true, false),
         ] {
             let mut session_effects = SessionEffects::default();
@@ -696,8 +707,8 @@ mod tests {
         }
     }
 
-    /// The cause of an earlier request, after which nothing had to be asked, was taken for that of one that nobody had read and that began a
-    /// transaction: the question was put within that.
+    /// Regression: the text of an earlier request, after which no probe was due, was taken for the cause of an unread
+    /// request that began a transaction, and the probe was sent inside that transaction.
     #[test]
     fn the_cause_of_an_earlier_request_is_none_of_this_one() {
         let mut session_effects = SessionEffects::default();
@@ -781,8 +792,9 @@ mod tests {
         assert_eq!((session_effects.is_marked(), session_effects.lets_go_of_sequences()), (false, None));
     }
 
-    /// Functions came to be read again, by age, at the end of a transaction that had certainly set or prepared something: the server was asked for
-    /// functions only, and what had been set stayed there for whoever came next.
+    /// Regression: the functions had to be read again, by age, at the end of a transaction that had certainly set or
+    /// prepared something. The server was probed for functions only, and what had been set stayed there for the next
+    /// client.
     #[test]
     fn what_was_certain_is_asked_along_with_functions() {
         for (text, asked) in
@@ -797,7 +809,8 @@ mod tests {
         }
     }
 
-    /// What was prepared first under a name that is given twice, and executes another statement, was not brought to its server.
+    /// Regression: the statement prepared first under a name that is used twice executes another statement, which was not
+    /// prepared on its server.
     #[test]
     fn what_is_given_twice_may_execute_what_either_says() {
         let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));

@@ -1,4 +1,4 @@
-//! What becomes of certain effects when something else comes, and what keeps a server: single rules, one test each.
+//! How certain effects become uncertain, and what keeps a server: single rules, one test each.
 
 use route::{Dialect, Knowledge, classify};
 
@@ -14,7 +14,7 @@ fn after(texts: &[&str]) -> SessionEffects {
     session_effects
 }
 
-/// What a server answers that has these.
+/// The answer of a server to a probe, with these rows.
 fn seen(touched: DirtyState, rows: &[(&str, &str)]) -> Seen {
     let mut probe = Probe::new(touched, std::iter::empty());
     for (about, name) in rows {
@@ -54,17 +54,17 @@ fn nothing_is_certain_any_more_when_something_has_to_be_asked_for() {
 
 #[test]
 fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
-    // A statement that nobody has given touches nothing.
+    // A statement that the client has not prepared touches nothing.
     let mut session_effects = after(&["set work_mem = 1"]);
     assert!(session_effects.bound(b"", b"s", || false).is_none() && session_effects.has_effects());
-    // It may be one that was prepared by SQL.
+    // It may have been prepared by SQL.
     let mut session_effects = after(&["prepare s as select pg_advisory_lock(1)"]);
     session_effects.bound(b"", b"s", || true);
     session_effects.bound(b"", b"", || false);
     assert!(session_effects.has_effects() && !session_effects.is_asked_for());
     session_effects.bound(b"", b"s", || false);
     assert!(!session_effects.has_effects() && session_effects.is_asked_for());
-    // What is given beyond what is noted may be anything.
+    // A statement beyond those that are noted may do anything.
     let (mut session_effects, lock) = (SessionEffects::default(), class("select pg_advisory_lock(1)"));
     (0..1000_u32).for_each(|number| session_effects.given(&number.to_be_bytes(), &lock, false));
     session_effects.given(b"harmless", &class("select 1"), false);
@@ -106,7 +106,7 @@ fn one_statement_is_asked_about_where_it_is_the_only_cause() {
     ] {
         assert!(!after(texts).is_asked_for_by_one(), "{texts:?}");
     }
-    // It is not what is asked for.
+    // The functions are probed for another reason than this statement.
     let mut session_effects = after(&["set work_mem = 1"]);
     session_effects.wants_functions();
     assert!(session_effects.is_asked_for() && !session_effects.is_asked_for_by_one());
@@ -153,7 +153,7 @@ fn a_server_is_kept_since_something_was_there() {
     session_effects.said(&class("select suspect()"));
     session_effects.unseen(Time(5));
     assert_eq!((session_effects.kept_since(), session_effects.is_asked_for()), (Some(Time(5)), false));
-    // What calls a function that nobody can read keeps it where that is the rule.
+    // After a call that cannot be analysed the client keeps its server where that is the rule.
     for is_pinned in [false, true] {
         let mut session_effects = SessionEffects::default();
         session_effects.dark();
@@ -263,7 +263,7 @@ fn what_releases_nothing_that_is_held_is_not_asked_about() {
     let before = asked(&session_effects);
     releases.iter().for_each(|text| session_effects.said(&class(text)));
     assert!(before.is_some() && asked(&session_effects) == before);
-    // Where something is held, it is.
+    // Where something of the kind is held, the server is probed.
     let rows = [("l", "1 0 1"), ("h", "c"), ("n", "a")];
     for (text, part) in releases.into_iter().zip(["pg_lock_status", "pg_cursors", "pg_listening_channels"]) {
         let mut session_effects = after(&["select suspect()"]);

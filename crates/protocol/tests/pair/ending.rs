@@ -1,6 +1,6 @@
 //! What the worker does with a server whose loan has ended, or whose client has left.
 //!
-//! Always true: what the machine decides is told in a word, and what the server is sent stands behind it.
+//! Always true: the machine's decision is shown in a word, followed by what the server is sent.
 
 use protocol::loan::{Ended, Failed, Life, ServerSession, is_between};
 use protocol::state::Preparation;
@@ -11,7 +11,7 @@ use super::session_state::{overrides, terms};
 use super::{Stage, error};
 
 impl Stage {
-    /// The pool would have the loan end now.
+    /// The pool wants the loan to end now.
     pub(super) fn end(&mut self, client_name: &str) {
         let server_name = self.loans.remove(client_name).expect("a loan");
         let server = self.servers.get_mut(&server_name).expect("a server");
@@ -35,12 +35,12 @@ impl Stage {
         self.tell_end(&server_name, ended);
     }
 
-    /// A cancel request goes to a server.
+    /// A cancel request is sent for a server.
     pub(super) fn cancel(&mut self, name: &str) {
         self.servers.get_mut(name).expect("a server").cancels_sent += 1;
     }
 
-    /// It has come to its end.
+    /// The cancel request has finished.
     pub(super) fn cancelled(&mut self, name: &str) {
         let server = self.servers.get_mut(name).expect("a server");
         server.cancels_sent -= 1;
@@ -49,7 +49,7 @@ impl Stage {
         }
     }
 
-    /// A server that is nobody's is ready, or its last cancel request is over.
+    /// A server without a client is ready, or its last cancel request has finished.
     pub(super) fn cleaning_goes_on(&mut self, name: &str) {
         let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
         let server = self.servers.get_mut(name).expect("a server");
@@ -107,7 +107,7 @@ impl Stage {
         }
     }
 
-    /// Nothing that it says is looked at any more.
+    /// Later messages of this server are ignored.
     fn close(&mut self, name: &str, why: &str) {
         self.lines.push(format!("{name} is closed{why}"));
         self.gone.insert(name.to_owned());

@@ -1,7 +1,7 @@
-//! A client and a server with nothing between them but a loan: short stories of what they say, and what comes out of it.
+//! A client and a server with only a loan between them: short stories of what they send, and what comes out.
 //!
-//! Always true: what the worker does with what it is told (`Heard`, `Then`) is told in a word, and done only as far as the story goes on with
-//! it: the client's held request is sent when the server has been told what the client has set.
+//! Always true: the worker's reaction to a result (`Heard`, `Then`) is shown in a word, and done only as far as the story
+//! needs it: the client's held request is sent once the server has the client's settings.
 
 mod ending;
 pub(crate) mod notation;
@@ -22,7 +22,7 @@ use protocol::state::{FunctionCatalog, Kind, PinRules, Policy, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
 use sink::Sink;
 
-/// The sessions of a story, and what has been said since the last line of dashes.
+/// The sessions of a story, and the output since the last line of dashes.
 pub(crate) struct Stage {
     tracked: Tracked,
     known: Known,
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     /// The time, in seconds.
     now: Time,
     verifies: bool,
-    /// The query that ends every loan, if any.
+    /// The reset query at the end of every loan, if any.
     reset: Option<Box<str>>,
     tally: Tally,
     /// How many requests have begun when nothing was owed to their clients.
@@ -49,32 +49,32 @@ pub(crate) struct Stage {
     is_listener: bool,
     clients: BTreeMap<String, ClientSession>,
     servers: BTreeMap<String, ServerSession>,
-    /// Who has whom.
+    /// The server that each client has.
     loans: BTreeMap<String, String>,
-    /// What clients have said and servers have not been sent.
+    /// Messages of clients that have not been sent to a server.
     held: BTreeMap<String, Vec<u8>>,
-    /// Who has failed or left: nobody looks at what they say.
+    /// Clients and servers that have failed or left, whose messages are ignored.
     gone: BTreeSet<String>,
     lines: Vec<String>,
-    /// All that each has been sent, in the order in which it was sent.
+    /// Everything that was sent to each, in order.
     sent: BTreeMap<String, Vec<u8>>,
-    /// Into how many bytes everything is cut that is said; 0 for all at once.
+    /// The size in bytes of the parts into which all input is cut; 0 for none.
     cut: usize,
-    /// The same as the story wants it.
+    /// The same, as set by the story.
     parts: usize,
 }
 
-/// What a story has come to.
+/// The outcome of a story.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// What each has been sent.
     sent: BTreeMap<String, Vec<u8>>,
-    /// What is believed of the session of each.
+    /// What is known of each session.
     believed: BTreeMap<String, String>,
 }
 
 impl Stage {
-    /// With everything cut into so many bytes; 0 for all at once.
+    /// With all input cut into parts of so many bytes; 0 for none.
     pub(crate) fn new(cut: usize) -> Self {
         Self {
             tracked: Tracked::new([]),
@@ -109,17 +109,17 @@ impl Stage {
         }
     }
 
-    /// What has come out since the last time.
+    /// The output since the last call.
     pub(crate) fn lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// What all of it has come to.
+    /// The outcome so far.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome { sent: self.sent.clone(), believed: self.believed() }
     }
 
-    /// What comes in parts does not begin where a message does.
+    /// Whether output can be shown as messages: a part need not begin where a message does.
     fn is_in_words(&self) -> bool {
         self.cut == 0 && self.parts == 0
     }
@@ -154,7 +154,7 @@ impl Stage {
             ["statement_mode"] => self.is_statement_mode = true,
             ["withholds"] => self.withholds = true,
             ["listener"] => self.is_listener = true,
-            // Another server listens for this client, to channels of these names.
+            // The listener listens to these channels for the client.
             ["listened_for", name] => {
                 let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
                 client.subscriptions(0).comes_with(["a", "b", "c"].map(Box::from).into_iter());
@@ -162,7 +162,7 @@ impl Stage {
             // Programs of the user ask for numbers that they have drawn in an earlier transaction.
             ["asks_for_numbers"] => self.function_catalog.note_asker(0),
             ["functions_known"] => drop(self.function_catalog.learn(route::Knowledge::default(), 0, self.now, 1)),
-            // Nobody knows what a function of this name does.
+            // It is unknown what a function of this name does.
             ["suspects", name] => {
                 let _ = self.function_catalog.learn(route::Knowledge::new([*name], false), 0, self.now, 1);
             }
@@ -176,36 +176,36 @@ impl Stage {
                 };
                 Rc::make_mut(&mut self.rules).unseen = unseen;
             }
-            // So many bytes may be kept for a client.
+            // How many bytes may be kept for a client.
             ["room", bytes] => self.statement_registry.limit_clients(bytes.parse().expect("a number")),
-            // Every loan of the pool ends with this query.
+            // The reset query at the end of every loan of the pool.
             ["resets"] => self.reset = Some("discard all".into()),
-            // Somebody looks at the answer to the present request.
+            // The answer to the present request is counted.
             ["tallies", server] => {
                 self.servers.get_mut(*server).expect("a server").answer_tally = Some(Box::default());
             }
             ["hasty", server] => self.servers.get_mut(*server).expect("a server").was_hasty = true,
             ["verifies"] => self.verifies = true,
             ["time", secs] => self.now = Time::from_secs(secs.parse().expect("a number")),
-            // What the client has set when it logged in.
+            // A setting that the client gives in its startup packet.
             ["given", name, setting @ ..] => self.given(name, setting),
             ["user", name, user] => {
                 let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
                 client.user = user.parse().expect("a number");
             }
-            // Other clients of the user have named more settings with a dot than are known.
+            // Other clients of the user have named more custom settings than are known.
             ["misses_settings"] => self.function_catalog.custom.miss_some(0, self.now),
-            // Everything comes in parts of so many bytes, where it is not cut anyway.
+            // All input comes in parts of so many bytes, unless it is cut anyway.
             ["parts", bytes] if self.cut == 0 => self.parts = bytes.parse().expect("a number"),
             ["parts", _] => {}
-            // The client comes from a time in which nobody read what it said.
+            // The client's earlier messages were not read.
             ["unread", name] => client(&mut self.clients, &mut self.known, &self.tracked, name).begin_unread(),
             ["parameter", name, value] => self.parameter(name, value),
             other => panic!("nothing to set: {other:?}"),
         }
     }
 
-    /// What every session begins with.
+    /// Sets a parameter with which a session begins.
     fn parameter(&mut self, name: &str, value: &str) {
         let (who, name) = name.split_once('.').expect("CLIENT.NAME or SERVER.NAME");
         let place = self.tracked.place(name).expect("a parameter that is followed");
@@ -235,7 +235,7 @@ impl Stage {
         self.apply(client_name);
     }
 
-    /// The server is told what its client has set, and then what that says.
+    /// Gives the server the client's settings, and then sends the held request.
     fn apply(&mut self, client_name: &str) {
         let Some(server_name) = self.loans.get(client_name).cloned() else { return };
         let (Some(client), Some(server)) = (self.clients.get(client_name), self.servers.get_mut(&server_name)) else {
@@ -401,7 +401,7 @@ impl Stage {
         }
     }
 
-    /// Does what the server has said; whether nothing more of it is looked at.
+    /// Acts on a server's message; returns whether its later messages are ignored.
     fn heed(&mut self, name: &str, client: Option<&str>, heard: Heard<'_>) -> bool {
         let told = match heard {
             Heard::All => return false,
@@ -445,14 +445,14 @@ impl Stage {
             self.gone.insert(name.to_owned());
         }
         let line = format!("{name} {told}");
-        // Each row tells that there is more to be read.
+        // Each row reports this again.
         if told != "tells functions" || self.lines.last() != Some(&line) {
             self.lines.push(line);
         }
         ends
     }
 
-    /// The server forgets its plans, and is then sent again what it has refused.
+    /// The server drops its plans, and is then sent again the request that it has refused.
     fn say_again(&mut self, name: &str, client: &str) {
         let server = self.servers.get_mut(name).expect("a server");
         self.held.insert(client.to_owned(), server.again.begins_anew());
@@ -472,11 +472,11 @@ impl Stage {
         }
     }
 
-    /// Somebody is sent bytes of the other `side`.
+    /// Sends bytes of the other `side` to a client or server.
     fn to(&mut self, name: &str, side: Side, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.sent.entry(name.to_owned()).or_default().extend_from_slice(bytes);
-            // What comes in parts does not begin where a message does.
+            // A part need not begin where a message does.
             if self.is_in_words() {
                 self.lines.push(format!("{name} < {}", words(side, bytes)));
             }

@@ -1,12 +1,12 @@
-//! Messages as people write them: `Q "begin"`, `P s1 "select 1"`, `Z T`, with a comma between them.
+//! The notation of messages in stories: `Q "begin"`, `P s1 "select 1"`, `Z T`, with a comma between them.
 //!
-//! Always true: what is written for bytes is read as the same bytes, but for a `"x"*1000`, which stands for a long text of one letter, and
-//! for `{{Q a,*1000}}`, which stands for something that is repeated.
+//! Always true: the notation of bytes is read back as the same bytes, except `"x"*1000`, which stands for a long text of
+//! one letter, and `{{Q a,*1000}}`, which stands for a repetition.
 
 use wire::backend::TxStatus;
 use wire::write::{self, Says};
 
-/// Whose messages: what the letters mean depends on that.
+/// Who sends the messages, which decides what their letters mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Client,
@@ -36,7 +36,7 @@ pub(crate) fn bytes(side: Side, text: &str) -> Vec<u8> {
 fn of_client(out: &mut Vec<u8>, words: &[&str]) {
     match words {
         ["Q", text] => write::query(out, text),
-        // With the numbers of the types of its parameters.
+        // With the OIDs of its parameters' types.
         ["P", name, text, types @ ..] => {
             let types = types.iter().map(|number| number.parse::<u32>().expect("the number of a type"));
             write::parse(out, name.as_bytes(), text, types);
@@ -83,7 +83,7 @@ fn of_server(out: &mut Vec<u8>, words: &[&str]) {
         ["S", name, value] => write::parameter_status(out, name, value),
         ["E", sqlstate, message] => write::error(out, says("ERROR", sqlstate, message)),
         ["E!", sqlstate, message] => write::error(out, says("FATAL", sqlstate, message)),
-        // The name of the routine tells what has been refused, in whatever language.
+        // The name of the routine tells what was refused, whatever the language of the message.
         ["E", sqlstate, message, routine] => write::message(out, b'E', |out| {
             for (code, text) in [('S', "ERROR"), ('V', "ERROR"), ('C', sqlstate), ('M', message), ('R', routine)] {
                 out.push(code as u8);
@@ -118,7 +118,7 @@ fn says<'a>(severity: &'static str, sqlstate: &'a str, message: &'a str) -> Says
     Says { severity, sqlstate, message, detail: None, hint: None }
 }
 
-/// Messages in words; what has not come whole is told by its length.
+/// Messages in the notation; an incomplete message is shown by its length.
 pub(crate) fn words(side: Side, mut bytes: &[u8]) -> String {
     let mut out = Vec::new();
     while let Some(header) = bytes.first_chunk::<5>() {
@@ -203,7 +203,7 @@ fn message_in_words(side: Side, kind: u8, body: &[u8]) -> String {
     }
 }
 
-/// A word, or a text between quotation marks.
+/// A word as it is, or any other text between quotation marks.
 fn quoted(text: &str) -> String {
     let first = text.chars().next();
     if text.len() > 40 && text.chars().all(|letter| Some(letter) == first) {

@@ -1,7 +1,7 @@
-//! What the worker does at the end of a transaction where the state of sessions follows clients: what is known is noted, and else the server is
-//! asked.
+//! What the worker does at the end of a transaction where session state follows clients: it notes what is known, or
+//! probes the server.
 //!
-//! Always true: a question is told by what it asks for, in the order in which it asks; its text is PostgreSQL's matter.
+//! Always true: a probe is shown by what it asks for, in that order; whether its SQL is right is tested with PostgreSQL.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,13 +20,13 @@ use super::notation::Side;
 use super::{Stage, client, server};
 
 impl Stage {
-    /// What is done about this kind.
+    /// Sets the policy for this kind.
     pub(super) fn policy(&mut self, kind: &str, policy: Policy) {
         let place = Kind::ALL.iter().position(|known| known.short() == kind).expect("a kind");
         Rc::make_mut(&mut self.rules).policies[place] = policy;
     }
 
-    /// A client has said at its login what it wants to be set.
+    /// A client gives a setting in its startup packet.
     pub(super) fn given(&mut self, name: &str, setting: &[&str]) {
         let setting = setting.join(" ");
         let (setting, value) = setting.split_once('=').expect("NAME=VALUE");
@@ -37,7 +37,7 @@ impl Stage {
         client.overrides.clone_from(&client.given);
     }
 
-    /// A request that was sent alone: what the session keeps is asked in the same packet, where its text tells that it will be asked.
+    /// A request was sent alone: if its text already makes a probe necessary, the probe goes in the same packet.
     pub(super) fn ask_in_advance(&mut self, server_name: &str, client_name: &str, said: &[u8]) {
         let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
         let probe = self.clients[client_name].question(Time(0), terms, &self.function_catalog);
@@ -67,7 +67,7 @@ impl Stage {
         }
     }
 
-    /// A server is ready.
+    /// The server has sent `ReadyForQuery`.
     pub(super) fn ready(&mut self, name: &str, client_name: Option<&str>, was_ours: bool) {
         let server = self.servers.get_mut(name).expect("a server");
         if let Some(client) = client_name.and_then(|client| self.clients.get_mut(client))
@@ -104,7 +104,7 @@ impl Stage {
         }
     }
 
-    /// A transaction of a client has ended: what is known of its session is noted, and else its server is asked.
+    /// A transaction of a client has ended: notes what is known of its session, or probes its server.
     fn end_of_transaction(&mut self, name: &str, client_name: &str) {
         let (Some(server), Some(client)) = (self.servers.get_mut(name), self.clients.get_mut(client_name)) else {
             return;
@@ -145,7 +145,7 @@ impl Stage {
         self.ask(name, client_name);
     }
 
-    /// The server is asked what its session has, if that is not known.
+    /// Probes the server for what is not known of its session.
     fn ask(&mut self, name: &str, client_name: &str) {
         let terms = terms(self.now, &self.tracked, &self.rules, self.verifies);
         let Some(probe) = self.clients[client_name].question(Time(0), terms, &self.function_catalog) else { return };
@@ -156,7 +156,7 @@ impl Stage {
         server.life.becomes(Life::Probing(Box::new(probe)));
     }
 
-    /// A server has answered what its session has.
+    /// A server has answered a probe.
     fn probed(&mut self, name: &str, client_name: Option<&str>) {
         let server = self.servers.get_mut(name).expect("a server");
         let (Some(client_name), Some(probe)) = (client_name, server.life.take_probe()) else { return };
@@ -207,14 +207,14 @@ impl Stage {
         (terms, client, self.servers.get_mut(server).expect("a server"))
     }
 
-    /// The client has reset parameters, and is told what they are now.
+    /// The client has reset parameters, and is sent their values.
     fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
         let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
         let told = client.goes_back(vars, &self.tracked, &mut self.known);
         self.to(name, Side::Server, &told);
     }
 
-    /// What is believed of each session.
+    /// What is known of each session.
     pub(super) fn believed(&self) -> BTreeMap<String, String> {
         let of_client = |client: &ClientSession| {
             let session_effects = client.session_effects.as_deref();
@@ -232,10 +232,10 @@ impl Stage {
         clients.chain(self.servers.iter().map(|(name, server)| (name.clone(), of_server(server)))).collect()
     }
 
-    /// Tells what is known of a session, or what has been counted of statements.
+    /// Shows what is known of a session, or what has been counted of statements.
     pub(super) fn show(&mut self, name: &str) {
         if name == "sent" {
-            // How many bytes each has been sent, where what comes in parts is not told.
+            // The number of bytes sent to each side, where output in parts is not shown.
             let sent = self.sent.iter().map(|(name, bytes)| format!("{name} was sent {} bytes", bytes.len()));
             self.lines.extend(sent);
         } else if name == "counts" {
@@ -281,7 +281,7 @@ pub(super) fn terms<'a>(now: Time, tracked: &'a Tracked, rules: &'a PinRules, ve
     Terms { now, tracked, login: "u", server_user: 0, rules, verifies }
 }
 
-/// What a client has that follows it.
+/// The settings and statements that follow a client.
 fn settings(client: &ClientSession) -> String {
     overrides(client.overrides.as_deref())
 }
@@ -296,7 +296,7 @@ pub(super) fn overrides(overrides: Option<&Overrides>) -> String {
     settings.chain(statements).collect::<Vec<_>>().join(" ")
 }
 
-/// What a client keeps its server for, and which statement is to blame.
+/// What pins a client's server, and which statement is the cause.
 fn pins(client: &ClientSession) -> String {
     let pin = |pin: &protocol::state::Pin| match &*pin.statement {
         "" => pin.hold.words().into(),
@@ -311,7 +311,7 @@ fn pins(client: &ClientSession) -> String {
         .join(", ")
 }
 
-/// What a question asks for.
+/// What a probe asks for.
 fn asked(probe: &Probe) -> String {
     let question = probe.question();
     let mut parts = Vec::new();

@@ -1,13 +1,13 @@
-//! What the machines of a loan send to one side, gathered.
+//! Collects what the machines of a loan send to one side.
 //!
-//! Always true: bytes stand in the order in which they were sent. The package `fuzz` takes this file, too.
+//! Always true: bytes stand in the order in which they were sent. The package `fuzz` includes this file, too.
 
 use std::ops::Range;
 
 use protocol::loan::{ToClient, ToServer};
 use protocol::prepared::Bytes;
 
-/// Collects what goes to one side.
+/// Collects the bytes for one side.
 pub(crate) struct Sink<'a> {
     pub(crate) of: &'a [u8],
     pub(crate) out: &'a mut Vec<u8>,

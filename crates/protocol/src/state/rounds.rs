@@ -62,13 +62,13 @@ impl<K> Rounds<K> {
         self.is_late &= self.is_asked;
     }
 
-    /// `who` has waited long enough: the listener is late. Returns everybody, as nobody need wait any longer.
+    /// A waiter has waited long enough: the listener is late. Returns all waiters, as none need wait any longer.
     pub fn is_too_late(&mut self) -> Vec<K> {
         self.is_late = true;
         self.everybody()
     }
 
-    /// The listener's session has ended. Returns everybody, as nobody need wait any longer.
+    /// The listener's session has ended. Returns all waiters, as none need wait any longer.
     pub fn ends(&mut self) -> Vec<K> {
         (self.is_asked, self.is_late) = (false, false);
         self.everybody()

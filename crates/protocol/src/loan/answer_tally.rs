@@ -1,25 +1,25 @@
-//! What the answer to one request comes to, while somebody looks.
+//! Tallies the answer to one request, while requests are observed.
 //!
 //! Always true: it counts what goes to the client.
-//! Not here: which requests are looked at, and what becomes of it (`worker::data::statements`).
+//! Not here: which requests are observed, and what the tally is used for (`worker::data::statements`).
 
-/// What a server has answered to a request so far.
+/// The answer to a request so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AnswerTally {
-    /// Rows that were returned or changed, as the tags of commands say.
+    /// Rows that were returned or changed, according to the command tags.
     pub rows: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// The SQLSTATE of the first error.
     pub state: Option<[u8; 5]>,
-    /// Somebody wants to see the first error as a whole.
+    /// The first error is to be kept as a whole.
     pub keeps_error: bool,
-    /// Its `ErrorResponse`, if that has come at once and is not longer than [`ERROR_BYTES_MAX`].
+    /// The first `ErrorResponse`, if it is not longer than [`ERROR_BYTES_MAX`].
     pub error: Option<Box<[u8]>>,
 }
 
 impl AnswerTally {
-    /// A command has been completed with this tag: `SELECT 3`, `INSERT 0 1`, `BEGIN`.
+    /// Counts a completed command with this tag: `SELECT 3`, `INSERT 0 1`, `BEGIN`.
     pub(super) fn completes(&mut self, tag: &[u8]) {
         let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
         let last = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
@@ -27,7 +27,7 @@ impl AnswerTally {
         self.rows = self.rows.saturating_add(number.unwrap_or(0));
     }
 
-    /// An error has been told.
+    /// Notes an error.
     pub(super) fn fails(&mut self, body: &[u8]) {
         let fields = body.split(|byte| *byte == 0);
         let state = fields.filter_map(|field| field.strip_prefix(b"C")).find_map(|code| <[u8; 5]>::try_from(code).ok());
@@ -40,7 +40,7 @@ impl AnswerTally {
     }
 }
 
-/// Of an error, so much is kept at most.
+/// The longest error that is kept.
 const ERROR_BYTES_MAX: usize = 8192;
 
 #[cfg(test)]

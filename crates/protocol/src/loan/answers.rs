@@ -1,8 +1,8 @@
-//! What a server says to the client that has it, or to us, message by message.
+//! Processes the messages that a server sends to its client, or to us.
 //!
-//! Always true: the exchange counts every message before anybody is given it; bytes that go to the client are not copied, and go in one part
-//! if nothing comes between; what is said to nobody goes to nobody.
-//! Not here: what a loan is to become when its server is ready, and the sending (`worker`).
+//! Always true: the exchange counts every message before it is delivered; bytes for the client are not copied, and go in
+//! one span if nothing is inserted; a message without a recipient goes to nobody.
+//! Not here: what happens to a loan when its server is ready, and the sending (`worker`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::exchange::Answered;
 use crate::planted::{carried_header, is_answer, is_known};
 use crate::vars::{Known, Tracked};
 
-/// Where goes what is for the client, in the order in which it is to be sent.
+/// Takes the bytes for the client, in the order in which they are to be sent.
 pub trait ToClient {
     /// A part of the server's bytes, which may be empty.
     fn part(&mut self, range: Range<usize>);
@@ -27,16 +27,16 @@ pub trait ToClient {
     fn send(&mut self, bytes: Box<[u8]>);
 }
 
-/// With what the bytes of a server are looked at, beside the two sessions.
+/// What is needed beside the two sessions to process the bytes of a server.
 #[derive(Debug)]
 pub struct Answers<'a> {
     /// The parameters that PostgreSQL reports.
     pub tracked: &'a Tracked,
-    /// Parameters that several sessions have.
+    /// Sets of parameters that several sessions share.
     pub known: &'a mut Known,
-    /// What the server reports is its client's, too: the server is not being told what its client has set.
+    /// The parameters that the server reports are the client's as well: the client's session state is not being applied.
     pub shares_parameters: bool,
-    /// The client listens for all others.
+    /// The client is the session that listens for all other clients.
     pub is_listener: bool,
     /// The client may not open a transaction (`pool_mode = statement`).
     pub is_statement_mode: bool,
@@ -44,52 +44,53 @@ pub struct Answers<'a> {
     pub withholds: bool,
 }
 
-/// How far the bytes of a server have been looked at.
+/// The progress through the bytes of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// From here on they have not been given to the client,
+    /// The first byte that was not given to the client.
     pub start: usize,
-    /// and up to here they have been looked at: what lies between is the client's.
+    /// The first byte that was not processed: the bytes between the two are the client's.
     pub at: usize,
 }
 
-/// What a server has said that concerns more than the two sessions.
+/// What concerns more than the two sessions in the bytes of a server.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Heard<'b> {
-    /// Nothing: all bytes have been looked at.
+    /// Nothing: all bytes have been processed.
     All,
-    /// Something that the server does not owe.
+    /// A message that the server does not owe.
     Surprise {
         /// The kind of the message.
         kind: u8,
-        /// In which way.
+        /// What is wrong with it.
         what: &'static str,
     },
-    /// An error while nobody has asked anything; what it says, if it has come whole.
+    /// An `ErrorResponse` to a server without a client that owes nothing; its body, if it has arrived completely.
     Farewell(Option<&'b [u8]>),
     /// A `ReadyForQuery` that is withheld, with the bytes up to [`Place::at`].
     Withheld,
-    /// It can no longer be told which answer is whose.
+    /// It is no longer known which message an answer belongs to.
     Lost,
-    /// More in answer to a query of our own than anybody waits for.
+    /// The answer to a query of our own is longer than any answer may be.
     Endless,
     /// A command that has changed the catalog.
     CatalogChange,
     /// An error that is not for the client.
     Error(Cow<'b, [u8]>),
-    /// A notification that is not forwarded as it came.
+    /// A notification that is not forwarded as received.
     Notification(Cow<'b, [u8]>),
-    /// The first of what functions there are, which may be much.
+    /// A row of a state probe that reads the functions of the database, of which there may be many.
     Functions,
-    /// All that the server was told along with its client's request has been accepted.
+    /// The server has accepted everything that was sent along with its client's request.
     CaughtUp,
     /// A COPY waits for its data.
     CopyBegins,
-    /// The request has been refused since plans are out of date, which the client is not told.
+    /// The server has refused the request because its plans are outdated; the client is not sent the error.
     Refused,
-    /// The server is ready, in the middle of a transaction that is not allowed.
+    /// The server is ready, inside a transaction that is not allowed.
     InTransaction,
-    /// The server is ready, and its client has been given that, or is to be given what lies between the places of [`Place`].
+    /// The server is ready. The client was given the `ReadyForQuery`, or is to be given the bytes between the positions
+    /// of [`Place`].
     Ready {
         /// A query of our own has been answered.
         was_ours: bool,
@@ -101,13 +102,13 @@ pub enum Heard<'b> {
 struct Said<'b> {
     piece: &'b Piece,
     body: &'b [u8],
-    /// The server answered a query of our own when it began.
+    /// The server was answering a query of our own when this piece came.
     was_ours: bool,
-    /// It answers a message of our own that stands between those of the client.
+    /// It answers a message of our own that stands between messages of the client.
     is_hidden: bool,
 }
 
-/// What goes to a client of a message that begins.
+/// What the client receives for a message that begins.
 enum Gives {
     /// The message as it comes.
     Message,
@@ -118,7 +119,7 @@ enum Gives {
 }
 
 impl Answers<'_> {
-    /// Looks at bytes of a server from a place on, up to what concerns more than the two sessions.
+    /// Processes bytes of a server from a position on, up to what concerns more than the two sessions.
     pub fn hear<'b>(
         &mut self,
         client: Option<&mut ClientSession>,
@@ -178,7 +179,7 @@ impl Answers<'_> {
         let (kind, body) = (piece.kind, &bytes[piece.body.clone()]);
         let is_first = matches!(piece.part, Part::First { .. });
         let is_ready = kind == backend::READY_FOR_QUERY;
-        // What a ReadyForQuery says stands in its body, so it is counted when that has come.
+        // The status stands in the body of a `ReadyForQuery`, so the message is counted when that has arrived.
         let is_counted = if is_ready { piece.is_last() } else { is_first };
         let was_ours = server.exchange.is_ours();
         if kind == backend::ERROR_RESPONSE && client.is_none() && server.exchange.owes_nothing() {
@@ -214,7 +215,7 @@ impl Answers<'_> {
             return Some(Heard::Lost);
         }
         let own = if is_first { self.begin(client.as_deref_mut(), server, said) } else { None };
-        // A client may leave while it is given a message.
+        // The client may leave in the middle of a message.
         if server.fate == AnswerFate::Swallow || client.is_none() {
             to_client.part(place.start..piece.range.start);
             place.start = piece.range.end;
@@ -236,7 +237,8 @@ impl Answers<'_> {
         heard
     }
 
-    /// What becomes of a message that begins; bytes of our own that go to the client before the message, or in its place.
+    /// Decides what happens to a message that begins. Returns bytes of our own that the client receives before the
+    /// message, or instead of it.
     fn begin(
         &self,
         client: Option<&mut ClientSession>,
@@ -267,12 +269,12 @@ impl Answers<'_> {
             return Gives::Nothing;
         }
         let is_withheld = match kind {
-            // A torn one is given whole when its status has come: it may be withheld then.
+            // A torn `ReadyForQuery` is given to the client whole when its status has arrived, because it may be withheld then.
             backend::READY_FOR_QUERY => {
                 !piece.is_last() || !matches!(piece.part, Part::First { carried: 0, .. }) || server.again.is_refused()
             }
             backend::ERROR_RESPONSE => server.again.is_refused(),
-            // A parameter is what it was before, as soon as the server has read what it was changed for.
+            // The parameter returns to its old value as soon as the server has read the message for which it was changed.
             backend::PARAMETER_STATUS => {
                 server.exchange.is_hiding() || server.is_told_along && client.has_set(self.tracked, body)
             }
@@ -296,7 +298,7 @@ impl Answers<'_> {
         }
     }
 
-    /// The server has said that it is ready.
+    /// The server has sent `ReadyForQuery`.
     fn ready(
         &self,
         client: Option<&mut ClientSession>,
@@ -312,7 +314,7 @@ impl Answers<'_> {
         let status = server.exchange.status();
         let is_open = server.exchange.owes_nothing() && status != TxStatus::Idle;
         if self.is_statement_mode && client.is_some() && is_open {
-            // The client is not told that its transaction is open, but that it cannot be.
+            // The client is not told that its transaction is open, but that it is not allowed.
             to_client.part(place.start..piece.range.start);
             place.start = place.at;
             return Heard::InTransaction;
@@ -328,7 +330,7 @@ impl Answers<'_> {
         Heard::Ready { was_ours }
     }
 
-    /// What another message means beyond that it goes to the client.
+    /// Handles what any other message means beyond being forwarded.
     fn means<'b>(
         &mut self,
         mut client: Option<&mut ClientSession>,
@@ -355,7 +357,7 @@ impl Answers<'_> {
                 is_not_for_client(client, server, &body).then_some(Heard::Error(body))
             }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
-            // A row of which a part has been gathered is gathered to its end, even if nobody looks any more.
+            // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
             backend::DATA_ROW if was_ours && server.is_told_rows() => {
                 let body = gathered(server, piece, body)?;
                 let probe = server.life.probe_mut()?;
@@ -385,7 +387,7 @@ impl Answers<'_> {
         }
     }
 
-    /// A parameter has another value; the client of a loan has been told by the same message.
+    /// Handles a `ParameterStatus`; a client that has the server receives the same message.
     fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
         if let Some((name, value)) = backend::parameter_status(status)
             && let Some(place) = self.tracked.place(name)
@@ -412,7 +414,7 @@ impl Answers<'_> {
         vars.set(place, value);
         let vars = self.known.share(vars);
         server.vars = vars.clone();
-        // The client may have left before it heard of it.
+        // The client may have left before it received the message.
         if !is_name {
             server.server_statements.doubt_this_loan();
         }
@@ -421,8 +423,8 @@ impl Answers<'_> {
         }
     }
 
-    /// A server is ready that was given its client's name along with the request, and has reported no name: the request has set that which was
-    /// reported last. Its client is told so.
+    /// The server is ready, received its client's `application_name` along with the request, and has not reported one
+    /// since: the request has set the name that was reported last, and the client is sent that name.
     fn keep_name(
         &mut self,
         client: Option<&mut ClientSession>,
@@ -440,7 +442,8 @@ impl Answers<'_> {
     }
 }
 
-/// Counts a message, and notes what it settles of steps: whether it answers a message of our own, or the kind of one that is not owed.
+/// Counts a message, and settles steps. Returns whether it answers a hidden message of our own, or the kind of a message
+/// that is not owed.
 fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: Said<'_>) -> Result<bool, u8> {
     let Said { piece, body, was_ours, .. } = said;
     let answered = server.exchange.answered(piece.kind, body).map_err(|surprise| surprise.kind)?;
@@ -456,7 +459,7 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: S
     Ok(answered == Answered::Hidden)
 }
 
-/// Gives the client the answers that its server was not asked for and that come now, if it has not left.
+/// Gives the client the answers of our own that are due now, if it has not left.
 fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_client: &mut impl ToClient) {
     to_client.part(place.start..place.at);
     place.start = place.at;
@@ -466,7 +469,7 @@ fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_
     }
 }
 
-/// A message that concerns us, when it has come whole; of what is longer than a bound of its kind, the beginning.
+/// Returns the body of a message that concerns us once it is complete; of a body above the limit of its kind, the beginning.
 fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Option<Cow<'b, [u8]>> {
     if piece.is_last() && server.collected.is_empty() {
         return Some(Cow::Borrowed(body));
@@ -477,10 +480,10 @@ fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Op
     piece.is_last().then(|| Cow::Owned(std::mem::take(&mut server.collected)))
 }
 
-/// A request, or something else, has failed. Whether the client is not told.
+/// Notes an error. Returns whether it is not for the client.
 fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSession, body: &[u8]) -> bool {
     server.server_statements.refused(body);
-    // A query of ours stays at the front until it is ready, so this holds whatever way its error came.
+    // A query of ours stays at the front until its `ReadyForQuery`, so this holds in however many parts its error came.
     let is_ours = server.exchange.is_ours();
     let Some(client) = client.filter(|_| !is_ours) else { return true };
     if let Some(session_effects) = &mut client.session_effects {
@@ -491,7 +494,7 @@ fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSess
     false
 }
 
-/// Counts what a server answers to a query of our own: whether that is more than any answer may be.
+/// Counts what a server answers to a query of our own. Returns whether that is more than any answer may be.
 fn is_endless(server: &mut ServerSession, piece: &Piece) -> bool {
     let bytes = piece.range.len();
     match piece.kind {
@@ -506,11 +509,11 @@ fn is_endless(server: &mut ServerSession, piece: &Piece) -> bool {
 
 /// The longest row that is read: a function's text may be long.
 const ROW_BYTES_MAX: usize = 1 << 20;
-/// The longest parameter or error that is read; the rest of a longer one passes unread.
+/// The longest parameter or error that is read; the rest of a longer one is ignored.
 const SMALL_BYTES_MAX: usize = 65_536;
-/// How long the answer to a query of our own may be: an honest one has the names of 100,000 functions and 16 MiB of their texts.
+/// How long the answer to a query of our own may be: a genuine one has the names of 100,000 functions and 16 MiB of their texts.
 pub const OWN_ANSWER_BYTES_MAX: usize = 64 << 20;
-/// What is no row counts so many times: there is little of it in an honest answer,
+/// The weight of bytes that are not rows: a genuine answer has few of them,
 const WORDS_TIMES: usize = 64;
 /// and no more than one error, which is written to the log.
 const ERRORS_MAX: usize = 16;

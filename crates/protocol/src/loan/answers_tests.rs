@@ -1,4 +1,4 @@
-//! How much of what a server says is kept and counted, which no story is long enough to tell.
+//! Tests of how much of a server's messages is kept and counted: bounds that no loan story is long enough to reach.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ fn server() -> ServerSession {
     ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
 }
 
-/// A message of so many bytes, or as many of them when so many are `left`.
+/// A message of which this many bytes have come, and `left` more are to come.
 fn piece(kind: u8, bytes: usize, left: u32) -> Piece {
     let body_bytes = (bytes - HEADER_BYTES) as u32 + left;
     Piece { kind, range: 0..bytes, body: HEADER_BYTES..bytes, left, part: Part::First { carried: 0, body_bytes } }
@@ -45,7 +45,7 @@ fn the_beginning_of_an_error_counts_by_its_length() {
     assert_eq!(server.answer_bytes, 100 * WORDS_TIMES);
 }
 
-/// What is told along with a request of the client's has been answered by the message that is counted.
+/// The counted message ends the answer to settings that went along with the client's request.
 #[test]
 fn what_ends_an_answer_to_us_is_not_counted_for_the_client() {
     let mut server = server();

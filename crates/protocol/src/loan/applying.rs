@@ -1,9 +1,9 @@
-//! A server gets what its client has set, at the beginning of a loan or in the middle of one.
+//! Applies a client's session state to its server, at the beginning of a loan or during one.
 //!
-//! Always true: what is sent ahead of the client's request is answered before it, and what goes along with the request has the request
-//! skipped if the server does not take it; a server that is told something has it from then on, even if its client leaves before it has
-//! answered.
-//! Not here: when that happens, and what becomes of a server that refuses it (`worker::data::loan`, `worker::data::own_errors`).
+//! Always true: what is sent ahead of the client's request is answered before it; if the server rejects what goes along
+//! with the request, it skips the request; what was sent counts as the server's state from then on, even if its client
+//! leaves before the server has answered.
+//! Not here: when that happens, and what becomes of a server that rejects it (`worker::data::loan`, `worker::data::own_errors`).
 
 use std::rc::Rc;
 
@@ -18,21 +18,21 @@ use crate::request::{is_one_request, messages};
 use crate::state::{FunctionCatalog, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
 
-/// In what a server differs from what its client is to have.
+/// How a server differs from what its client is to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Differences {
     /// Parameters that PostgreSQL reports.
     pub parameters: bool,
     /// Other settings, or statements that are prepared by SQL.
     pub settings: bool,
-    /// It knows numbers of sequences that others have drawn, and the client's programs ask for such.
+    /// The server knows sequence values that other clients have drawn, and the client's programs ask for such values.
     pub sequences: bool,
-    /// It has statements under names that a client has said in SQL.
+    /// The server has statements under names that a client has mentioned in SQL.
     pub names: bool,
 }
 
 impl Differences {
-    /// Of a server that this client has.
+    /// The differences between a server and the client that has it.
     #[must_use]
     pub fn of(
         server: &ServerSession,
@@ -48,26 +48,27 @@ impl Differences {
         }
     }
 
-    /// Whether it is settings only.
+    /// Whether only settings differ.
     #[must_use]
     pub fn are_of_settings_only(self) -> bool {
         self.settings && !self.parameters && !self.sequences && !self.names
     }
 }
 
-/// How a server is told what its client has set.
+/// The messages that apply a client's session state to a server.
 #[derive(Debug)]
 pub struct Told {
-    /// What is sent to it; nothing where nothing differs.
+    /// The bytes for the server; empty where nothing differs.
     pub out: Vec<u8>,
     /// The client's request goes in the same packet.
     pub is_along: bool,
-    /// What it says, for the log.
+    /// The SQL in them, for the log.
     pub texts: Vec<String>,
 }
 
 impl ServerSession {
-    /// The server is told in what it differs from this client, along with the client's request where `may_go_along` and what is told allow that.
+    /// Applies to the server what differs from this client, along with the client's request where `may_go_along` and the
+    /// differences allow that.
     pub fn apply(
         &mut self,
         client: &ClientSession,
@@ -106,7 +107,7 @@ impl ServerSession {
         Told { out, is_along: answers.is_some(), texts }
     }
 
-    /// What the server is told by itself, in the order in which it is told: settings, and then the statements that it prepares.
+    /// Returns what is sent ahead of the request, in this order: the settings, and then the statements that the server prepares.
     fn tell_before(
         &mut self,
         client: &ClientSession,
@@ -116,7 +117,7 @@ impl ServerSession {
         texts: &mut Vec<String>,
     ) -> Vec<(Preparation, Box<str>)> {
         let mut statements = Vec::new();
-        // What is set is sent by itself: its text may be in the encoding that the parameters bring.
+        // Settings are sent by themselves, because their text may be in the encoding that the parameters set.
         if differences.parameters {
             texts.extend(self.vars.catch_up(&client.vars, tracked));
         }
@@ -134,8 +135,9 @@ impl ServerSession {
         statements
     }
 
-    /// Writes what tells a server in its client's packet what that has set; how many answers it will have. `None` where that cannot be:
-    /// what a statement is worth that was prepared under other parameters is not known before they are in force.
+    /// Writes the messages that apply the client's session state in the packet of its request. Returns how many answers
+    /// they have, or `None` where that is impossible: whether a statement that was prepared under other parameters can be
+    /// used is not known before the new ones are in force.
     fn tell_along(&mut self, client: &ClientSession, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
         if !self.vars.read_alike(&client.vars, tracked) {
             return None;
@@ -148,7 +150,8 @@ impl ServerSession {
         settings.extend(renamed.map(|name| ("application_name", Some(name))));
         let answers = self.told_by.tell(&settings, out)?;
         if renamed.is_some() {
-            // It is reported only when the server is ready (`ReportChangedGUCOptions`), long after the settings have been accepted.
+            // The server reports the name only when it is ready (`ReportChangedGUCOptions`), long after it has accepted
+            // the settings.
             let reported = std::mem::replace(&mut self.vars, client.vars.clone());
             self.reported_name = reported.get(name).map(Box::from);
         }
@@ -156,7 +159,7 @@ impl ServerSession {
     }
 }
 
-/// Whether a client has set something else than its server has.
+/// Whether the overrides of a client and its server differ.
 #[must_use]
 pub fn differ(server: &ServerSession, client: &ClientSession) -> bool {
     match (&server.overrides, &client.overrides) {
@@ -166,16 +169,16 @@ pub fn differ(server: &ServerSession, client: &ClientSession) -> bool {
 }
 
 impl ClientSession {
-    /// Whether what the client has said, all of which has come in one piece, is one request, which may go along with what its server is told
-    /// first.
+    /// Whether `said`, all bytes of the client so far in one piece, is one request, which may go along with the session
+    /// state that is sent first.
     #[must_use]
     pub fn says_one_request(&self, said: Option<&[u8]>) -> bool {
         let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
         is_between_messages && !self.is_collecting() && said.is_some_and(is_one_request)
     }
 
-    /// Whether a request can be sent to a server that has other settings, and needs none of the client's. At its end nothing would have to be
-    /// asked: the client keeps nothing on the server, and listens to nothing.
+    /// Whether the client's request can go to a server with other settings because it depends on none of them. No state
+    /// probe would be needed at its end: the client keeps nothing on the server, and listens to nothing.
     pub fn needs_nothing(
         &self,
         server: &ServerSession,
@@ -190,7 +193,7 @@ impl ClientSession {
         if has_more || !self.says_one_request(said) {
             return false;
         }
-        // A text that is read alike whatever the settings are.
+        // Such a text is read alike whatever the settings are.
         let text = messages(said.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
         let text = text.and_then(|(_, _, body)| body.strip_suffix(&[0]));
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
@@ -204,10 +207,11 @@ impl ClientSession {
     }
 }
 
-/// A longer text is not looked at before it is sent.
+/// A longer text is not classified before it is sent.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// A transaction ends in which a client has changed what texts mean, be it only there: what was prepared in it means something else to others.
+/// A transaction ends. If the client changed, even locally, how texts are read, statements prepared in it mean something
+/// else to other clients.
 pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSession) {
     if let Some(session_effects) = &mut client.session_effects {
         if session_effects.sets_meaning() {
@@ -217,7 +221,7 @@ pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSessio
     }
 }
 
-/// A client gets a server, which `is_anew`: another one has had the server, or the client another server, since it had this one.
+/// Begins a loan. `is_anew`: since this client had this server, another client has had it, or this client another server.
 pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key: Key, is_anew: bool) {
     client.unnamed.begin_loan();
     client.counting.ends();
@@ -225,7 +229,7 @@ pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key:
     server.sequence_owner.come(client_key);
     server.sequences_until = None;
     if is_anew && let Some(overrides) = server.overrides.as_mut().filter(|overrides| overrides.has_identity()) {
-        // A role that has the same name may be another one by now.
+        // A role of the same name may be another role by now.
         Rc::make_mut(overrides).doubt_identity();
     }
 }
@@ -258,7 +262,7 @@ mod tests {
         assert!(!collects.says_one_request(Some(&query)));
     }
 
-    /// A role that has the same name may be another one by now, wherever somebody else may have dropped it meanwhile.
+    /// A role of the same name may be another role by now, wherever another client may have dropped the first one.
     #[test]
     fn a_loan_begins_without_what_belonged_to_the_one_before() {
         let vars = Rc::new(Vars::new(&Tracked::new([])));

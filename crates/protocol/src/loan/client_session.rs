@@ -1,7 +1,7 @@
-//! What a client has said and set, whichever server it has.
+//! The session of one client: what it has sent and set, whichever server it has.
 //!
-//! Always true: it is there from the end of the login to the end of the connection, and goes from loan to loan.
-//! Not here: what the client waits for, and what it has said that nobody has looked at (`worker::data::client`).
+//! Always true: it exists from the end of the login to the end of the connection, and passes from loan to loan.
+//! Not here: what the client waits for, and its bytes that have not been processed (`worker::data::client`).
 
 use std::rc::Rc;
 
@@ -27,38 +27,39 @@ pub struct ClientSession {
     pub began: Rc<Vars>,
     /// Where the messages of the client begin and end.
     pub scanner: Scanner,
-    /// What becomes of the rest of the message whose beginning is known.
+    /// What happens to the remaining parts of the current message.
     pub fate: RequestFate,
     /// The prepared statements with names, once there are any.
     pub names: Option<Box<Names>>,
-    /// The one without a name.
+    /// The unnamed prepared statement.
     pub unnamed: Unnamed,
-    /// What the client holds of these, and of messages that are being received.
+    /// The memory charged to the client for prepared statements and for messages that are being received.
     pub account: Account,
-    /// The beginning of a message that cannot be understood yet.
+    /// The beginning of a message that is too short to be understood yet.
     pub collected: Option<Box<Collected>>,
-    /// The settings that the session began with, where that follows the client: what RESET goes back to.
+    /// The settings that the session began with, to which RESET returns, where session state follows the client.
     pub given: Option<Rc<Overrides>>,
-    /// The settings of the session, where that follows the client.
+    /// The settings of the session, where session state follows the client.
     pub overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that the client has ever mentioned where it may have set them (`pool::Fingerprint::placeholders`).
+    /// The custom settings (names with a dot) that the client has ever mentioned where it may have set them
+    /// (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
-    /// What the client listens to, where somebody does that for all.
+    /// What the client listens to, where one session listens for all clients.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// What the client may have changed in its session since that was last known.
+    /// What the client may have changed in its session since the session state was last known.
     pub session_effects: Option<Box<SessionEffects>>,
-    /// What the transaction does with numbers of sequences.
+    /// What the transaction does with sequences.
     pub counting: Counting,
-    /// A text that the client is saying, if that has to be read.
+    /// The beginning of a text that has to be read and has not arrived completely.
     pub torn_text: Option<Box<Torn>>,
 }
 
-/// What becomes of a message of a client, all its parts.
+/// What happens to all parts of a message from a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RequestFate {
-    /// The server gets it.
+    /// The server receives it.
     Forward,
-    /// Nobody gets it.
+    /// It is discarded.
     Drop,
     /// It is kept until it is known which statement it concerns.
     Collect,
@@ -88,26 +89,27 @@ impl ClientSession {
         }
     }
 
-    /// The bytes that are remembered for the client: its prepared statements, what its session has set and keeps.
+    /// The bytes that are remembered for the client: its prepared statements, its settings and what it keeps on its server.
     #[must_use]
     pub fn memory(&self) -> usize {
         let set = self.overrides.as_ref().map_or(0, |overrides| overrides.bytes());
         self.account.held() + set + self.session_effects.as_ref().map_or(0, |session_effects| session_effects.bytes())
     }
 
-    /// Whether a message is half forwarded, so that its server cannot be taken away.
+    /// Whether a message is partly forwarded, so that the server cannot be taken away.
     #[must_use]
     pub fn is_torn(&self) -> bool {
         is_torn(self.scanner.is_in_body() && self.fate == RequestFate::Forward)
     }
 
-    /// Whether a message has begun of which its server has heard nothing yet.
+    /// Whether a message has begun of which the server has received nothing yet.
     #[must_use]
     pub fn is_collecting(&self) -> bool {
         self.collected.is_some()
     }
 
-    /// What the client listens to, or is about to, in a database whose session for all has been lost so often.
+    /// What the client listens to, or is about to. `losses` counts how often the database has lost the session that
+    /// listens for all.
     pub fn subscriptions(&mut self, losses: u64) -> &mut Subscriptions {
         let subscriptions = self.subscriptions.get_or_insert_with(|| Box::new(Subscriptions::new(losses)));
         subscriptions.knows_losses(losses);
@@ -119,8 +121,9 @@ impl ClientSession {
         if self.subscriptions.is_some() { Some(self.subscriptions(losses)) } else { None }
     }
 
-    /// Whether this `ParameterStatus` tells the client what it has set itself: its `application_name`, or a setting that this version of PostgreSQL
-    /// reports and that is not one of those that are tracked, such as `search_path` since PostgreSQL 18.
+    /// Whether this `ParameterStatus` reports a value that the client has set itself: its `application_name`, or a
+    /// setting that this version of PostgreSQL reports and that is not tracked, such as `search_path` since PostgreSQL
+    /// 18.
     pub(super) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
         let Some((name, value)) = backend::parameter_status(status) else { return false };
         match tracked.place(name) {
@@ -132,7 +135,8 @@ impl ClientSession {
         }
     }
 
-    /// Whether the message that begins with this byte begins a request, or goes on with one, and has to wait until another one is answered.
+    /// Whether the message that begins with this byte begins or continues a request that has to wait until the previous
+    /// one is answered.
     pub(super) fn next_waits(&self, exchange: &Exchange, first: u8) -> bool {
         let kind = self.scanner.torn_header().first().copied().unwrap_or(first);
         let is_of_copy = matches!(kind, frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
@@ -140,7 +144,7 @@ impl ClientSession {
         is_of_request && !self.scanner.is_in_body() && exchange.awaits_ready()
     }
 
-    /// Nobody has read what the client has said so far, and a message of which a part has come cannot be read.
+    /// Notes that none of the client's messages have been read so far, and that a message that has partly arrived cannot be read.
     pub fn begin_unread(&mut self) {
         let mut session_effects = SessionEffects::unread();
         if self.scanner.is_in_body() {

@@ -1,9 +1,10 @@
-//! How a loan ends, and what becomes of its server until somebody else may have it.
+//! How a loan ends, and what happens to its server until it can be lent again.
 //!
-//! Always true: a server is free again only when it owes nothing, stands outside a transaction and between two messages, and no cancel
-//! request is on its way to it; whatever cannot be brought there by the protocol's own means is closed.
-//! Not here: whether the loan is over by the rules of its pool, cancel requests and time limits (`worker`), what a server is told to be made
-//! clean ([`crate::server::cleanup`]).
+//! Always true: a server is free again only when it owes nothing, is outside a transaction block and between two
+//! messages, and no cancel request is on its way to it; a server that cannot be brought there by the protocol's own means
+//! is closed.
+//! Not here: whether the rules of the pool end the loan, cancel requests and time limits (`worker`), and the cleanup
+//! queries ([`crate::server::cleanup`]).
 
 use route::Knowledge;
 
@@ -17,42 +18,44 @@ use crate::planted::{has_left_something, is_not_taken};
 use crate::server::cleanup::{Cleanup, DISCARD_ALL, Progress};
 use crate::state::Preparation;
 
-/// What is to be done with a server that its client has no more.
+/// What to do with a server that its client has given up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Ended {
-    /// It is clean, and free.
+    /// The server is clean and free.
     Clean,
-    /// It is not clean yet, and nobody's.
+    /// The server is not clean yet, and lent to nobody.
     Unclean {
-        /// What it is sent.
+        /// The bytes to send to it.
         out: Vec<u8>,
-        /// What it works on is cancelled.
+        /// Its running query is to be cancelled.
         is_cancelled: bool,
     },
-    /// What it works on is cancelled, and it is closed as soon as it does nothing; at once if it cannot be sent a cancel request.
+    /// The server's running query is cancelled, and the server is closed as soon as it is idle; at once if no cancel
+    /// request can be sent.
     Doomed(Unfit),
-    /// It is closed at once.
+    /// The server is closed at once.
     Closed(Unfit),
 }
 
-/// What follows when a query of our own has failed.
+/// What follows from an error in a query of our own.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Failed {
     /// The rest of the answer is waited for.
     Nothing,
-    /// The client's request was cancelled with what the server was told along: the client is told so, and the server is closed.
+    /// The client's request was cancelled together with the session state that went along: the client is sent the error,
+    /// and the server is closed.
     CancelledAlong,
-    /// A limit of the session before has ended what the server was told: the client's request has not been sent, and goes to another one.
+    /// A timeout of the previous session has cancelled the apply: the client's request was not sent, and goes to another server.
     BeforeUse,
-    /// The server does not take what its client has set: the client is told why.
+    /// The server rejects the client's session state: the client is sent the reason.
     NotTaken(Ended),
-    /// The server cannot be made clean.
+    /// The server cannot be cleaned.
     NotClean(Unfit),
 }
 
 impl ServerSession {
-    /// The loan is over by the rules of its pool. `reset` is the query that ends every loan of the pool, if any.
+    /// The rules of the pool end the loan. `reset` is the query that ends every loan of the pool, if any.
     #[inline]
     pub fn ends<'a>(&mut self, reset: impl FnOnce() -> Option<&'a str>) -> Ended {
         if !self.exchange.may_be_lent() || self.is_in_message() {
@@ -63,7 +66,7 @@ impl ServerSession {
             return Ended::Clean;
         }
         match reset() {
-            // The pool would have it told that now, when the cancel request would hit it.
+            // The pool would send the reset query now, when the cancel request would hit it.
             Some(reset) => self.mends(Some(reset)),
             None => self.progressed(Progress::Clean, Vec::new()),
         }
@@ -107,7 +110,8 @@ impl ServerSession {
         let is_applying = is_not_taken(self.life.phase().is_applying());
         match &mut self.life {
             Life::ApplyingAlong if is_cancelled => Failed::CancelledAlong,
-            // The rest of its answer is waited for. Who left meanwhile may have sent the cancel request that ended it.
+            // The rest of its answer is waited for. A client that left meanwhile may have sent the cancel request behind
+            // this error.
             Life::Probing(probe) | Life::ProbingAlone(probe) => {
                 match is_cancelled {
                     true => probe.cancel(),
@@ -119,7 +123,7 @@ impl ServerSession {
             Life::ApplyingBefore(_) | Life::Replanning(_) if is_applying => {
                 Failed::NotTaken(self.mends(Some(DISCARD_ALL)))
             }
-            // It skips what stands behind, up to a Sync that nobody sends.
+            // The server skips what follows, up to a Sync that nobody sends.
             _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
             Life::Mending(mending) if mending.may_fail() => Failed::Nothing,
             Life::Mending(mending) => Failed::NotClean(match (mending.was_applying(), is_cancelled) {
@@ -131,10 +135,10 @@ impl ServerSession {
         }
     }
 
-    /// What a query of our own that has failed was to prepare, if the server was told just now to have a statement of its client's, or no
-    /// more to have one: then its client does not have it here, but all else.
+    /// What a failed query of our own was to prepare or drop, if it was sent just now to give the server the statements
+    /// of its client: the client then lacks that statement on this server, but nothing else.
     pub fn cannot_prepare(&mut self) -> Option<Preparation> {
-        // If its client has left meanwhile, the server is for others as good as before.
+        // This includes a server whose client has left meanwhile: it stays as good for other clients as before.
         if !self.life.is_told_first() {
             return None;
         }
@@ -152,14 +156,15 @@ impl ServerSession {
         Some(preparation)
     }
 
-    /// The server of a client that has left has told what its session has: settings that any client can be given, nothing, or something that
-    /// has to be discarded, as has everything where nothing is known by these terms any more. What is known of functions now.
+    /// The server has answered the state probe of a client that has left: the session has settings that any client can be
+    /// given, nothing, or something that has to be discarded. Without `terms` everything is discarded. Also returns what
+    /// is known of functions now.
     pub fn probed_alone(&mut self, terms: Option<Terms<'_>>) -> (Ended, Option<Knowledge>) {
         if self.exchange.is_ours() {
-            // Not it has answered, but the last cancel request at it has come to its end.
+            // The server has not answered; the last cancel request aimed at it has finished.
             return (Ended::Unclean { out: Vec::new(), is_cancelled: false }, None);
         }
-        // Until it is known to be clean, it discards everything.
+        // Until the server is known to be clean, everything is to be discarded.
         let discards = self.mending(Some(DISCARD_ALL));
         let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };
         let Some(terms) = terms else { return (self.goes_on(), None) };
@@ -171,8 +176,9 @@ impl ServerSession {
         (ended, knowledge)
     }
 
-    /// A server that is nobody's has answered, or the last cancel request at it has come to its end. Not for one that is asked what its session
-    /// has ([`ServerSession::probed_alone`]), nor while a cancel request would hit what it is asked next.
+    /// Continues with a server that nobody has when it has answered, or when the last cancel request aimed at it has
+    /// finished. Not for a server that answers a state probe ([`ServerSession::probed_alone`]), nor while a cancel
+    /// request would hit the next query.
     pub fn goes_on(&mut self) -> Ended {
         let mut out = Vec::new();
         match &mut self.life {
@@ -186,25 +192,26 @@ impl ServerSession {
         }
     }
 
-    /// Whether a cancel request is on its way that would hit what the server is asked next.
+    /// Whether a cancel request is on its way that would hit the next query.
     #[must_use]
     pub fn would_be_cancelled(&self) -> bool {
         self.cancels_sent > 0 && self.exchange.owes_nothing()
     }
 
-    /// Whether the server could be given back as it is: what it was sent is proven to be answered, and no cancel request is on its way to it.
+    /// Whether the server could be given back as it is: everything it was sent is proven to be answered, and no cancel
+    /// request is on its way to it.
     #[must_use]
     pub fn may_be_given_back(&self) -> bool {
         self.exchange.may_be_lent() && self.cancels_sent == 0
     }
 
-    /// Whether it works on something that a cancel request ends, see [`is_at_work`].
+    /// Whether the server works on something that a cancel request ends, see [`is_at_work`].
     #[must_use]
     pub fn is_at_work(&self) -> bool {
         is_at_work(&self.exchange)
     }
 
-    /// Begins to make the server clean. `reset` is the query that ends that, if any.
+    /// Begins the cleanup. `reset` is the query that ends it, if any.
     fn mends(&mut self, reset: Option<&str>) -> Ended {
         if self.would_be_cancelled() {
             let mending = self.mending(reset);
@@ -225,8 +232,8 @@ impl ServerSession {
         Life::Mending(Box::new(Mending { cleanup: Cleanup::new(reset), left: self.life.phase() }))
     }
 
-    /// Nobody can have the server. PostgreSQL does not notice that a connection is closed before it has something to say: without a cancel
-    /// request it would go on with what it does, and no limit would count it.
+    /// Gives up the server. A backend does not notice a closed connection before it has something to send: without a
+    /// cancel request it would go on with its query, and no limit would count it.
     fn doomed(&mut self, why: Unfit) -> Ended {
         if !is_at_work(&self.exchange) {
             return Ended::Closed(why);
@@ -249,18 +256,18 @@ impl ServerSession {
     }
 }
 
-/// Whether a loan stands between two transactions: the server owes nothing, and nothing of the client's is half said.
+/// Whether a loan stands between two transactions: the server owes nothing, and no message of the client is incomplete.
 #[must_use]
 pub fn is_between(server: &ServerSession, client: &ClientSession) -> bool {
     server.exchange.may_end() && !client.is_torn() && !client.is_collecting()
 }
 
-/// Whether a server does something that a cancel request ends. A COPY that waits for its data ends with the connection.
+/// Whether a server works on something that a cancel request ends. A COPY that waits for its data ends with the connection.
 fn is_at_work(exchange: &Exchange) -> bool {
     exchange.is_running() && !exchange.is_copying_in()
 }
 
-/// A server that answered our one question is clean if it stands outside a transaction.
+/// A server that has answered our only query is clean if it is outside a transaction block.
 fn proven(exchange: &Exchange) -> Progress {
     match (exchange.owes_nothing(), exchange.may_end()) {
         (_, true) => Progress::Clean,
@@ -281,7 +288,7 @@ mod tests {
         ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
     }
 
-    /// A server that has been asked and has answered these.
+    /// A server that has been sent and has answered these messages.
     fn session_after(asked: &[u8], answered: &[&[u8]]) -> ServerSession {
         let mut session = session();
         for &kind in asked {
@@ -334,7 +341,7 @@ mod tests {
         assert!(!is_between(&session(), &collecting));
     }
 
-    /// The reset query or the check query runs, of which the loan knows nothing.
+    /// The reset query or the check query of the pool runs, of which the loan knows nothing.
     #[test]
     fn a_server_that_answers_the_query_of_its_pool_is_free_when_it_stands_outside_a_transaction() {
         let mut session = session();
@@ -348,7 +355,7 @@ mod tests {
         assert_eq!(session.ours_failed(false), Failed::Nothing, "the worker knows which query that was");
     }
 
-    /// Nobody can say what the COPY has read of what was sent into it: what runs is ended, and then the server.
+    /// Nobody can tell how much of the data the COPY has read: the running query is cancelled, and then the server is closed.
     #[test]
     fn a_server_beyond_proof_is_cancelled_before_it_is_closed() {
         let mut session = session_after(b"QdEQ", &[b"G", b"E", b"ZI"]);

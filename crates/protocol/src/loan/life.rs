@@ -1,8 +1,8 @@
-//! The life of a loan, as one table of what may follow what.
+//! The phases of a loan, and the table of the transitions between them.
 //!
-//! Always true: [`Life::becomes`] is the only way from one phase to another, and what is not in the table ([`Phase::may_become`]) does not
-//! happen. From the phases in which a client has the server none leads to another client but by [`Phase::Free`].
-//! Not here: how a loan ends (`ending`), and otherwise which phase comes next, and what is sent for it (`worker::data`).
+//! Always true: [`Life::becomes`] is the only way from one phase to another, and a transition that is not in the table
+//! ([`Phase::may_become`]) does not happen. A server passes from one client to another only through [`Phase::Free`].
+//! Not here: how a loan ends (`ending`), and otherwise which phase comes next and what is sent for it (`worker::data`).
 
 use base::Time;
 
@@ -10,60 +10,63 @@ use super::unfit::Unfit;
 use crate::server::cleanup::{Cleanup, DISCARD_ALL};
 use crate::state::Probe;
 
-/// Where a loan stands, with what exists only there.
+/// The phase of a loan, with the values that exist only in that phase.
 #[derive(Debug, Default)]
 pub enum Life {
     /// No client has the server.
     #[default]
     Free,
-    /// The server takes over what its client has set. The client's request has waited for that, or for the server, since then.
+    /// The server receives the client's session state before the client's request. The request has waited for that, or
+    /// for the server, since this time.
     ApplyingBefore(Time),
-    /// The server takes that over along with the client's request.
+    /// The server receives the client's session state in the same packet as the client's request.
     ApplyingAlong,
-    /// The server has the client's request, and has not been told what the client has set, since what is asked depends on nothing that
-    /// differs. Nothing else is sent before it has been told.
+    /// The server has the client's request but not the client's session state, because the request depends on nothing
+    /// that differs. Nothing else is sent before the session state has been sent.
     Unapplied,
-    /// What the client says goes to the server.
+    /// The client's messages go to the server.
     Running,
-    /// The same, and behind the client's last request the server has been asked what the session has. The client's next request waits.
+    /// As `Running`, with a state probe pipelined behind the client's last request. The client's next request waits.
     Foreseeing(Box<Probe>),
-    /// The server is asked what the session has.
+    /// The server is answering a state probe.
     Probing(Box<Probe>),
-    /// The server forgets its plans, and the client's request, which it has refused, has waited for that since then.
+    /// The server discards its plans, and the client's request, which the server has refused, has waited for that since
+    /// this time.
     Replanning(Time),
-    /// The client has left while the server was asked what the session has, and that may be nothing that anybody must be kept from.
+    /// The client left during the state probe. The session may prove to hold nothing that other clients must be kept from.
     ProbingAlone(Box<Probe>),
-    /// The client has left something behind: the server answers that, and is told what makes it clean.
+    /// The client left the server unclean: the server answers what it was sent, and then the cleanup queries.
     Mending(Box<Mending>),
-    /// The server is clean, and nobody has it before the cancel requests at it have come to their end.
+    /// The server is clean, and nobody gets it before the cancel requests aimed at it have finished.
     AwaitingCancels,
-    /// Nobody can have the server any more: it is closed as soon as it does nothing.
+    /// The server cannot be lent any more: it is closed as soon as it is idle.
     Doomed(Unfit),
 }
 
-/// How the server of a client that has left is made clean.
+/// Cleanup of a server whose client has left.
 #[derive(Debug)]
 pub struct Mending {
-    /// What is still to be said to it.
+    /// The queries that are still to be sent.
     pub(super) cleanup: Cleanup,
-    /// Where the loan stood when its client left: what the server answers first was said to it then.
+    /// The phase in which the client left. The server's next answers belong to what was sent in that phase.
     pub(super) left: Phase,
 }
 
 impl Mending {
-    /// Whether the server was being told what its client has set, and has not answered all of that yet.
+    /// Whether the server was receiving the client's session state, and has not answered all of that yet.
     pub(super) fn was_applying(&self) -> bool {
         self.left.is_applying() && self.cleanup.is_draining()
     }
 
-    /// Whether it does no harm if what we had asked before fails: it would have told what its client has kept, or it is discarded anyway.
+    /// Whether an error in a query of our own from before the client left does no harm, because it was a state probe for
+    /// that client, or because `DISCARD ALL` follows anyway.
     pub(super) fn may_fail(&self) -> bool {
         let is_question = matches!(self.left, Phase::Foreseeing | Phase::Probing);
         self.cleanup.is_draining() && (is_question || self.cleanup.will_run(DISCARD_ALL))
     }
 }
 
-/// The same without what exists there.
+/// [`Life`] without the values of its phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// [`Life::Free`]
@@ -93,13 +96,13 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Whether the server has not taken all that its client has set.
+    /// Whether the server may still lack some of the client's session state.
     #[must_use]
     pub fn is_applying(self) -> bool {
         matches!(self, Self::ApplyingBefore | Self::ApplyingAlong | Self::Unapplied | Self::Replanning)
     }
 
-    /// Whether the one may follow the other.
+    /// Whether `next` may follow this phase.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         use Phase::{
@@ -107,14 +110,14 @@ impl Phase {
             Replanning, Running, Unapplied,
         };
         match (self, next) {
-            // It is clean: after a loan, also one in which the server has heard nothing, or after its login.
+            // The server is clean: after a loan, even one in which the server was sent nothing, or after its login.
             (Free | Running | Unapplied | ProbingAlone | Mending | AwaitingCancels, Free) => true,
-            // A server is asked what its sessions begin with before anybody has it.
+            // A server is probed for the state in which its sessions begin before its first loan.
             (Free, Probing) => true,
-            // What a client has set may be another thing after each transaction of a loan.
+            // The client's session state may have changed after each transaction of a loan.
             (Free | Running, ApplyingBefore | ApplyingAlong | Unapplied | Running) => true,
             (Running, Foreseeing | Probing) => true,
-            // A request of a client is refused only before the server is asked anything behind it.
+            // The server refuses a request for an outdated plan only before a state probe stands behind the request.
             (Running | Unapplied, Replanning) => true,
             (ApplyingBefore | ApplyingAlong | Unapplied | Replanning, Running) => true,
             (Foreseeing, Probing | Running) => true,
@@ -123,7 +126,7 @@ impl Phase {
             (Free | AwaitingCancels | Mending | Doomed, Mending | Doomed) => false,
             (ProbingAlone, Doomed) => false,
             (_, Mending | Doomed) => true,
-            // Cancel requests may be on their way to a server that is reset or checked, too.
+            // Cancel requests may be on their way to a server that runs the reset query or the check query, too.
             (Free | Running | ProbingAlone | Mending, AwaitingCancels) => true,
             _ => false,
         }
@@ -150,7 +153,7 @@ impl Life {
         }
     }
 
-    /// Goes on to another phase. What was in the one before.
+    /// Moves on to another phase and returns the previous one.
     pub fn becomes(&mut self, next: Self) -> Self {
         debug_assert!(
             self.phase().may_become(next.phase()),
@@ -161,19 +164,20 @@ impl Life {
         std::mem::replace(self, next)
     }
 
-    /// Whether what the server reports is its client's, too: it is not being told what that has set.
+    /// Whether the parameters that the server reports are the client's as well, which they are unless the client's
+    /// session state is being applied.
     #[must_use]
     pub fn shares_parameters(&self) -> bool {
         !self.phase().is_applying() || matches!(self, Self::Unapplied)
     }
 
-    /// Whether the server has all that its client has set, and is asked nothing of ours.
+    /// Whether the server has all of the client's session state, and no query of our own is pending.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running)
     }
 
-    /// Since when a request of the client has waited that the server has not been sent, or has refused.
+    /// Since when a request of the client has waited that was not sent to the server, or that the server has refused.
     #[must_use]
     pub fn waits_since(&self) -> Option<Time> {
         match self {
@@ -182,7 +186,7 @@ impl Life {
         }
     }
 
-    /// The question that the server answers now.
+    /// The state probe that the server is answering now.
     #[must_use]
     pub fn probe(&self) -> Option<&Probe> {
         match self {
@@ -191,7 +195,7 @@ impl Life {
         }
     }
 
-    /// The same, to be told what it answers.
+    /// The same probe, to be given its answer.
     pub fn probe_mut(&mut self) -> Option<&mut Probe> {
         match self {
             Self::Probing(probe) | Self::ProbingAlone(probe) => Some(probe),
@@ -199,7 +203,7 @@ impl Life {
         }
     }
 
-    /// Takes the question that the server has answered: the loan goes on.
+    /// Takes the state probe that the server has answered, and returns to [`Life::Running`].
     pub fn take_probe(&mut self) -> Option<Box<Probe>> {
         if !matches!(self, Self::Probing(_)) {
             return None;
@@ -210,7 +214,7 @@ impl Life {
         }
     }
 
-    /// The client leaves while the server is asked what the session has, if it is: the answer is waited for.
+    /// The client leaves: if a state probe is being answered, its answer is waited for. Returns whether that is so.
     pub(super) fn leaves_probe(&mut self) -> bool {
         let Self::Probing(probe) = self else { return false };
         let probe = std::mem::replace(probe, Box::new(Probe::of_nothing()));
@@ -218,7 +222,8 @@ impl Life {
         true
     }
 
-    /// Whether the server is told first what its client has set, or was when that left, and has not answered all of that yet.
+    /// Whether the client's session state is sent ahead of the request, or was when the client left, and is not fully
+    /// answered yet.
     pub(super) fn is_told_first(&self) -> bool {
         match self {
             Self::Mending(mending) => mending.was_applying() && mending.left == Phase::ApplyingBefore,
@@ -226,8 +231,8 @@ impl Life {
         }
     }
 
-    /// The server is ready, and comes to what it was asked behind the client's request, if it was; if it `was_ours` what it has answered, that
-    /// was the question already, since the client has left, and nobody wants the answer any more.
+    /// The server is ready, and answers a state probe next if one was pipelined behind the client's request. If the
+    /// answer `was_ours`, it was the probe's already: the client has left, and the answer is dropped.
     pub fn comes_to_probe(&mut self, was_ours: bool) -> Option<&mut Probe> {
         if !matches!(self, Self::Foreseeing(_)) {
             return None;
@@ -288,7 +293,7 @@ mod tests {
         assert!(life.take_probe().is_none() && life.comes_to_probe(false).is_none());
     }
 
-    /// A client has left, and the server, which is made clean, has answered the request and the question.
+    /// The client has left, and the server under cleanup has answered the request and the state probe.
     #[test]
     fn nobody_wants_the_answer_when_the_client_has_left() {
         let mut life = Life::Foreseeing(Box::new(Probe::of_nothing()));

@@ -1,16 +1,17 @@
-//! A loan: what is said between a client and the server that it has, and what becomes of it.
+//! A loan: the conversation between a client and the server lent to it.
 //!
-//! What a client has ([`ClientSession`]) and what a server has ([`ServerSession`]) outlive the loan that brings them together. Here is what
-//! happens to both when bytes come from one of them. What a client says passes, message by message, in the order of [`Requests::hear`]:
+//! The client session ([`ClientSession`]) and the server session ([`ServerSession`]) outlive the loan that connects them.
+//! This module defines what happens to both when bytes arrive from one of them. Messages of the client pass these stages,
+//! in the order of [`Requests::hear`]:
 //!
 //! 1. framing (`wire::Scanner`): where the message begins and ends;
-//! 2. refusal (`reading`): what the pool's rules refuse is replaced by a statement that fails with our words;
+//! 2. refusal (`reading`): a statement that the pool's rules reject is replaced by a statement that fails with our error message;
 //! 3. reading (`reading`): what the message may do to its session is noted;
-//! 4. statements (`statements`): names of prepared statements are translated to what the server has;
-//! 5. the exchange ([`crate::exchange`]): what the server owes is counted.
+//! 4. statements (`statements`): names of prepared statements are translated to those of the server;
+//! 5. the exchange ([`crate::exchange`]): the answers that the server owes are counted.
 //!
-//! Always true: received bytes are not copied where they go on as they came; what goes out goes out in the order in which it is given to
-//! [`ToServer`].
+//! Always true: received bytes that are forwarded unchanged are not copied; bytes are sent in the order in which they are
+//! given to [`ToServer`].
 //! Not here: sockets, time, and who gets which server (`worker`, `pool`).
 
 mod answer_tally;

@@ -1,8 +1,8 @@
-//! What clients say is read, where their sessions follow them (`session_state`): what it may touch, and what is refused.
+//! Reads what clients send, where session state follows them (`session_state`): what it may touch, and what is refused.
 //!
-//! Always true: every message that a client sends is read before its server has it, whole or in parts; what cannot be read may
-//! touch anything.
-//! Not here: what a text touches (crate `route`), what is done about it (`probe`).
+//! Always true: every message of a client is read before the server has it, whole or in parts; a message that cannot be
+//! read may touch anything.
+//! Not here: what a text touches (crate `route`), and what is done about it (`probe`).
 
 use std::rc::Rc;
 
@@ -18,12 +18,12 @@ use crate::prepared::{Account, Charge, StatementRegistry, cut};
 use crate::state::{FunctionCatalog, Kind, PinRules, Policy, SessionEffects, Unseen, is_ours};
 use crate::vars::{Tracked, Vars};
 
-/// As much of a message as has come, of one that cannot be read by its beginning.
+/// The part of a message that has arrived, where the beginning is not enough to read it.
 #[derive(Debug)]
 pub struct Torn {
     bytes: Vec<u8>,
     charge: Charge,
-    /// When it is this long, its strings are left out.
+    /// The length at which string literals are left out of it.
     condense_at: usize,
     is_condensed: bool,
 }
@@ -34,8 +34,8 @@ impl Torn {
         Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
     }
 
-    /// More of it has come. False if it cannot be kept. To leave its strings out all of it has to be read, which is done when it is twice as long as
-    /// after the last time.
+    /// Appends a part. Returns false if it cannot be kept. To leave out string literals all of it has to be scanned,
+    /// which is done when it is twice as long as after the last scan.
     fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
         if self.charge.grow(body.len()).is_err() {
             return false;
@@ -62,21 +62,21 @@ impl Torn {
     }
 }
 
-/// The texts that have been read, and how those of the last client were to be read.
+/// The texts that have been classified, and the dialect of the last client's texts.
 #[derive(Debug, Default)]
 pub struct Texts {
     cache: Cache,
-    /// Most clients have the same parameters, and then the very same.
+    /// Most clients have equal parameters, and then share them.
     last: Option<(Rc<Vars>, Dialect)>,
 }
 
 impl Texts {
-    /// The parameters that follow clients are others now.
+    /// Forgets the dialect, because other parameters are tracked now.
     pub fn forget_parameters(&mut self) {
         self.last = None;
     }
 
-    /// What a text does that a client with these parameters says.
+    /// Returns the class of a text that a client with these parameters sends.
     pub fn class(
         &mut self,
         text: &[u8],
@@ -88,7 +88,7 @@ impl Texts {
         self.cache.class(text, dialect, function_catalog.scope(), function_catalog.knowledge())
     }
 
-    /// How texts of a client with these parameters are read.
+    /// Returns how texts of a client with these parameters are read.
     pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked) -> Dialect {
         if let Some((last, dialect)) = &self.last
             && Rc::ptr_eq(last, vars)
@@ -105,26 +105,27 @@ impl Texts {
     }
 }
 
-/// Reads what one client says.
+/// Reads the messages of one client.
 pub(super) struct Reading<'a> {
     texts: &'a mut Cache,
     function_catalog: &'a mut FunctionCatalog,
-    /// The last number of a scope.
+    /// The last scope number.
     scopes: &'a mut u32,
-    /// Whether what has been read makes functions, or what calls them.
+    /// Whether a message has created functions, or objects that call functions.
     makes_functions: bool,
-    /// The user of the servers.
+    /// The user that the servers are logged in as.
     user: u32,
     dialect: Dialect,
     now: Time,
-    /// What says names of prepared statements, if the last message does, or what it binds.
+    /// The class of the last message, or of the statement that it binds, if it mentions names of prepared statements.
     says_names: Option<Rc<Class>>,
-    /// The settings with a dot that have been mentioned so far (`pool::Fingerprint::placeholders`).
+    /// The custom settings (names with a dot) that were mentioned so far (`pool::Fingerprint::placeholders`).
     placeholders: u64,
 }
 
 impl<'a> Reading<'a> {
-    /// Of the texts of one database, of which `function_catalog` is known, that servers of a user are to read, and `unseen` what is done about the rest; `scopes` is the last number of a scope.
+    /// `function_catalog` is what is known of the database, `user` the user of its servers, `unseen` what is done about
+    /// functions that are not known, and `scopes` the last scope number.
     pub(super) fn new(
         texts: &'a mut Texts,
         (function_catalog, user, unseen, scopes): (&'a mut FunctionCatalog, u32, Unseen, &'a mut u32),
@@ -149,22 +150,22 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What says names of prepared statements, if the message that has been read does.
+    /// Takes the class of the message that has been read, if it mentions names of prepared statements.
     pub(super) fn says_names(&mut self) -> Option<Rc<Class>> {
         self.says_names.take()
     }
 
-    /// The settings with a dot that have been mentioned where something may have been set.
+    /// The custom settings that were mentioned where something may have been set.
     pub(super) fn placeholders(&self) -> u64 {
         self.placeholders
     }
 
-    /// Whether what has been read makes functions, or what calls them.
+    /// Whether a message has created functions, or objects that call functions.
     pub(super) fn makes_functions(&self) -> bool {
         self.makes_functions
     }
 
-    /// From now on there may be functions of which nobody has told.
+    /// Notes that there may be functions that no server has been asked for, if the text may create some.
     fn note_functions(&mut self, class: &Class) {
         if class.touches.has(DirtyState::MAKINGS) {
             self.may_make_functions();
@@ -182,13 +183,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A program of this user asks for numbers of sequences that it has drawn in an earlier transaction.
+    /// Notes that a program of this user asks for sequence values that it has drawn in an earlier transaction.
     pub(super) fn note_asker(&mut self, user: u32) {
         self.function_catalog.note_asker(user);
     }
 
-    /// What stands in the place of a message that plainly takes hold of what these rules refuse: one that its server will refuse with
-    /// our words, whatever transaction or pipeline it stands in.
+    /// Returns the replacement for a message that plainly takes what these rules reject: a message that fails on the
+    /// server with our error text, in whatever transaction or pipeline it stands.
     pub(super) fn refused(
         &mut self,
         rules: &PinRules,
@@ -213,7 +214,7 @@ impl<'a> Reading<'a> {
         match statement {
             None => write::query(&mut out, &kind.refusal()),
             Some(statement) => {
-                // What is bound to it must fit, and anything is a `bytea`.
+                // The parameters of a Bind must fit the statement, and anything is a `bytea`.
                 let declared = body.get(at + text.len() + 1..).and_then(|rest| rest.first_chunk());
                 let declared = declared.map_or(0, |count| u16::from_be_bytes(*count));
                 let count = declared.max(route::parameters(text, self.dialect));
@@ -224,7 +225,7 @@ impl<'a> Reading<'a> {
         Some(out)
     }
 
-    /// Takes note of what a message touches.
+    /// Notes what a message touches.
     pub(super) fn read(
         &mut self,
         client: &mut ClientSession,
@@ -257,7 +258,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The same for a Query or a Parse with strings left out: unless it does nothing, nobody knows any more what they said.
+    /// The same for a Query or a Parse without its string literals: unless it is harmless it may do anything, because the
+    /// literals are lost.
     fn condensed(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
         let statement = name(body).filter(|_| kind == frontend::PARSE);
         let class = self.class(client, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
@@ -296,12 +298,12 @@ impl<'a> Reading<'a> {
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
             subscriptions.may_notify();
         }
-        // What a ROLLBACK by itself takes back its tag tells (`tags`).
+        // The command tag tells what a ROLLBACK by itself takes back (`tags`).
         let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
         if !class.is_harmless() || class.sets_locally || counts {
             session_effects(client).said(&class);
             if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
-                // It may call what it makes.
+                // The text may call the functions that it creates.
                 session_effects(client).dark();
             }
         }
@@ -332,10 +334,10 @@ impl<'a> Reading<'a> {
             subscriptions.binds(bound(body).unwrap_or_default());
         }
         if client.session_effects.is_some() {
-            // What it says of channels depends on whether it has any.
+            // What the Bind says about channels depends on whether the client has subscriptions.
             session_effects(client);
         }
-        // Without session effects it has prepared nothing that matters.
+        // Without session effects the client has prepared nothing that matters.
         let class = match (&mut client.session_effects, bound(body)) {
             (None, _) => None,
             (Some(session_effects), Some(statement)) => {
@@ -343,7 +345,7 @@ impl<'a> Reading<'a> {
                 let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
                 session_effects.bound(cut(name(body).unwrap_or_default()), statement, is_own)
             }
-            // The server will say that this is none.
+            // The server will reject the Bind.
             (Some(session_effects), None) => {
                 session_effects.unheard();
                 None
@@ -392,7 +394,8 @@ impl<'a> Reading<'a> {
             self.placeholders |= placeholders;
         }
         match class.sequences {
-            // Who asks for numbers, or says names of statements, does so most likely in whatever way it is read.
+            // A text that asks for sequence values, or mentions names of statements, most likely does so in whatever
+            // dialect it is read.
             sequences if is_in_doubt => {
                 Rc::new(Class { sequences, statements: class.statements.clone(), ..Class::unread() })
             }
@@ -408,7 +411,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether a message of a client whose names of statements are the server's own may prepare or close one of those by which we tell that settings.
+/// Whether a Parse or Close may name one of our own statements that set settings, where the client's statement names are
+/// the server's.
 pub(super) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
     let body = &bytes[piece.body.clone()];
     let named = match piece.kind {
@@ -419,40 +423,40 @@ pub(super) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
     };
     match name(named) {
         Some(name) => is_ours(name),
-        // It has not come whole.
+        // The name has not arrived completely.
         None => true,
     }
 }
 
-/// Whether a text is read alike whatever the parameters are: without strings, and in one alphabet. A ROLLBACK must not be missed.
+/// Whether a text is read alike whatever the parameters are: without strings, and in ASCII. A ROLLBACK must not be missed.
 fn is_read_alike(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii() && !matches!(byte, b'\'' | b'\\'))
 }
 
-/// Whether so much of a message tells what it is about. The values of a Bind come behind that and may be long.
+/// Whether this much of a message tells what it is about. The values of a Bind come behind that and may be long.
 fn is_enough(kind: u8, body: &[u8]) -> bool {
     match kind {
         frontend::QUERY | frontend::PARSE => false,
         frontend::BIND => bound(body).is_some(),
         frontend::FUNCTION_CALL => body.len() >= size_of::<u32>(),
-        // How many rows it wants stands behind the portal's name.
+        // The maximum number of rows follows the name of the portal.
         frontend::EXECUTE => name(body).is_some_and(|portal| body.len() > portal.len() + size_of::<u32>()),
         _ => true,
     }
 }
 
-/// The same when this part of it has come last: where that ends no name, nothing is looked for once more.
+/// The same after this part was appended: a Bind is not searched again for a name if no name ends in the part.
 fn is_enough_now(kind: u8, part: &[u8], body: &[u8]) -> bool {
     (kind != frontend::BIND || part.contains(&0)) && is_enough(kind, body)
 }
 
-/// The statement that a Bind is of.
+/// The name of the statement that a Bind refers to.
 #[must_use]
 pub fn bound(body: &[u8]) -> Option<&[u8]> {
     name_behind(body, name(body)?.len() + 1).map(cut)
 }
 
-/// Whether a client has given this name already: most likely it is refused to whatever else it is given to.
+/// Whether the client has given this name to a statement already: another Parse of that name most likely fails.
 fn is_taken(client: &ClientSession, name: &[u8]) -> bool {
     client.names.as_ref().is_some_and(|names| names.has(name)) || may_be_by_sql(client, name)
 }
@@ -469,24 +473,25 @@ pub fn name(body: &[u8]) -> Option<&[u8]> {
     Some(&body[..body.iter().position(|&byte| byte == 0)?])
 }
 
-/// The same from this place on.
+/// The same from this position on.
 #[must_use]
 pub fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
     name(body.get(at..)?)
 }
 
-/// From this length on, the strings of a text that comes in parts are not kept.
+/// From this length on, the string literals of a text that arrives in parts are not kept.
 const TORN_BYTES_FEW: usize = 64 * 1024;
-/// What is as long, and without its strings longer than half of this, is not read: it may do anything.
+/// A text of this length that without its string literals is longer than half of it is not read: it may do anything.
 const TORN_BYTES_MAX: usize = 1024 * 1024;
-/// The number of the type `bytea` (`pg_type.dat`).
+/// The OID of the type `bytea` (`pg_type.dat`).
 const BYTEA: u32 = 17;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Keeps a text that comes in pieces: whether all of it is, how long what was kept was at the most, and how many bytes were read to leave strings out.
+    /// Keeps a text that arrives in pieces. Returns whether all of it was kept, the greatest length that was kept, and
+    /// how many bytes were scanned to leave out string literals.
     fn kept(text: &str, piece_bytes: usize) -> (bool, usize, usize) {
         let mut statement_registry = StatementRegistry::new(1, 1);
         let mut torn = Torn::new(&Account::default(), &mut statement_registry, b"").expect("room");
@@ -503,14 +508,14 @@ mod tests {
         (true, most, read)
     }
 
-    /// A text of a megabyte was read sixteen times as it came.
+    /// A text of a megabyte was scanned sixteen times as it arrived.
     #[test]
     fn a_text_that_grows_is_read_when_it_has_doubled() {
         for piece_bytes in [100, 8192, 60_000] {
             let text = "select 1, ".repeat((TORN_BYTES_MAX - 100_000) / 10);
             let (is_kept, most, read) = kept(&text, piece_bytes);
             assert!(is_kept && most == text.len() && read <= 2 * text.len(), "{piece_bytes}: {read}");
-            // As much again is not kept at all, and of long strings any number.
+            // Twice as long a text is not kept, but any number of long strings is.
             let (is_kept, most, read) = kept(&text.repeat(2), piece_bytes);
             assert!(
                 !is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * TORN_BYTES_MAX,
@@ -519,7 +524,7 @@ mod tests {
             let text = format!("('{}'),", "x".repeat(10_000)).repeat(2000);
             let (is_kept, most, read) = kept(&text, piece_bytes);
             assert!(is_kept && most < 4 * TORN_BYTES_FEW && read <= 3 * text.len(), "{piece_bytes}: {most} {read}");
-            // Half of it is strings: it is read in time that grows with it, however little is left out.
+            // Half of it is strings: the time of the scans grows linearly with the text, however little is left out.
             let text = format!("('{}'){}", "x".repeat(1000), ",".repeat(1000)).repeat(2000);
             let (is_kept, most, read) = kept(&text, piece_bytes);
             assert!(!is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * text.len(), "{piece_bytes}: {read}");
@@ -530,7 +535,7 @@ mod tests {
     fn a_long_text_goes_on_with_strings() {
         let text = format!("{}{}", "select 1, ".repeat(50_000), format!("'{}', ", "x".repeat(10_000)).repeat(200));
         assert!(kept(&text, 8192).0);
-        // It is looked at again when it is as long as one that is not read, and half of it is strings by then.
+        // It is scanned at the length at which texts are given up, and half of it is strings by then.
         assert!(kept(&text, 600_000).0);
     }
 

@@ -1,7 +1,7 @@
-//! The text of a request, for people who wonder what takes so long.
+//! The text of a request, to be shown where a request takes long.
 //!
-//! Always true: no more than [`REQUEST_TEXT_BYTES_MAX`] of it are looked at, however long it is, since a statement that has a name is bound as often as its
-//! client likes.
+//! Always true: no more than [`REQUEST_TEXT_BYTES_MAX`] of it are examined, however long it is, because a client may bind
+//! a named statement any number of times.
 //! Not here: how it is shown without its values (`route`).
 
 use wire::frontend;
@@ -13,11 +13,12 @@ use crate::prepared::Names;
 pub struct RequestText<'r> {
     /// What is known of it; empty if nothing is.
     pub bytes: &'r [u8],
-    /// That is all of it.
+    /// These are all of its bytes.
     pub is_whole: bool,
 }
 
-/// The text of the request that begins with these bytes: of a Query or a Parse its own, of a Bind that of the statement that it names.
+/// The text of the request that begins with these bytes: for a Query or a Parse its own, for a Bind the text of the named
+/// statement.
 #[must_use]
 pub fn request_text<'r>(bytes: &'r [u8], names: Option<&'r Names>) -> RequestText<'r> {
     let Some((&kind, body)) = bytes.get(HEADER_BYTES..).and_then(|body| Some((bytes.first()?, body))) else {
@@ -39,13 +40,13 @@ pub fn request_text<'r>(bytes: &'r [u8], names: Option<&'r Names>) -> RequestTex
     }
 }
 
-/// Up to a zero, and what stands behind it.
+/// The bytes up to a zero byte, and the bytes behind it.
 fn field(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(REQUEST_TEXT_BYTES_MAX).position(|byte| *byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// Of a text, no more is looked at.
+/// The number of bytes of a text that are examined at most.
 pub const REQUEST_TEXT_BYTES_MAX: usize = 16_384;
 /// A message begins with its kind and length.
 const HEADER_BYTES: usize = 5;

@@ -1,8 +1,8 @@
-//! What a client says to the server that it has, message by message.
+//! Processes the messages that a client sends to its server.
 //!
-//! Always true: what is not replaced goes to the server as it came, in one part if nothing comes between; every message is counted by the
-//! exchange before the server has it.
-//! Not here: when a client may say something to a server at all, and the sending (`worker`).
+//! Always true: messages that are not replaced go to the server as received, in one span if nothing is inserted; the
+//! exchange counts every message before it goes to the server.
+//! Not here: when a client may send something to a server at all, and the sending (`worker`).
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::prepared::{Bytes, Kept, Moment, StatementRegistry, Tally, may_be_refu
 use crate::state::{Asking, FunctionCatalog, PinRules, Unseen};
 use crate::vars::Tracked;
 
-/// Where goes what is for the server, in the order in which it is to be sent.
+/// Takes the bytes for the server, in the order in which they are to be sent.
 pub trait ToServer {
     /// A part of the client's bytes, which may be empty.
     fn part(&mut self, range: Range<usize>);
@@ -31,14 +31,14 @@ pub trait ToServer {
     fn send(&mut self, bytes: Bytes);
 }
 
-/// With what the bytes of a client are looked at, beside the two sessions.
+/// What is needed beside the two sessions to process the bytes of a client.
 #[derive(Debug)]
 pub struct Requests<'a> {
     /// The time.
     pub now: Time,
     /// The client.
     pub client: Key,
-    /// The longest message that is taken, by its length word.
+    /// The longest message that is accepted, by its length word.
     pub length_max: u32,
     /// `max_prepared_statements`; 0 where statements do not follow clients.
     pub statements_max: usize,
@@ -46,84 +46,84 @@ pub struct Requests<'a> {
     pub reuses_unnamed: bool,
     /// `disable_pqexec`.
     pub refuses_queries: bool,
-    /// Each request waits until the one before is answered, since transactions are counted (rate limits).
+    /// Each request waits until the previous one is answered, because transactions are counted (rate limits).
     pub one_by_one: bool,
-    /// The state of sessions follows the clients of the pool.
+    /// Session state follows the clients of the pool.
     pub follows: bool,
-    /// What is done about what functions may have changed.
+    /// What is done about functions that may have changed the session unseen.
     pub unseen: Unseen,
-    /// What clients of the pool may hold on its servers, where the state of sessions follows them and anything is refused.
+    /// What clients of the pool may hold on its servers; None where session state does not follow them, or nothing is refused.
     pub refusals: Option<Rc<PinRules>>,
-    /// The number of the user of the server.
+    /// The number of the user that the server is logged in as.
     pub server_user: u32,
-    /// How often the catalog of the database has been changed.
+    /// How often the catalog of the database has changed.
     pub changes: u64,
-    /// The statements that all clients have.
+    /// The statements of all clients.
     pub statement_registry: &'a mut StatementRegistry,
-    /// The texts that have been read.
+    /// The texts that have been classified so far.
     pub texts: &'a mut Texts,
     /// The parameters that PostgreSQL reports.
     pub tracked: &'a Tracked,
     /// What is known of the database's functions and settings.
     pub function_catalog: &'a mut FunctionCatalog,
-    /// The last number of a scope of such knowledge.
+    /// The last scope number given to such knowledge.
     pub scopes: &'a mut u32,
 }
 
-/// What has become of the bytes of a client.
+/// The result of processing bytes of a client.
 #[derive(PartialEq, Debug)]
 pub struct Forwarded {
-    /// What of them is still to be sent to the server, behind everything that went to [`ToServer`].
+    /// The part that is still to be sent to the server, behind everything that went to [`ToServer`].
     pub unsent: Range<usize>,
-    /// What is to be done then.
+    /// What to do after that.
     pub then: Then,
-    /// The server owes so much, or the next request is to be counted by itself, that what is left waits for answers.
+    /// The rest waits for answers, because the server owes too many, or because the next request is counted by itself.
     pub waits: bool,
-    /// How many requests have begun when nothing was owed to the client.
+    /// How many requests began while nothing was owed to the client.
     pub begun: u32,
-    /// What is counted of statements.
+    /// The counters of prepared statements.
     pub tally: Tally,
-    /// Functions, or what calls them, are made from now on.
+    /// The client begins to create functions, or objects that call functions.
     pub makes_functions: bool,
-    /// All went to the server as it came, and the server owed nothing before; what the session keeps may be asked behind it.
+    /// Everything went to the server as received, and the server owed nothing before; a state probe may be pipelined behind it.
     pub is_alone: bool,
 }
 
-/// What is to be done when the bytes of a client have been sent.
+/// What to do when the bytes of a client have been sent.
 #[derive(PartialEq, Debug)]
 pub enum Then {
-    /// They have all been looked at.
+    /// Nothing: all bytes have been processed.
     Go,
-    /// From this place on they wait.
+    /// The bytes from this position on wait.
     Hold(usize),
-    /// These bytes take the place of what follows, and are to be looked at next.
+    /// These bytes replace the rest, and are processed next.
     Instead(Vec<u8>),
     /// The client leaves (`Terminate`).
     Leave,
-    /// The client cannot go on.
+    /// The client cannot continue.
     Fail(Fault),
 }
 
-/// How far the bytes of a client have been looked at, and where they go.
+/// The progress through the bytes of a client.
 struct Course<'b, S> {
     bytes: &'b [u8],
-    /// From here on they have not been sent,
+    /// The first byte that has not been sent.
     start: usize,
-    /// and up to here they have been looked at.
+    /// The first byte that has not been processed.
     at: usize,
     begun: u32,
     to_server: &'b mut S,
 }
 
 impl<S: ToServer> Course<'_, S> {
-    /// Sends what stands before a message.
+    /// Sends the bytes before a message.
     fn send_before(&mut self, piece: &Piece) {
         self.to_server.part(self.start..piece.range.start);
         self.start = piece.range.start;
     }
 }
 
-/// What looks at each message, in this order.
+/// The stages that process each message, in this order.
 struct Stations<'a> {
     refusals: Option<Rc<PinRules>>,
     reading: Option<Reading<'a>>,
@@ -133,7 +133,7 @@ struct Stations<'a> {
 }
 
 impl Requests<'_> {
-    /// Looks at bytes of a client, which its server may have.
+    /// Processes bytes that the client may send to its server.
     pub fn hear(
         &mut self,
         client: &mut ClientSession,
@@ -197,7 +197,7 @@ impl Requests<'_> {
         }
         let end = if then == Then::Go { bytes.len() } else { at };
         stations.following.end_of_chunk(client, bytes);
-        // Whoever says so time and again is told of once, until its transaction has ended.
+        // A client that creates functions repeatedly is reported once, until its transaction has ended.
         let makes = stations.reading.is_some_and(|reading| reading.makes_functions());
         let makes_functions = makes && !server.makes_functions;
         server.makes_functions |= makes_functions;
@@ -208,10 +208,10 @@ impl Requests<'_> {
 }
 
 impl Stations<'_> {
-    /// Looks at a message, or a part of one, which has been framed.
+    /// Processes a framed message, or a part of one.
     ///
     /// # Errors
-    /// What is to be done instead of going on.
+    /// Returns what to do instead of continuing.
     fn take(
         &mut self,
         client: &mut ClientSession,
@@ -264,7 +264,7 @@ impl Stations<'_> {
         Ok(())
     }
 
-    /// Notes what a message may do to its session, and sends what the server has to know before it.
+    /// Notes what a message may do to the session, and sends what the server needs before it.
     fn read(
         &mut self,
         client: &mut ClientSession,
@@ -294,7 +294,7 @@ impl Stations<'_> {
     }
 }
 
-/// A request that comes when nothing is owed is kept, if its server may refuse it only since its plans are out of date.
+/// Keeps a request that begins when nothing is owed, if the server may refuse it only because its plans are outdated.
 fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], kept: Kept) {
     let has_statements = client.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
     if server.again.is_sent() {
@@ -308,7 +308,7 @@ fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u
     }
 }
 
-/// Counts a message that begins.
+/// Counts the beginning of a message in the exchange.
 fn count(client: &mut ClientSession, server: &mut ServerSession, kind: u8) -> Result<(), Fault> {
     client.fate = match server.exchange.asked(kind) {
         Asked::Forward => RequestFate::Forward,
@@ -322,7 +322,7 @@ fn count(client: &mut ClientSession, server: &mut ServerSession, kind: u8) -> Re
     Ok(())
 }
 
-/// A part that nobody gets is left out: from which place on the rest is unsent.
+/// Leaves out a part that nobody receives. Returns the position from which the rest is unsent.
 fn dropped(client: &ClientSession, piece: &Piece, start: usize, to_server: &mut impl ToServer) -> usize {
     if client.fate == RequestFate::Drop {
         to_server.part(start..piece.range.start);

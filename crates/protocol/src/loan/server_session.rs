@@ -1,6 +1,6 @@
-//! What a server has been sent and has answered, whichever client it has.
+//! The session of one server: what it was sent and what it answered, whichever client it has.
 //!
-//! Always true: what the server is known to have set and prepared is what it has told, or has been told.
+//! Always true: the settings and prepared statements recorded here were reported by the server, or were sent to it.
 //! Not here: how the server was reached, what its pool wants of it, and when it is closed (`worker`).
 
 use std::rc::Rc;
@@ -26,67 +26,70 @@ pub struct ServerSession {
     pub server_statements: ServerStatements,
     /// The parameters that the server reports.
     pub vars: Rc<Vars>,
-    /// What is set in the session, where that follows clients.
+    /// The settings of the session, where session state follows clients.
     pub overrides: Option<Rc<Overrides>>,
-    /// The settings with a dot that the session has ever had (`pool::Fingerprint::placeholders`).
+    /// The custom settings (names with a dot) that the session has ever had (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
-    /// The statements by which the server is told that.
+    /// Our prepared statements that set these on the server.
     pub told_by: Prepared,
-    /// What the server is told last before a loan, one by one, of statements that are prepared by SQL.
+    /// The queries, in order, that create or drop statements prepared by SQL; they are sent last before a loan.
     pub preparing: Box<[Preparation]>,
-    /// The catalog has been changed in the transaction that is open.
+    /// The open transaction has changed the catalog.
     pub has_changed_catalog: bool,
-    /// Functions may have been made in it.
+    /// The open transaction may have created functions.
     pub makes_functions: bool,
-    /// How often functions had been made when the server was asked for them ([`FunctionCatalog::makings`](crate::state::FunctionCatalog::makings)).
+    /// The value of [`FunctionCatalog::makings`](crate::state::FunctionCatalog::makings) when the server was asked for
+    /// its functions.
     pub makings_asked: u64,
-    /// What its client has asked, as long as that may have to be said again.
+    /// The client's request, as long as it may have to be sent again.
     pub again: Again,
-    /// The `application_name` that the server has reported last, if it was given its client's along with a request and has not reported one since.
+    /// The last `application_name` that the server reported, if the client's name was sent along with a request and the
+    /// server has not reported one since.
     pub reported_name: Option<Box<str>>,
-    /// The server was told settings along with the request that it answers, and reports some of them.
+    /// Settings were sent along with the request that the server is answering, and the server reports some of them.
     pub is_told_along: bool,
-    /// What the server is told begins with the end of a limit that may end just that.
+    /// The first query that applies session state resets a timeout of the previous session that may cancel this very query.
     pub was_hasty: bool,
-    /// Whose numbers of sequences the session knows.
+    /// Which clients' sequence values the session knows.
     pub sequence_owner: SequenceOwner,
-    /// The server stays so long with its client for the numbers that this has drawn.
+    /// Until when the server stays with its client because of sequence values that the client has drawn.
     pub sequences_until: Option<Time>,
-    /// Where its loan stands.
+    /// The phase of the loan.
     pub life: Life,
-    /// A row of the answer may tell what has become of an advisory lock.
+    /// A row of the current answer may contain the result of an advisory lock call.
     pub tells_lock: bool,
-    /// Since its client has said something to it, the server has been asked what its session has, though that is known.
+    /// Since the client's last message, a state probe was compared with the session state that was known already
+    /// (`session_verify`).
     pub is_verified: bool,
     /// Where the messages of the server begin and end.
     pub scanner: Scanner,
-    /// What becomes of the rest of the message whose beginning is known.
+    /// What happens to the remaining parts of the current message.
     pub fate: AnswerFate,
-    /// A small message that came in parts.
+    /// The received parts of a small message that we read.
     pub collected: Vec<u8>,
-    /// How much the server has answered to the query of our own that it answers now.
+    /// The weighted size, in bytes, of the answer to the current query of our own.
     pub answer_bytes: usize,
-    /// The server has told its client why it ends.
+    /// The server has sent its client a fatal `ErrorResponse`.
     pub has_taken_leave: bool,
     /// Cancel requests that have been sent to the server and may not have arrived yet.
     pub cancels_sent: u32,
-    /// What the answer to the present request comes to, if somebody looks.
+    /// The tally of the answer to the current request, if requests are observed.
     pub answer_tally: Option<Box<AnswerTally>>,
 }
 
-/// What becomes of a message of a server, all its parts.
+/// What happens to all parts of a message from a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum AnswerFate {
-    /// Its client gets it.
+    /// The client receives it.
     Forward,
-    /// Nobody gets it.
+    /// It is discarded.
     Swallow,
 }
 
-/// Who may have drawn the numbers of sequences that a server knows.
+/// The clients that may have drawn the sequence values known to a server's session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SequenceOwner {
-    /// Nobody, that anybody knows of.
+    /// No known client.
     Nobody,
     /// This client.
     One(Key),
@@ -95,7 +98,7 @@ pub enum SequenceOwner {
 }
 
 impl SequenceOwner {
-    /// The server is lent to this client.
+    /// Notes that the server is lent to this client.
     pub fn come(&mut self, client: Key) {
         *self = match *self {
             Self::Nobody => Self::One(client),
@@ -104,7 +107,7 @@ impl SequenceOwner {
         };
     }
 
-    /// Whether others than the one that has it now may be among them.
+    /// Whether clients other than the current one may be among them.
     #[must_use]
     pub fn are_others(self) -> bool {
         self == Self::Several
@@ -112,7 +115,7 @@ impl SequenceOwner {
 }
 
 impl ServerSession {
-    /// The session of a server that reports these parameters, as far as is known.
+    /// The session of a server that reports these parameters.
     #[must_use]
     pub fn new(vars: Rc<Vars>) -> Self {
         Self {
@@ -145,25 +148,25 @@ impl ServerSession {
         }
     }
 
-    /// Whether a message to its client has begun and not ended.
+    /// Whether a message to the client has begun and not ended.
     #[must_use]
     pub fn is_in_message(&self) -> bool {
         self.scanner.is_in_body() && self.fate == AnswerFate::Forward
     }
 
-    /// Whether the server has told its client why it ends, and nothing more is to be said.
+    /// Whether the server has sent its client a fatal error, completely.
     #[must_use]
     pub fn has_said_all(&self) -> bool {
         self.has_taken_leave && !self.is_in_message()
     }
 
-    /// Whether the rows that the server answers us are read.
+    /// Whether `DataRow` messages that answer our own queries are read.
     #[must_use]
     pub fn is_told_rows(&self) -> bool {
         self.life.probe().is_some() || !self.collected.is_empty()
     }
 
-    /// The answers that we give its client ourselves, now that everything before them has been answered.
+    /// Returns the answers that we produce for the client ourselves, now that everything before them has been answered.
     pub fn take_due(&mut self) -> Box<[u8]> {
         let mut out = Vec::new();
         while let Some(kind) = self.exchange.due() {
@@ -172,7 +175,7 @@ impl ServerSession {
         out.into()
     }
 
-    /// Has the server forget the numbers of others, before its client says something.
+    /// Makes the server discard the sequence values of other clients, ahead of a message of its client.
     pub(super) fn forget_sequences(&mut self, client: Key, to_server: &mut impl ToServer) {
         let mut query = Vec::new();
         write::query(&mut query, DISCARD_SEQUENCES);
@@ -183,7 +186,8 @@ impl ServerSession {
     }
 }
 
-/// What makes a server forget all numbers that have been drawn there. `currval` and `lastval` fail until others are drawn (55000).
+/// The query that makes a server forget all sequence values drawn in its session. `currval` and `lastval` fail until new
+/// ones are drawn (SQLSTATE 55000).
 pub const DISCARD_SEQUENCES: &str = "DISCARD SEQUENCES";
 
 #[cfg(test)]
@@ -202,7 +206,7 @@ mod tests {
         ServerSession::new(Rc::new(Vars::new(&Tracked::new([]))))
     }
 
-    /// A session of a server that has said the beginning of a message.
+    /// A session of a server that has sent the first part of a message.
     fn session_in_a_message(fate: AnswerFate) -> ServerSession {
         let mut session = session();
         session.scanner.next(b"D\0\0\0\x10abc", 0, 1000);

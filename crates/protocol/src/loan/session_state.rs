@@ -1,8 +1,10 @@
-//! What a session has at the end of a transaction: known from the statements that were certain, or told by its server when that is asked.
+//! The session state at the end of a transaction: known from statements whose effects are certain, or read from the
+//! server by a state probe.
 //!
-//! Always true: what is noted of the server is what it has, or it is asked; what is noted of the client is what every server that the client
-//! gets is to have.
-//! Not here: what is asked and how an answer is read (`state`), when the server is asked and what follows for the loan (`worker::data::probe`).
+//! Always true: the overrides noted for a server are what it has, or else it is probed; the overrides noted for a client
+//! are what every server lent to it has to have.
+//! Not here: the probe and how its answer is read (`state`), when a server is probed and what follows for the loan
+//! (`worker::data::probe`).
 
 use std::rc::Rc;
 
@@ -16,7 +18,7 @@ use crate::planted::settings_told;
 use crate::state::{Circumstances, FunctionCatalog, Kind, Overrides, PinRules, Policy, Probe, Unseen};
 use crate::vars::{Known, Tracked, Vars};
 
-/// By what rules the state of a session follows its client.
+/// The rules by which session state follows its client.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     /// The time.
@@ -25,42 +27,43 @@ pub struct Terms<'a> {
     pub tracked: &'a Tracked,
     /// The user that servers of the pool log in as.
     pub login: &'a str,
-    /// That user's number.
+    /// The number of that user.
     pub server_user: u32,
     /// What clients of the pool may hold on its servers.
     pub rules: &'a PinRules,
-    /// What is known is compared with what the server tells (`session_verify`).
+    /// The known session state is compared with a state probe (`session_verify`).
     pub verifies: bool,
 }
 
-/// What a server has told of its session.
+/// The result of a state probe.
 #[derive(Debug)]
 pub enum Probed {
-    /// What functions set, of which nothing was known when it was asked: it is to be asked again.
+    /// Functions mention settings that the probe did not ask for: the server is to be probed again. What the probe told
+    /// of functions.
     Functions(Option<Knowledge>),
-    /// What the session has.
+    /// The state of the session.
     State(ProbedState),
-    /// Nothing that can be relied upon: the client keeps the server.
+    /// Nothing reliable: the client keeps the server.
     Nothing,
 }
 
-/// What follows from what the session has.
+/// What follows from the state of a session.
 #[derive(Debug)]
 pub struct ProbedState {
     /// What is known of functions now.
     pub knowledge: Option<Knowledge>,
-    /// In what it differs from what was known, if that was compared.
+    /// The difference from the session state that was known, if the two were compared.
     pub verdict: Option<Result<(), Box<str>>>,
-    /// The client has reset parameters, and these are what it has now.
+    /// The client's parameters, if it has reset some.
     pub reset: Option<Vars>,
-    /// It was asked which channels it listens to,
+    /// The server was asked which channels the session listens to,
     pub has_asked_channels: bool,
-    /// and has left them.
+    /// and the session has left them.
     pub has_left_channels: bool,
 }
 
-/// What the client's statements have certainly done to the session is noted, if that is all that they can have done: the parameters that the
-/// client has now if it has reset some. `None` where the server has to be asked.
+/// Applies the effects of the client's statements to both sessions, if they are certain and nothing else can have
+/// changed. Returns the client's parameters if it has reset some; `None` where the server has to be probed.
 pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, terms: Terms<'_>) -> Option<Option<Vars>> {
     let session_effects = client.session_effects.as_mut().filter(|session_effects| session_effects.is_known())?;
     let (tracked, parameters) = (terms.tracked, server.vars.clone());
@@ -83,7 +86,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
         return None;
     }
     if !before.reads_like(&of_server) {
-        // What has been prepared meanwhile may have been read before or after that.
+        // Statements prepared meanwhile may have been parsed before or after that change.
         server.server_statements.doubt_this_loan();
     }
     if effects.concern_statements_of_ours() {
@@ -102,7 +105,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
 }
 
 impl ClientSession {
-    /// The question that tells what the session has that was touched, of a client that came at a time `since`.
+    /// The state probe for everything that the client has touched, which connected at the time `since`.
     #[must_use]
     pub fn question(&self, since: Time, terms: Terms<'_>, function_catalog: &FunctionCatalog) -> Option<Probe> {
         let session_effects = self.session_effects.as_ref()?;
@@ -125,8 +128,8 @@ impl ClientSession {
         Some(probe)
     }
 
-    /// The client has reset parameters that it is told of: not to what a server begins with, but to what it has begun with itself. What it is
-    /// told.
+    /// The client has reset reported parameters: they return to the values of the client's own startup packet, not to
+    /// those of the server. Returns the `ParameterStatus` messages for the client.
     pub fn goes_back(&mut self, vars: Vars, tracked: &Tracked, known: &mut Known) -> Vec<u8> {
         let before = std::mem::replace(&mut self.vars, known.share(vars));
         let mut out = Vec::new();
@@ -138,7 +141,7 @@ impl ClientSession {
     }
 }
 
-/// A server has answered what its session has.
+/// Evaluates a state probe that the server has answered.
 pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: Probe, terms: Terms<'_>) -> Probed {
     let session_effects = client.session_effects.get_or_insert_default();
     let Some(seen) = probe.end() else {
@@ -154,7 +157,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     server.is_verified |= verdict.is_some();
     let missing = client.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
     if !before.reads_like(&overrides) {
-        // What has been prepared meanwhile may have been read before or after that.
+        // Statements prepared meanwhile may have been parsed before or after that change.
         server.server_statements.doubt_this_loan();
     }
     session_effects.seen(&seen, &overrides, terms.rules.unseen == Unseen::Pin, terms.now);
@@ -167,14 +170,14 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         server.told_by.doubt();
     }
     client.overrides = with_given(&overrides, client.given.as_deref());
-    // Where not all of it is remembered, the server is its client's alone, and is told nothing of it.
+    // Overrides too large to be remembered: the client keeps the server, and none of them are sent to it.
     let mut overrides = if is_too_much { client.overrides.clone() } else { overrides };
     if let Some(overrides) = overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some()) {
-        // Before PostgreSQL 17.1 it has lost its role when it is told again who it is, at the end of the question.
+        // Before PostgreSQL 17.1 the session has lost its role when the probe sets the session authorization again at its end.
         Rc::make_mut(overrides).doubt_identity();
     }
     if let Some(missing) = missing {
-        // It could not be prepared there, and is its client's nevertheless.
+        // A statement that could not be prepared on this server is the client's nevertheless.
         Rc::make_mut(client.overrides.get_or_insert_default()).statements_mut().add(missing);
     }
     server.overrides = overrides;
@@ -188,8 +191,8 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     })
 }
 
-/// A server whose client has gone meanwhile has told what its session has. Whether that is settings that any client can be given, or nothing,
-/// and not something that has to be discarded; what is known of functions now.
+/// Evaluates the state probe of a server whose client has left meanwhile. Returns whether the session has only settings
+/// that any client can be given, or nothing, and nothing that has to be discarded; and what is known of functions now.
 pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
     let Some(seen) = probe.end() else { return (false, None) };
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
@@ -201,7 +204,8 @@ pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Te
     (is_clean, seen.knowledge)
 }
 
-/// What a client is to have that was given settings to begin with: what it has reset is what they were.
+/// The overrides of a client whose session began with the settings `given`: a setting that the client has reset returns
+/// to its value there.
 fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> Option<Rc<Overrides>> {
     let is_set = |name: &str| overrides.as_ref().is_some_and(|overrides| overrides.get(name).is_some());
     match given {
@@ -214,7 +218,7 @@ fn with_given(overrides: &Option<Rc<Overrides>>, given: Option<&Overrides>) -> O
     }
 }
 
-/// In the hands of everybody who has them; nothing where there are none.
+/// Wraps overrides to be shared; None if they are empty.
 #[must_use]
 pub fn shared(overrides: Overrides) -> Option<Rc<Overrides>> {
     (!overrides.is_empty()).then(|| Rc::new(overrides))

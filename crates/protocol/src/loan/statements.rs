@@ -1,8 +1,8 @@
-//! Prepared statements with names, on their way from a client to the server that it has just now.
+//! Forwards messages about named prepared statements from a client to its current server.
 //!
-//! Always true: only the head of a message is looked at, and copied if it has to be; the values of a Bind are sent from where
-//! they were received; a client that uses no names pays for one look at the first bytes of its messages.
-//! Not here: what has to be said to a server so that it has what its client means (`prepared`).
+//! Always true: only the head of a message is examined, and copied if it has to be; the parameter values of a Bind are
+//! sent from where they were received; for a client that uses no names only the first bytes of each message are examined.
+//! Not here: which messages give a server the statements that its client means (`prepared`).
 
 use std::ops::Range;
 
@@ -22,22 +22,22 @@ use crate::prepared::{
 };
 use crate::vars::Tracked;
 
-/// The beginning of a message of which too little has come to know what it asks.
+/// The beginning of a message that is too short to tell what it asks.
 #[derive(Debug)]
 pub struct Collected {
-    /// What has come of its body.
+    /// The received part of its body.
     pub bytes: Vec<u8>,
-    /// How long the body is said to be.
+    /// The length of the whole body, according to the header.
     pub body_bytes: usize,
-    /// What the client is charged for it.
+    /// The memory charged to the client for it.
     pub charge: Charge,
 }
 
-/// What following statements takes, beside the two sides.
+/// What is needed beside the two sessions to follow statements.
 pub(super) struct Following<'a> {
-    /// `max_prepared_statements`; 0 where nobody is followed.
+    /// `max_prepared_statements`; 0 where statements do not follow clients.
     pub(super) max: usize,
-    /// Whether the server has what its client has, and nothing else.
+    /// Whether session state follows clients, so that the server has what its client has and nothing else.
     pub(super) follows: bool,
     /// `reuse_unnamed_statements`.
     pub(super) reuses: bool,
@@ -45,15 +45,15 @@ pub(super) struct Following<'a> {
     pub(super) moment: Moment,
     pub(super) tracked: &'a Tracked,
     pub(super) tally: Tally,
-    /// Where in the chunk a Parse without a name stands that has not been bound.
+    /// Where in the chunk an unnamed Parse stands that has not been bound.
     pub(super) unbound: Option<Range<usize>>,
 }
 
-/// How much of a message is here.
+/// How much of a message is available.
 enum Extent {
-    /// All of it stands at this place in the chunk.
+    /// All of it, at this place in the chunk.
     Here(Range<usize>),
-    /// All of it, the beginning from elsewhere.
+    /// All of it, with a beginning that was collected before this chunk.
     Whole,
     /// Not all of it.
     Part,
@@ -65,20 +65,20 @@ impl Extent {
     }
 }
 
-/// What has become of a piece of a message.
+/// What has been done with a piece of a message.
 pub(super) enum Taken {
-    /// Nothing: it is like any other.
+    /// Nothing: it is forwarded like any other.
     Not,
-    /// It is dealt with up to this place in its chunk; what follows belongs to the server as it is.
+    /// It is processed up to this position in the chunk; what follows goes to the server as it is.
     UpTo(usize),
-    /// What stands before this place in its chunk has been sent; from there on it is like any other.
+    /// The bytes before this position in the chunk have been sent; from there on the piece is forwarded like any other.
     From(usize),
-    /// Its client cannot go on.
+    /// The client cannot continue.
     Wrong(Fault),
 }
 
 impl Following<'_> {
-    /// Which requests are kept, in case that the server refuses them.
+    /// Which requests are kept in case the server refuses them.
     pub(super) fn kept(&self) -> Kept {
         match (self.max, self.reuses) {
             (0, _) => Kept::Nothing,
@@ -87,8 +87,8 @@ impl Following<'_> {
         }
     }
 
-    /// Looks whether a piece concerns a statement with a name, and sends what has to be sent for it: first what stands before
-    /// it in its chunk and has not been sent, from `start` on.
+    /// Checks whether a piece concerns a named statement, and sends what has to be sent for it, behind the unsent bytes
+    /// of the chunk from `start` on.
     pub(super) fn take(
         &mut self,
         to_server: &mut impl ToServer,
@@ -103,12 +103,12 @@ impl Following<'_> {
             Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
                 self.begins(to_server, client, server, chunk, start, piece, body_bytes as usize)
             }
-            // The batch ends without it: it is meant for the next one.
+            // The batch ends without a Bind of the unbound Parse, which is kept for the next batch.
             Part::First { .. } if piece.kind == frontend::SYNC => {
                 self.end_of_chunk(client, chunk);
                 Taken::Not
             }
-            // Names that it may say are looked for when it is whole, before the server has any of it.
+            // A query is searched for names when it is complete, before the server has any of it.
             Part::First { body_bytes, .. }
                 if piece.kind == frontend::QUERY && self.may_say_names(client, server, piece) =>
             {
@@ -134,8 +134,9 @@ impl Following<'_> {
         }
     }
 
-    /// Whether a piece drops a statement by SQL (`DEALLOCATE`) that its client has prepared by the protocol, and that is done: no server knows it
-    /// by that name, so one is made to be dropped, and the server answers as it should.
+    /// Handles a `DEALLOCATE` in SQL of a statement that the client has prepared by the protocol, and returns whether it
+    /// has done so. No server knows the statement by that name, so a stand-in is prepared and dropped, and the server
+    /// answers as expected.
     pub(super) fn deallocates(
         &mut self,
         to_server: &mut impl ToServer,
@@ -168,8 +169,9 @@ impl Following<'_> {
         true
     }
 
-    /// What a message says, or binds, has names of statements in it, which mean the same to SQL as to the protocol: the server is made to have
-    /// under these names what its client has prepared by the protocol. Whether something has been sent, behind what stands before the message.
+    /// A message, or the statement that it binds, mentions names of statements, which are the same in SQL and in the
+    /// protocol: the server is given, under these names, the statements that the client has prepared by the protocol.
+    /// Returns whether something has been sent, behind the bytes before the message.
     pub(super) fn brings(
         &mut self,
         to_server: &mut impl ToServer,
@@ -251,7 +253,7 @@ impl Following<'_> {
         }
     }
 
-    /// It concerns no statement with a name; the one without is its client's, too.
+    /// Handles a message that concerns no named statement. The unnamed statement follows the client as well.
     fn plain(
         &mut self,
         client: &mut ClientSession,
@@ -279,7 +281,7 @@ impl Following<'_> {
                 return Ok(Way::AsItIs);
             }
             frontend::BIND => self.unbound = None,
-            // Of a portal.
+            // It concerns a portal.
             _ if body.first() != Some(&b'S') => return Ok(Way::AsItIs),
             frontend::CLOSE => {
                 self.unbound = None;
@@ -292,7 +294,7 @@ impl Following<'_> {
         Ok(Way::AsItIs)
     }
 
-    /// What is asked of the statement without a name, if that is treated as one with a name: because its text has come before.
+    /// What is asked of the unnamed statement, if it is treated as a named one because its text has come before.
     fn as_named<'b>(
         &mut self,
         client: &mut ClientSession,
@@ -305,8 +307,9 @@ impl Following<'_> {
         if kind != frontend::PARSE {
             return prepared::head_of_unnamed(kind, body).filter(|_| is_there);
         }
-        // `ServerStatements` asks for good order, too, before it answers for the server. Here it is asked because a statement without a name that is
-        // refused is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), and one with a name is what it was before.
+        // `ServerStatements`, too, requires good order before it answers for the server. Here it is required because an
+        // unnamed statement whose Parse fails is gone (`exec_parse_message` in PostgreSQL's `tcop/postgres.c`), while a
+        // named one stays what it was.
         let may_be = self.reuses
             && !matches!(extent, Extent::Part)
             && server.exchange.may_step()
@@ -327,14 +330,15 @@ impl Following<'_> {
         }
     }
 
-    /// What has been given without a name and not been bound is kept, in case that its batch ends without that.
+    /// Keeps an unnamed Parse that has not been bound, in case its batch ends without a Bind.
     pub(super) fn end_of_chunk(&mut self, client: &mut ClientSession, chunk: &[u8]) {
         if let Some(parse) = self.unbound.take() {
             client.unnamed.keep(&chunk[parse], &client.account, self.statement_registry);
         }
     }
 
-    /// Whether a simple query, of which the beginning has come, may say names of statements that its client has prepared by the protocol.
+    /// Whether a simple query, whose beginning has come, may mention names of statements that the client has prepared by
+    /// the protocol.
     fn may_say_names(&self, client: &ClientSession, server: &ServerSession, piece: &Piece) -> bool {
         let is_short = matches!(piece.part, Part::First { body_bytes, .. } if body_bytes as usize <= SAYING_BYTES_MAX);
         let has_names = client.names.as_ref().is_some_and(|names| names.count() > 0);
@@ -342,7 +346,8 @@ impl Following<'_> {
     }
 
     fn collect(&mut self, client: &mut ClientSession, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
-        // What is claimed and has not come takes no room from others; what can never have room is not waited for.
+        // Only received bytes are charged, so that a claimed length takes no room from others; a statement that can never
+        // have room is not waited for.
         if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
             return wrong(client, Fault::StatementsFull);
         }
@@ -355,7 +360,7 @@ impl Following<'_> {
         Taken::UpTo(piece.range.end)
     }
 
-    /// More has come of a message whose beginning was collected.
+    /// More has arrived of a message whose beginning was collected.
     fn goes_on(
         &mut self,
         to_server: &mut impl ToServer,
@@ -390,7 +395,7 @@ impl Following<'_> {
             return Taken::UpTo(piece.range.end);
         }
         let Collected { ref bytes, body_bytes, charge } = *collected;
-        // What is kept of it is charged for again.
+        // The part of it that is kept is charged again.
         drop(charge);
         let mut out = Vec::new();
         let way = match head {
@@ -431,7 +436,7 @@ impl Following<'_> {
         body_bytes: usize,
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
-        // Where its transaction has done what nobody can read, any name may have been given there.
+        // After a call of unknown effect in its transaction, any name may have been prepared on the server by SQL.
         let is_of_any = match ask {
             Ask::Close { .. } => true,
             Ask::Parse { .. } => server.server_statements.has_room_for_own(),
@@ -442,7 +447,7 @@ impl Following<'_> {
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
         let names: &mut Names = client.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
-            // It is asked what that has left.
+            // The server is probed for the statements that are left.
             client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }
         let is_settled =
@@ -467,7 +472,7 @@ impl Following<'_> {
     }
 }
 
-/// A simple query gives the statement without a name up.
+/// Forgets the unnamed statement, which a simple query destroys.
 fn forget_unnamed(client: &mut ClientSession) {
     if client.unnamed.is_kept() {
         client.unnamed.forget();
@@ -495,12 +500,12 @@ fn is_read(server: &ServerSession) -> bool {
     !server.exchange.is_copying_in() && !server.exchange.is_skipping()
 }
 
-/// Whether the name that a Parse gives may still come.
+/// Whether the name in a Parse may be incomplete.
 fn is_name_to_come(body: &[u8], body_bytes: usize) -> bool {
     body.len() < body_bytes.min(NAME_BYTES_MAX) && !body.contains(&0)
 }
 
-/// A server skips a Parse: its client cannot know that the name is none, and the server says so when it is bound.
+/// The server skips a Parse. The client cannot know that the name does not exist, and the server reports that when it is bound.
 fn skip_name(client: &mut ClientSession, body: &[u8]) {
     if let Some(name) = prepared::given_name(body) {
         client.names.get_or_insert_default().skip(name);
@@ -516,5 +521,6 @@ fn send_all(to_server: &mut impl ToServer, out: Vec<Bytes>) {
     out.into_iter().for_each(|bytes| to_server.send(bytes));
 }
 
-/// A longer simple query that comes in pieces is not kept until it is whole: the server is told what its names mean only by shorter ones.
+/// A longer simple query that arrives in pieces is not collected: the server is given the statements that it mentions
+/// only for shorter ones.
 const SAYING_BYTES_MAX: usize = 8192;

@@ -1,19 +1,20 @@
-//! Commands that have been completed, as far as their tags say something about the session or the catalog.
+//! What the tags of completed commands tell about the session or the catalog.
 //!
-//! Always true: a tag is read when it is whole, however it came.
-//! Not here: what the statements of a session have done to it otherwise (`state`), what follows from a change of the catalog (`worker::data::catalog`).
+//! Always true: a tag is read when it is complete, however it arrived.
+//! Not here: other effects of statements on their session (`state`), and what follows from a change of the catalog
+//! (`worker::data::catalog`).
 
 use super::client_session::ClientSession;
 use super::server_session::ServerSession;
 use crate::state::without_statements;
 
-/// Whether a tag says that the catalog may be another now. Of what a function has done it says nothing.
+/// Whether a tag means that the catalog may have changed. A tag does not show what a function has done.
 pub(super) fn changes_catalog(tag: &[u8]) -> bool {
     const TAGS: [&[u8]; 6] = [b"ALTER ", b"CREATE ", b"DROP ", b"DO\0", b"CALL\0", b"IMPORT "];
     TAGS.iter().any(|known| tag.starts_with(known))
 }
 
-/// A command has been completed that has one of those tags.
+/// Notes a completed command that has one of those tags.
 pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut ServerSession, tag: &[u8]) {
     let is_ours = server.exchange.is_ours();
     if tag == DISCARD_ALL {
@@ -42,12 +43,12 @@ pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut Ser
     }
 }
 
-/// All statements of the server are gone, and of its client, if that has dropped them.
+/// All statements of the server are gone, and those of its client if the client has dropped them.
 fn statements_dropped(mut client: Option<&mut ClientSession>, server: &mut ServerSession) {
     server.told_by.doubt();
     without_statements(&mut server.overrides);
     if let Some(client) = client.as_deref_mut() {
-        // Those too that could not be prepared here.
+        // These include statements that could not be prepared on this server.
         without_statements(&mut client.overrides);
     }
     server.server_statements.drop_all(client.and_then(|client| client.names.as_deref_mut()));
@@ -56,12 +57,12 @@ fn statements_dropped(mut client: Option<&mut ClientSession>, server: &mut Serve
 /// The tags of commands that drop all prepared statements.
 const DROPS_STATEMENTS: [&[u8]; 2] = [DISCARD_ALL, b"DEALLOCATE ALL\0"];
 const DISCARD_ALL: &[u8] = b"DISCARD ALL\0";
-/// The tag of a command that drops one.
+/// The tag of a command that drops one prepared statement.
 const DEALLOCATE: &[u8] = b"DEALLOCATE\0";
-/// The tags of commands that take back what was done in a transaction, or may begin another in the middle of what a client has sent.
+/// The tags of commands that roll back a transaction, or may begin another one in the middle of a client's request.
 const ENDS_TRANSACTIONS: [&[u8]; 3] = [ROLLBACK, b"CALL\0", b"DO\0"];
 const ROLLBACK: &[u8] = b"ROLLBACK\0";
-/// The tags of other commands that say which channels are left.
+/// The tags of other commands that decide which channels are left.
 const UNLISTEN: &[u8] = b"UNLISTEN\0";
 const COMMIT: &[u8] = b"COMMIT\0";
 
@@ -89,8 +90,8 @@ mod tests {
         }
     }
 
-    /// A client and its server, both of which have a setting and a statement that was prepared by SQL; what the client has said may have done
-    /// certain things.
+    /// A client and its server, both with a setting and a statement that was prepared by SQL. The client's last statement
+    /// has certain effects.
     fn sessions() -> (ClientSession, ServerSession) {
         let vars = Rc::new(Vars::new(&Tracked::new([])));
         let (mut client, mut server) = (ClientSession::new(0, vars.clone()), ServerSession::new(vars));
@@ -103,7 +104,7 @@ mod tests {
         (client, server)
     }
 
-    /// What is left in a session: its settings, and its statements.
+    /// The number of settings and of statements that are left in a session.
     fn left(overrides: &Option<Rc<Overrides>>) -> (usize, usize) {
         overrides.as_ref().map_or((0, 0), |all| (all.iter().count(), all.statements().iter().count()))
     }

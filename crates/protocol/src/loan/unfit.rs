@@ -1,28 +1,28 @@
-//! Why nobody can have a server any more.
+//! Why a server cannot be lent any more.
 //!
-//! Always true: what a server has been sent comes before what else there is to be said of it.
+//! Always true: a reason that lies in what the server was sent takes precedence over any other reason.
 //! Not here: when that is decided (`ending`).
 
 use crate::exchange::Exchange;
 
-/// Why nobody can have a server any more.
+/// Why a server cannot be lent any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfit {
-    /// It may answer more than it was asked. See [`Exchange::is_proven`].
+    /// The server may answer more than it was asked. See [`Exchange::is_proven`].
     Unproven,
-    /// PostgreSQL 18 would fail with whatever comes next. See [`Exchange::may_be_lent`].
+    /// PostgreSQL 18 would fail at the next message. See [`Exchange::may_be_lent`].
     Mixed,
-    /// Its client left in the middle of a message, whose rest it waits for.
+    /// The client left in the middle of a message, and the server waits for the rest.
     TornRequest,
-    /// It is in the middle of a message that it says by itself, whose rest is its client's.
+    /// The server is in the middle of an unsolicited message whose beginning went to the client that has left.
     TornAnswer,
-    /// Its client left what only the end of the session ends.
+    /// The client left behind what only the end of the session ends.
     Undiscardable,
-    /// It does not take what its client has set.
+    /// The server rejects the client's session state.
     NotTakenOver,
-    /// It was cancelled while it was told that: nobody knows whether it has taken it.
+    /// The apply of the client's session state was cancelled, so it is unknown whether the server has it.
     ToldCancelled,
-    /// What it was told to be made clean has failed, or has not helped.
+    /// A cleanup query failed, or did not make the server clean.
     NotClean,
 }
 
@@ -33,12 +33,12 @@ impl Unfit {
         if exchange.is_proven() { Self::Mixed } else { Self::Unproven }
     }
 
-    /// Why a server cannot be made clean: because of what it has been sent, or because of `otherwise`.
+    /// Why a server cannot be cleaned: because of what it was sent, or else because of `otherwise`.
     pub(super) fn hopeless(exchange: &Exchange, otherwise: Self) -> Self {
         if exchange.may_be_lent() { otherwise } else { Self::of(exchange) }
     }
 
-    /// As the log has it.
+    /// The reason as the log words it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

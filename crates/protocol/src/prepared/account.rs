@@ -1,9 +1,10 @@
-//! Who makes a worker remember how many bytes, and how many that may be.
+//! Counts how many bytes each client makes a worker remember, and limits them.
 //!
-//! Always true: what is held of all clients of a worker stays under [`HELD_BYTES_MAX`], and of one client under `max_client_memory` and under what is
-//! still free, so that whoever comes next finds as much as anybody who came before holds, however many of them there are. What a charge has taken it
-//! gives back when it goes. A text that several clients have prepared is held once, and is on the account of each. What only servers have is no
-//! client's, and keeps none from anything: it is given up when there is no room for more.
+//! Always true: the bytes held for all clients of a worker stay under [`HELD_BYTES_MAX`], and those of one client under
+//! `max_client_memory` and under what is still free, so that the next client finds as much as any client before it holds,
+//! however many there are. A dropped charge gives back what it has taken. A text that several clients have prepared is
+//! held once, and is charged to each of them. A statement that only servers have is charged to no client, and keeps no
+//! client from anything: it is given up when there is no room for more.
 //! Not here: what is remembered (`statement_registry`, `names`).
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -14,17 +15,17 @@ use super::HELD_BYTES_MAX;
 use super::statement::Entry;
 use crate::fault::Fault;
 
-/// What all clients of a worker hold, and what one may.
+/// What all clients of a worker hold, and what one client may hold.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     held: Cell<usize>,
-    /// Of these, what only servers have.
+    /// The part of these bytes that only servers have.
     unclaimed_bytes: Cell<usize>,
-    /// What only servers have, by since when that is so.
+    /// The statements that only servers have, in the order in which that began.
     unclaimed: RefCell<BTreeMap<u64, Rc<Entry>>>,
-    /// Counts what has become so.
+    /// The clock of that order.
     clock: Cell<u64>,
-    /// 0 is any number.
+    /// The limit of one client; 0 is no limit.
     client_max: Cell<usize>,
 }
 
@@ -37,7 +38,7 @@ impl Room {
         self.client_max.set(bytes_max);
     }
 
-    /// Only servers have this from now on.
+    /// From now on only servers have this statement.
     pub(super) fn unclaim(&self, entry: Rc<Entry>) {
         let since = self.clock.get() + 1;
         self.clock.set(since);
@@ -46,7 +47,7 @@ impl Room {
         self.unclaimed.borrow_mut().insert(since, entry);
     }
 
-    /// A client has it, or nobody.
+    /// A client has this statement, or nobody has it.
     pub(super) fn claim(&self, entry: &Entry) {
         let since = entry.unclaimed_since().replace(0);
         if since > 0 {
@@ -56,7 +57,7 @@ impl Room {
         }
     }
 
-    /// Gives up what only servers have until there is room for so many bytes, or nothing more of that kind.
+    /// Gives up statements that only servers have until there is room for this many bytes, or none of them is left.
     fn make(&self, bytes: usize) {
         while self.held.get() + bytes > HELD_BYTES_MAX {
             let Some((_, oldest)) = self.unclaimed.borrow_mut().pop_first() else { return };
@@ -66,7 +67,7 @@ impl Room {
     }
 }
 
-/// What one client holds. It takes no memory before it is charged.
+/// What one client holds. It takes no memory before the first charge.
 #[derive(Debug, Default)]
 pub struct Account(OnceCell<Rc<Cell<usize>>>);
 
@@ -78,19 +79,19 @@ impl Account {
     }
 }
 
-/// Bytes that somebody makes us remember; given back when it goes.
+/// Bytes that are remembered; they are given back when the charge is dropped.
 #[derive(Debug)]
 pub struct Charge {
-    /// Of all clients together.
+    /// The bytes counted for all clients together.
     bytes: usize,
-    /// Beside these, what others may hold as well.
+    /// Further bytes on the client's account, which other clients may hold as well.
     shared: usize,
     room: Rc<Room>,
     account: Option<Rc<Cell<usize>>>,
 }
 
 impl Charge {
-    /// On nobody's account.
+    /// A charge to no client's account.
     pub(super) fn of_all(room: &Rc<Room>, bytes: usize) -> Option<Self> {
         let mut charge = Self { bytes: 0, shared: 0, room: room.clone(), account: None };
         charge.grow(bytes).is_ok().then_some(charge)
@@ -111,7 +112,7 @@ impl Charge {
         &self.room
     }
 
-    /// Takes so many bytes more.
+    /// Takes this many bytes more.
     ///
     /// # Errors
     /// The client holds as much as it may, or all clients together do.
@@ -140,7 +141,7 @@ impl Charge {
         Ok(())
     }
 
-    /// What others may hold as well is so many bytes now.
+    /// Changes how many bytes of the account other clients may hold as well.
     pub(super) fn share(&mut self, shared: usize) -> Result<(), Fault> {
         match shared.checked_sub(self.shared) {
             Some(more) => self.grow_by(0, more),
@@ -151,7 +152,7 @@ impl Charge {
         }
     }
 
-    /// Gives back all but so many bytes.
+    /// Gives back all but this many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.give_back(self.bytes.saturating_sub(bytes), 0);
     }

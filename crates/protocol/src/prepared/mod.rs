@@ -1,15 +1,17 @@
-//! Prepared statements with names, for clients that have another server with each transaction.
+//! Named prepared statements, for clients that have another server in each transaction.
 //!
-//! A client's names are its own ([`Names`]). What it prepares is kept once for all clients of a worker ([`StatementRegistry`]), under a
-//! name of ours that is the same on every server. Each server has some of these statements ([`ServerStatements`]); what a client uses and
-//! its server lacks is prepared there first, and nobody sees the answer. What no client has any more is kept for as long as servers have it and
-//! there is room ([`Statement`]).
+//! Each client has its own names ([`Names`]). A statement that a client prepares is kept once for all clients of a worker
+//! ([`StatementRegistry`]), under a name of ours that is the same on every server. Each server has some of these
+//! statements ([`ServerStatements`]); a statement that a client uses and its server lacks is prepared there first, and
+//! the answer is hidden. A statement that no client has any more is kept as long as servers have it and there is room
+//! ([`Statement`]).
 //!
-//! Always true: a statement counts as being on a server from the moment it is sent until the server says otherwise, by an
-//! error or by skipping it; what may or may not be there is closed before it is prepared; a client is answered in the order
-//! in which it asked, and never for what the server has skipped.
-//! The statement without a name is its client's, too ([`Unnamed`]).
-//! Not here: portals, which nobody looks at; what SQL has prepared (`state`); who owes whom how many answers (`exchange`); where the bytes come from and go (`worker::statements`).
+//! Always true: a statement counts as being on a server from the moment it is sent until the server reports otherwise, by
+//! an error or by skipping it; a statement that may or may not be there is closed before it is prepared; a client is
+//! answered in the order in which it asked, and never for what the server has skipped.
+//! The unnamed statement follows its client as well ([`Unnamed`]).
+//! Not here: portals, which are not followed; statements prepared by SQL (`state`); who owes whom how many answers
+//! (`exchange`); where the bytes come from and go (`worker::statements`).
 
 mod account;
 mod again;
@@ -40,13 +42,13 @@ pub use unnamed::{PackedUnnamed, Unnamed};
 /// Bytes for a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bytes {
-    /// Made for this moment.
+    /// Written for this message.
     Own(Vec<u8>),
-    /// A text that is kept, too long to be copied.
+    /// A kept text that is too long to be copied.
     Shared(Rc<[u8]>),
 }
 
-/// What is counted.
+/// Counters of prepared statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Statements that clients have prepared.
@@ -57,20 +59,22 @@ pub struct Tally {
     pub binds: u64,
 }
 
-/// What all clients of a worker may make it remember of statements and names, in bytes. Whoever wants more is let go.
+/// The memory, in bytes, that all clients of a worker may take for statements and names. A client that needs more is
+/// disconnected.
 pub const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// The longest name of a statement or portal that is understood.
 pub const NAME_BYTES_MAX: usize = 65_536;
 
-/// As much of a name of a statement or portal as PostgreSQL looks at: it keeps them in tables whose keys are strings of `NAMEDATALEN`, and what is longer
-/// is cut off there without a word, be it in the middle of a character (`StorePreparedStatement`, `CreatePortal`).
+/// The part of a statement's or portal's name that PostgreSQL uses: the keys of its hash tables are strings of
+/// `NAMEDATALEN`, and a longer name is truncated silently, even in the middle of a character (`StorePreparedStatement`,
+/// `CreatePortal`).
 #[must_use]
 pub fn cut(name: &[u8]) -> &[u8] {
     &name[..name.len().min(base::NAME_BYTES_MAX)]
 }
 
-/// What a statement is called on servers, before its number. PgBouncer's word, since people look for it in
+/// The prefix of a statement's name on servers, before its number. It is PgBouncer's, because people look for it in
 /// `pg_prepared_statements`.
 const PREFIX: &str = "PGBOUNCER_";
 

@@ -1,7 +1,7 @@
-//! Names, stocks and statements as values that go to another process.
+//! Names, server statements and statements as values that go to another process.
 //!
-//! Always true: a statement keeps its number, and with it the name that servers know it by; it is written once however many
-//! hold it. What cannot be unpacked for lack of room is `None`, and its holder is let go.
+//! Always true: a statement keeps its number, and with it the name that servers know it by; it is written once however
+//! many hold it. What cannot be unpacked for lack of room is `None`, and its holder is disconnected.
 //! Not here: what else goes along (`worker::handover::parcel`).
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::server_statements::{Held, Moment, Pending, ServerStatements, State};
 use super::statement::{Entry, Mark, Statement};
 use crate::pack::Packed;
 
-/// Statements that are held by what has been packed, by their numbers.
+/// The statements that are held by what has been packed, by their numbers.
 #[derive(Debug, Default)]
 pub struct Gathered(BTreeMap<u64, Option<Rc<Entry>>>);
 
@@ -32,7 +32,7 @@ impl Gathered {
         mark.id()
     }
 
-    /// The statements.
+    /// Packs the statements.
     #[must_use]
     pub fn pack(&self) -> Vec<PackedStatement> {
         let pack = |(id, entry): (&u64, &Option<Rc<Entry>>)| PackedStatement {
@@ -44,26 +44,26 @@ impl Gathered {
     }
 }
 
-/// A statement.
+/// A packed statement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PackedStatement {
     /// Its number.
     pub id: u64,
-    /// Nothing where it is forgotten and a server may have it: the number is not to be used again.
+    /// Empty where the statement is forgotten but a server may have it: its number must not be used again.
     text: Packed,
     dialect: Packed,
 }
 
-/// Where statements are found while something is unpacked.
+/// Where statements are looked up while something is unpacked.
 #[derive(Debug)]
 pub struct Unpacking<'a> {
-    /// All that were packed, by their numbers.
+    /// All packed statements, by their numbers.
     pub packed: &'a BTreeMap<u64, PackedStatement>,
-    /// Those that have been unpacked.
+    /// The statements that have been unpacked.
     pub found: &'a mut BTreeMap<u64, Statement>,
-    /// Where they are kept.
+    /// The registry that keeps them.
     pub statement_registry: &'a mut StatementRegistry,
-    /// Of the client whose they are.
+    /// The account of the client that holds them.
     pub account: &'a Account,
 }
 
@@ -83,7 +83,7 @@ impl Unpacking<'_> {
     }
 }
 
-/// The names of a client.
+/// The packed names of a client.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PackedNames {
     named: Vec<(Packed, PackedNamed)>,
@@ -112,13 +112,13 @@ impl PackedNamed {
 }
 
 impl Names {
-    /// As a value.
+    /// Packs the names.
     pub fn pack(&self, gathered: &mut Gathered) -> PackedNames {
         let named = self.named.iter().map(|(name, named)| ((&**name).into(), PackedNamed::new(named, gathered)));
         PackedNames { named: named.collect(), failed: self.failed.iter().map(|name| (&**name).into()).collect() }
     }
 
-    /// From a value.
+    /// Unpacks the names.
     pub fn unpack(packed: PackedNames, from: &mut Unpacking<'_>) -> Option<Self> {
         let mut names = Self::default();
         for (Packed(name), named) in packed.named {
@@ -129,7 +129,7 @@ impl Names {
     }
 }
 
-/// What one server has.
+/// The packed statements of one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PackedServerStatements {
     held: Vec<PackedHeld>,
@@ -137,7 +137,7 @@ pub struct PackedServerStatements {
     taken: Vec<u64>,
     clock: u64,
     loan: u64,
-    /// What it may have under names of its client's.
+    /// The names of its client under which the server may have statements.
     #[serde(default)]
     own: Vec<Packed>,
 }
@@ -180,7 +180,7 @@ impl PackedPending {
             Pending::Close { id, epoch, was } => {
                 Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
             }
-            // It is in doubt there in any case.
+            // The statement is in doubt there in any case.
             Pending::Own { name, step: step @ 1.., .. } => Self::Found { step: *step, name: (&**name).into() },
             Pending::Unnamed | Pending::Own { .. } => Self::Unnamed,
             Pending::Twice { name } => Self::Twice { name: (&**name).into() },
@@ -210,7 +210,7 @@ impl PackedPending {
 }
 
 impl ServerStatements {
-    /// As a value.
+    /// Packs the statements of a server.
     pub fn pack(&self, gathered: &mut Gathered) -> PackedServerStatements {
         PackedServerStatements {
             held: self.held.values().map(|held| PackedHeld::new(held, gathered)).collect(),
@@ -222,7 +222,7 @@ impl ServerStatements {
         }
     }
 
-    /// From a value.
+    /// Unpacks the statements of a server.
     pub fn unpack(packed: PackedServerStatements, from: &mut Unpacking<'_>) -> Option<Self> {
         let PackedServerStatements { held, pending, taken, clock, loan, own } = packed;
         let mut server_statements = Self { taken, clock, loan, ..Self::default() };
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::exchange::Exchange;
 
-    /// A server with a statement that it has, one that it has been sent, and a client that has named both and closed one.
+    /// A server has one statement and was sent another; the client has named both and closed one.
     #[test]
     fn a_pair_goes_on_in_another_process_where_it_stood() {
         let mut statement_registry = StatementRegistry::new(1, 2);
@@ -310,7 +310,7 @@ mod tests {
         let again = (names.pack(&mut Gathered::default()), server_statements.pack(&mut Gathered::default()));
         assert_eq!(format!("{again:?}"), format!("{:?}", (&packed_names, server_statements.pack(&mut gathered))));
 
-        // The second Parse fails: the Close behind it was skipped too, so that its name is there again.
+        // The second Parse fails: the Close behind it was skipped as well, so its name is there again.
         exchange.answered(wire::backend::ERROR_RESPONSE, &[]).expect("owed");
         server_statements.settle(&mut exchange, Some(&mut names));
         assert_eq!((names.count(), names.has(b"a"), names.has_failed(b"b")), (1, true, true));
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(other.add(b"select 3\0\0\0", &Rc::from(&b""[..])).expect("there is room").id(), 5);
     }
 
-    /// A server still has what is forgotten here: what is prepared in the other process must not get its number.
+    /// A server still has a statement that is forgotten here: a statement prepared in the other process must not get its number.
     #[test]
     fn what_is_forgotten_keeps_its_number() {
         let (mut statement_registry, mut server_statements) =

@@ -1,7 +1,7 @@
-//! A statement is prepared under the parameters under which its client has given it, whatever it has set since.
+//! Prepares a statement under the parameters under which its client has given it, whatever the client has set since.
 //!
-//! Always true: what a server is told for that is hidden, and undone with the rest of its client's batch or transaction if anything of it fails;
-//! what cannot be read as it was given gets another number.
+//! Always true: the answers to what is sent for that are hidden, and it is undone with the rest of the client's batch or
+//! transaction if anything of it fails; a statement that cannot be read as it was given gets another number.
 //! Not here: which parameters those are (`names`), how they are written down (`vars`).
 
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::vars::changes_of_dialect;
 
 impl ServerStatements {
-    /// Sends the server a statement that it does not have, as its client has given it.
+    /// Sends the server a statement that it lacks, to be read as its client has given it.
     pub(super) fn prepare_as_given(
         &mut self,
         statement: Statement,
@@ -26,7 +26,7 @@ impl ServerStatements {
         let readings = changes_of_reading(&statement, sides);
         let statement = match &readings {
             Ok(_) => statement,
-            // Nobody else must get what is read otherwise.
+            // No other client must get a statement that is read otherwise.
             Err(CannotRead) => {
                 let anew = sides
                     .names
@@ -50,11 +50,12 @@ impl ServerStatements {
         Ok(statement)
     }
 
-    /// Has the server carry out commands in the middle of what its client says, unseen. If that fails, they are undone with the rest of it.
+    /// Makes the server run commands between the client's messages, with hidden answers. If one fails, they are undone
+    /// with the rest of the batch.
     fn set_by_the_way(&mut self, commands: &[String], sides: &mut Sides<'_>) {
         let mut out = Vec::new();
         for sql in commands {
-            // To close what is not there is no error. The portal without a name is the client's.
+            // Closing what is not there is no error. The unnamed portal is the client's.
             push_close(&mut out, READING);
             write::message(&mut out, frontend::CLOSE, |out| {
                 out.push(b'P');
@@ -78,10 +79,11 @@ impl ServerStatements {
     }
 }
 
-/// The dialect in which a statement was given cannot be had any more.
+/// The dialect in which a statement was given cannot be restored.
 struct CannotRead;
 
-/// The commands that have the server read a statement as it was given, and those that undo that; none where it reads so anyway.
+/// The commands that make the server read a statement as it was given, and those that undo them; none where the server
+/// reads it so anyway.
 fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Result<(Vec<String>, Vec<String>), CannotRead> {
     let (given, now) = (statement.dialect(), &sides.dialect);
     if !sides.is_settled || Rc::ptr_eq(given, now) || **given == **now {
@@ -91,5 +93,5 @@ fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Result<(Vec<S
     Ok((changes(now, given)?, changes(given, now)?))
 }
 
-/// The statement, and the portal, of a command of ours between messages of the client; no client's has such a name.
+/// The name of the statement and the portal of our commands between messages of the client; no client uses such a name.
 const READING: &[u8] = b"TRUNKLINE_STATE_READING";

@@ -1,7 +1,8 @@
-//! What a server refuses, as far as that is about statements.
+//! Evaluates errors of a server that concern prepared statements.
 //!
-//! Always true: what a server says that it has or has not is believed; a client is told of its statements by its own names.
-//! Not here: what a refused step means for the names and statements that it was to give (`server_statements`).
+//! Always true: a server's report that it has or lacks a statement is believed; a client is told of its statements by its
+//! own names.
+//! Not here: what a failed step means for the names and statements that it was to create (`server_statements`).
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,11 +12,11 @@ use super::names::Names;
 use super::server_statements::{Held, Pending, ServerStatements, State};
 
 impl ServerStatements {
-    /// The server has refused something with this `ErrorResponse`. What it says about statements is believed: one that it does
-    /// not have, or has already, and plans that do not fit their tables any more.
+    /// Evaluates an `ErrorResponse`. It is believed where it reports that a statement does not exist, that one exists
+    /// already, or that plans no longer fit their tables.
     pub fn refused(&mut self, body: &[u8]) {
         let field = |kind: u8| body.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(&[kind]));
-        // `PGBOUNCER_7` stands in the message whatever its language.
+        // The message contains `PGBOUNCER_7` whatever its language.
         let id = || our_name_in(field(b'M')?).map(|(id, _)| id);
         match field(b'C') {
             Some(b"26000") => {
@@ -24,7 +25,7 @@ impl ServerStatements {
                 }
             }
             Some(b"42P05") => {
-                // It is expected of what is known to be there.
+                // This error is expected for a statement that is known to be there.
                 let is_new = |id: &u64| self.held.get(id).is_none_or(|held| held.state != State::Sure);
                 let taken = id().filter(is_new);
                 self.taken.extend(taken);
@@ -32,20 +33,21 @@ impl ServerStatements {
                     self.taken.remove(0);
                 }
             }
-            // "cached plan must not change result type": which statement's is not said. The routine's name is not translated.
+            // "cached plan must not change result type" does not tell which statement it concerns. The routine's name is
+            // not translated.
             Some(b"0A000") if field(b'R') == Some(b"RevalidateCachedQuery") => self.doubt(|_| true),
             _ => {}
         }
     }
 
-    /// A parameter has changed during a loan: what was prepared in it may have been read before or after that.
+    /// A parameter has changed during a loan: statements prepared in that loan may have been parsed before or after the change.
     pub fn doubt_this_loan(&mut self) {
         let loan = self.loan;
         self.doubt(|held| held.loan == loan);
     }
 
     fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
-        // What is to be closed stays if that is skipped.
+        // A statement that is being closed stays if its Close is skipped.
         let closing = self.pending.iter_mut().filter_map(|pending| match pending {
             Pending::Close { was, .. } => was.as_mut(),
             _ => None,
@@ -57,8 +59,8 @@ impl ServerStatements {
 }
 
 impl Names {
-    /// What the server says of a statement that it knows by our name, said of the client's: `None` where nothing is to be replaced. `body` is that of an
-    /// `ErrorResponse`.
+    /// Replaces our name of a statement by the client's in `body`, the body of an `ErrorResponse`. `None` where nothing
+    /// is to be replaced.
     #[must_use]
     pub fn reworded(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let twice = self.twice.take();
@@ -72,7 +74,7 @@ impl Names {
     }
 }
 
-/// The first name of ours in a text: its number, and where it stands.
+/// The first name of ours in a text: its number and its position.
 pub(super) fn our_name_in(text: &[u8]) -> Option<(u64, Range<usize>)> {
     let at = text.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes())?;
     let digits = at + PREFIX.len();
@@ -81,7 +83,7 @@ pub(super) fn our_name_in(text: &[u8]) -> Option<(u64, Range<usize>)> {
     Some((number, at..digits + count))
 }
 
-/// So many names of a client are looked at for that of which an error tells; whoever has more may read ours.
+/// How many names of a client are searched for the one that an error concerns; a client with more names may read ours.
 const LOOKED_AT_MAX: usize = 1000;
-/// Numbers of statements that somebody else has made are remembered up to so many.
+/// How many numbers of statements are remembered that others have created under our names.
 const TAKEN_MAX: usize = 64;

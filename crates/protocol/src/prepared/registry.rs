@@ -1,9 +1,10 @@
-//! What all clients of a worker have prepared, each text once, unless it is very long.
+//! The statements that all clients of a worker have prepared, each text once unless it is very long.
 //!
-//! Always true: a text that is longer than [`SHARED_BYTES_MAX`] is read by nobody here, so that no turn takes as long as that; two clients share a statement only if it means the same to both: the same text and types, read under the same
-//! parameters (`'1/2/2026'::date` is another day where another DateStyle holds, and is read when it is prepared); a number is
-//! never used twice; what nobody holds any more is gone; what is held stays under [`super::HELD_BYTES_MAX`].
-//! Not here: who holds it (`names`, `server_statements`, `statement`), and for how much of it (`account`).
+//! Always true: a text longer than [`SHARED_BYTES_MAX`] is not scanned here, so that no turn takes that long; two clients
+//! share a statement only if it means the same to both: the same text and types, read under the same parameters
+//! (`'1/2/2026'::date` is another day under another DateStyle, and is read when it is prepared); a number is never used
+//! twice; a statement that nobody holds any more is gone; the bytes held stay under [`super::HELD_BYTES_MAX`].
+//! Not here: who holds a statement (`names`, `server_statements`, `statement`), and who is charged how much for it (`account`).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,7 +18,7 @@ use crate::fault::Fault;
 /// All statements that somebody holds.
 #[derive(Debug)]
 pub struct StatementRegistry {
-    /// By the hash of the text, then by number. What nobody holds any more is swept out now and then.
+    /// By the hash of text and parameters, then by number. Statements that nobody holds any more are swept out now and then.
     known: BTreeMap<(u64, u64), Weak<Entry>>,
     next: u64,
     step: u64,
@@ -28,8 +29,8 @@ pub struct StatementRegistry {
 }
 
 impl StatementRegistry {
-    /// An empty one that numbers its statements `first`, `first + step`, and so on. Workers take turns, so that a number means
-    /// the same statement on every server of the process.
+    /// An empty registry that numbers its statements `first`, `first + step`, and so on. The numbers of the workers
+    /// interleave, so that a number means the same statement on every server of the process.
     #[must_use]
     pub fn new(first: u64, step: u64) -> Self {
         Self {
@@ -42,7 +43,7 @@ impl StatementRegistry {
         }
     }
 
-    /// The statement of this text, if it is there or there is room for it. A very long one is always a new one.
+    /// Returns the statement of this text, if it is there or there is room for it. A very long text always makes a new statement.
     pub fn find_or_add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
         if text.len() > SHARED_BYTES_MAX {
             return self.add(text, dialect);
@@ -59,7 +60,7 @@ impl StatementRegistry {
         Some(statement)
     }
 
-    /// A text comes without a name: whether it has come before, not too many others ago.
+    /// Notes the text of an unnamed Parse. Returns whether it has come before, with not too many others since.
     pub fn comes_again(&mut self, text: &[u8]) -> bool {
         let hash = hash_of(text);
         if self.came.is_empty() {
@@ -69,13 +70,13 @@ impl StatementRegistry {
         std::mem::replace(place, hash) == hash
     }
 
-    /// A statement of this text that nobody else will share, if there is room for it.
+    /// Adds a statement of this text that is not shared, if there is room for it.
     pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
         let text = self.keep(text, has_literals(text))?;
         self.number(text, dialect)
     }
 
-    /// The statement of the same text that is read under these parameters, if it is there or there is room for it.
+    /// Returns the statement of the same text under these parameters, if it is there or there is room for it.
     pub(super) fn find_or_add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
         match like.text().len() {
             ..=SHARED_BYTES_MAX => self.find_or_add(like.text(), dialect),
@@ -83,7 +84,7 @@ impl StatementRegistry {
         }
     }
 
-    /// A statement of the same text that nobody else will share, if there is room for it. A very long text is not copied.
+    /// Adds a statement of the same text that is not shared, if there is room for it. A very long text is not copied.
     pub(super) fn add_like(&mut self, like: &Statement, dialect: &Rc<[u8]>) -> Option<Statement> {
         let text = match like.text().len() {
             ..=SHARED_BYTES_MAX => self.keep(like.text(), like.has_literals())?,
@@ -104,8 +105,7 @@ impl StatementRegistry {
         Some(Statement::new(id, text, dialect.clone(), charge))
     }
 
-    /// A statement that another process has made, under its number, if there is room for it. The numbers of new ones must begin
-    /// above it.
+    /// Adds a statement of another process under its number, if there is room for it. New statements must have numbers above it.
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Statement> {
         let text = self.keep(text, has_literals(text))?;
         let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
@@ -117,23 +117,23 @@ impl StatementRegistry {
         Some(statement)
     }
 
-    /// New statements have numbers above this one.
+    /// From now on new statements have numbers above this one.
     pub fn begin_above(&mut self, id: u64) {
         let missing = (id + 1).saturating_sub(self.next);
         self.next += missing.div_ceil(self.step) * self.step;
     }
 
-    /// Takes so many bytes on nobody's account.
+    /// Charges this many bytes to no client's account.
     pub(super) fn charge_all(&self, bytes: usize) -> Option<Charge> {
         Charge::of_all(&self.room, bytes)
     }
 
-    /// From now on one client may hold so many bytes; 0 is any number.
+    /// From now on one client may hold this many bytes; 0 is no limit.
     pub fn limit_clients(&self, bytes_max: usize) {
         self.room.limit_clients(bytes_max);
     }
 
-    /// Takes so many bytes on a client's account.
+    /// Charges this many bytes to a client's account.
     ///
     /// # Errors
     /// The client holds as much as it may, or all clients together do.
@@ -141,12 +141,12 @@ impl StatementRegistry {
         self.charge_more(account, bytes, 0)
     }
 
-    /// The same, and `shared` bytes that others may hold as well, which are there once for all of them.
+    /// The same, with `shared` bytes that other clients may hold as well, and that exist once for all of them.
     pub(super) fn charge_more(&self, account: &Account, bytes: usize, shared: usize) -> Result<Charge, Fault> {
         Charge::new(&self.room, account, bytes, shared)
     }
 
-    /// Takes what a client holds when it gives a name to a statement: whoever shares the statement is charged all of it.
+    /// Charges a client for giving a name to a statement: each client that shares a statement is charged all of it.
     ///
     /// # Errors
     /// There is no room.
@@ -160,19 +160,19 @@ impl StatementRegistry {
         self.charge_more(account, name.len() + NAME_BYTES, STATEMENT_BYTES + text.len() + dialect.len())
     }
 
-    /// Bytes that are held: texts, names, and what is being received.
+    /// The bytes that are held: texts, names, and what is being received.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.room.held()
     }
 
-    /// Statements that somebody holds.
+    /// The number of statements that can be shared and that somebody holds.
     #[must_use]
     pub fn count(&self) -> usize {
         self.known.values().filter(|known| known.strong_count() > 0).count()
     }
 
-    /// Once in a while, so that each statement pays for its own end.
+    /// Runs once in a while, so that its cost for each statement is constant.
     fn sweep(&mut self) {
         if self.known.len() >= self.sweep_at {
             self.known.retain(|_, known| known.strong_count() > 0);
@@ -181,7 +181,8 @@ impl StatementRegistry {
     }
 }
 
-/// The text ends with its zero byte; behind that are the types of its parameters. A very long one is taken to have some, which is true of most.
+/// Whether a text has literals. It ends with its zero byte; behind that are the types of its parameters. A very long one
+/// is taken to have some, which is true of most.
 fn has_literals(text: &[u8]) -> bool {
     if text.len() > SHARED_BYTES_MAX {
         return true;
@@ -195,34 +196,34 @@ fn has_literals(text: &[u8]) -> bool {
     (0..sql.len()).any(is_quote)
 }
 
-/// The same of a text that is read under these parameters: whoever prepares one text under ever other parameters has none of them compared.
+/// The hash of a text that is read under these parameters: one text prepared under many different parameters does not collide.
 fn hash_under(text: &[u8], dialect: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (text, dialect).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The same in every process, so that a simulation can be repeated. Whoever makes texts collide is compared with them.
+/// The hash is the same in every process, so that a simulation can be repeated. Texts that are made to collide are compared.
 fn hash_of(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A longer text is not hashed, which takes a millisecond for each megabyte, and so shared with nobody: each client keeps its own.
+/// A longer text is not hashed, which takes a millisecond for each megabyte, and so not shared: each client has its own.
 const SHARED_BYTES_MAX: usize = 1 << 20;
-/// What a statement takes beside its text, about, with its places in tables.
+/// The approximate size of a statement beside its text, with its places in tables.
 const STATEMENT_BYTES: usize = 384;
-/// So many texts without a name are remembered, by their hashes.
+/// How many texts of unnamed statements are remembered, by their hashes.
 const CAME_MAX: usize = 4096;
-/// The table is not swept while it is smaller.
+/// The table is not swept below this size.
 const SWEEP_AT_MIN: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One short text under ever other long settings was free, and each was compared with all that had come before.
+    /// One short text under many different long settings was not charged, and each statement was compared with all earlier ones.
     #[test]
     fn what_a_text_is_read_under_counts_and_tells_it_from_others() {
         let mut statement_registry = StatementRegistry::new(1, 1);
@@ -236,7 +237,8 @@ mod tests {
         assert_eq!((again.id(), statement_registry.count()), (held[7].as_ref().expect("it is there").id(), 100));
     }
 
-    /// A Parse of 30 MB was hashed, and looked through for literals, in one turn, and again whenever its client had set something else: 49 ms each time.
+    /// A Parse of 30 MB was hashed and scanned for literals in one turn, and again whenever its client had set something:
+    /// 49 ms each time.
     #[test]
     fn a_very_long_text_is_each_client_s_own_and_is_kept_once_for_it() {
         let mut statement_registry = StatementRegistry::new(1, 1);

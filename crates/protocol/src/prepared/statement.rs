@@ -1,9 +1,11 @@
-//! One statement, and who has it: clients, servers, or servers alone.
+//! One statement, and which clients and servers have it.
 //!
-//! Always true: what a client has ([`Statement`]) has its text; that a server has it ([`Mark`]) keeps the text only while there is room, and only of a
-//! statement that another client may find. A server that has what we have forgotten is not asked for it any more, since its number is never used
-//! again; it is closed there when its turn comes, as what was not used for the longest time.
-//! Not here: how a text is found again (`statement_registry`), what is given up first when there is no room (`account`).
+//! Always true: a statement that a client has ([`Statement`]) keeps its text; the mark of a server ([`Mark`]) keeps the
+//! text only while there is room, and only of a statement that another client may find. A statement that is forgotten
+//! here is not used any more on a server that has it, because its number is never used again; it is closed there when it
+//! is the least recently used.
+//! Not here: how a statement is found by its text (`statement_registry`), which one is given up first when there is no
+//! room (`account`).
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -22,18 +24,18 @@ pub(super) struct Entry {
     text: Rc<[u8]>,
     dialect: Rc<[u8]>,
     has_literals: bool,
-    /// Whether a client that prepares the same is given this one.
+    /// Whether a client that prepares the same text is given this statement.
     is_found: Cell<bool>,
-    /// How many marks of servers there are.
+    /// The number of marks of servers.
     servers: Cell<usize>,
     /// Since when only servers have it, by the clock of the room; 0 while a client has it.
     unclaimed_since: Cell<u64>,
-    /// For the text, which may be read under other parameters as well.
+    /// For the text, which statements under other parameters may share.
     text_charge: Rc<Charge>,
     charge: Charge,
 }
 
-/// What a statement says.
+/// The text of a statement.
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) bytes: Rc<[u8]>,
@@ -42,10 +44,10 @@ pub(super) struct Text {
 }
 
 impl Statement {
-    /// What each takes beside its text.
+    /// The size of each beside its text.
     pub const BYTES: usize = size_of::<Entry>();
 
-    /// A new one. `charge` is for all but the text.
+    /// A new statement. `charge` is for everything but the text.
     pub(super) fn new(id: u64, text: Text, dialect: Rc<[u8]>, charge: Charge) -> Self {
         Self(Rc::new(Entry {
             id,
@@ -61,25 +63,25 @@ impl Statement {
         }))
     }
 
-    /// A client needs what only servers may have had.
+    /// A client needs a statement that only servers may have had.
     pub(super) fn claim(entry: Rc<Entry>) -> Self {
         entry.charge.room().claim(&entry);
         Self(entry)
     }
 
-    /// From now on, whoever prepares the same is given this one.
+    /// From now on, a client that prepares the same text is given this statement.
     pub(super) fn is_to_be_found(&self) -> Weak<Entry> {
         self.0.is_found.set(true);
         Rc::downgrade(&self.0)
     }
 
-    /// A server has it.
+    /// A server has the statement.
     pub(super) fn mark(&self) -> Mark {
         self.0.servers.set(self.0.servers.get() + 1);
         Mark { id: self.0.id, entry: Rc::downgrade(&self.0) }
     }
 
-    /// Its text, for a statement that is read under other parameters.
+    /// Its text, to be shared by a statement under other parameters.
     pub(super) fn shared_text(&self) -> Text {
         let Entry { text, has_literals, text_charge, .. } = &*self.0;
         Text { bytes: text.clone(), has_literals: *has_literals, charge: text_charge.clone() }
@@ -95,7 +97,7 @@ impl Statement {
         self.0.id
     }
 
-    /// What it is called on every server.
+    /// Its name on every server.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.0.name
@@ -107,7 +109,7 @@ impl Statement {
         &self.0.text
     }
 
-    /// Whether its text may have anything that is read otherwise under other parameters: a string, or a letter beyond ASCII.
+    /// Whether its text may have anything that is read differently under other parameters: a string, or a character beyond ASCII.
     #[must_use]
     pub fn has_literals(&self) -> bool {
         self.0.has_literals
@@ -122,7 +124,7 @@ impl Statement {
 
 impl Drop for Statement {
     fn drop(&mut self) {
-        // The last that needs it.
+        // Nobody else needs the statement.
         if Rc::strong_count(&self.0) == 1 && self.0.is_found.get() && self.0.servers.get() > 0 {
             self.0.charge.room().unclaim(self.0.clone());
         }
@@ -138,9 +140,9 @@ impl Entry {
         &self.dialect
     }
 
-    /// Bytes that are free once nobody has it.
+    /// The bytes that are freed once nobody has it.
     pub(super) fn bytes(&self) -> usize {
-        // What can be found shares its text with no other.
+        // A statement that can be found shares its text with no other.
         debug_assert!(Rc::strong_count(&self.text_charge) == 1, "the text of {} is another's, too", self.id);
         self.charge.bytes() + self.text_charge.bytes()
     }
@@ -150,7 +152,7 @@ impl Entry {
     }
 }
 
-/// That a server has a statement, or may have it.
+/// Marks that a server has a statement, or may have it.
 #[derive(Debug)]
 pub(super) struct Mark {
     id: u64,
@@ -158,7 +160,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// A server has what we have forgotten.
+    /// A server has a statement that is forgotten here.
     pub(super) fn of_forgotten(id: u64) -> Self {
         Self { id, entry: Weak::new() }
     }
@@ -167,7 +169,7 @@ impl Mark {
         self.id
     }
 
-    /// What it is called on every server.
+    /// Its name on every server.
     pub(super) fn name(&self) -> Vec<u8> {
         name_of(self.id)
     }
@@ -183,7 +185,7 @@ impl Drop for Mark {
         let Some(entry) = self.entry() else { return };
         entry.servers.set(entry.servers.get() - 1);
         if entry.servers.get() == 0 {
-            // It goes, if no client has it.
+            // The statement is freed, unless a client has it.
             entry.charge.room().claim(&entry);
         }
     }

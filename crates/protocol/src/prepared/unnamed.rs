@@ -1,8 +1,8 @@
-//! The statement without a name: a server has it from whoever gave it one last, and keeps it for whoever comes next.
+//! The unnamed statement: a server keeps the one that was given last, by whichever client, for whichever client comes next.
 //!
-//! Always true: what a client binds or describes without a name is what it has given itself, or nothing; a Parse that is used in
-//! its own batch costs neither a copy nor a message.
-//! Not here: statements with names (`server_statements`).
+//! Always true: the unnamed statement that a client binds or describes is the one that it has given itself, or none; a
+//! Parse that is used in its own batch costs neither a copy nor a message.
+//! Not here: named statements (`server_statements`).
 
 use serde::{Deserialize, Serialize};
 use wire::backend::TxStatus;
@@ -17,12 +17,12 @@ use crate::fault::Fault;
 use crate::pack::Packed;
 use crate::planted::is_there;
 
-/// What one client has given.
+/// The unnamed statement of one client.
 #[derive(Debug, Default)]
 pub struct Unnamed {
-    /// In which epoch of the present loan.
+    /// The epoch of the current loan in which it was given.
     given: Option<u64>,
-    /// The Parse, if a Sync came before it was bound: then it is to outlive its loan.
+    /// The Parse, if a Sync came before it was bound: it may have to outlive the loan.
     kept: Option<Box<Kept>>,
 }
 
@@ -40,38 +40,38 @@ pub struct PackedUnnamed {
 }
 
 impl Unnamed {
-    /// The client has got a server, on which it has given nothing.
+    /// The client is lent a server to which it has given no statement.
     pub fn begin_loan(&mut self) {
         self.given = None;
     }
 
-    /// The client gives one, with the message that is sent now.
+    /// The client gives a statement with the message that is sent now.
     pub fn given(&mut self, exchange: &Exchange) {
         (self.given, self.kept) = (Some(exchange.epoch()), None);
     }
 
-    /// A batch ends that has not bound what it has given with this message.
+    /// The client's batch ends without a Bind of the statement that this message has given.
     pub fn keep(&mut self, parse: &[u8], account: &Account, statement_registry: &mut StatementRegistry) {
-        // Who gives more than can be kept is told that there is none when it is bound.
+        // A client that gives more than can be kept gets an error when it binds the statement.
         let charge = statement_registry.charge(account, parse.len());
         self.kept = charge.ok().map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
     }
 
-    /// Whether something is kept.
+    /// Whether a Parse is kept.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// It is given up: by a Close, or a simple query (`drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`).
+    /// The statement is destroyed by a Close, or by a simple query (`drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`).
     pub fn forget(&mut self) {
         (self.given, self.kept) = (None, None);
     }
 
-    /// The client binds or describes it: what the server must be sent before, if it may have another one.
+    /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
     ///
     /// # Errors
-    /// Nothing can be sent unseen now.
+    /// No answer can be hidden now.
     pub fn bring(
         &mut self,
         server_statements: &mut ServerStatements,
@@ -90,7 +90,7 @@ impl Unnamed {
                 tally.server_parses += 1;
                 out.push(Bytes::Own(kept.parse.to_vec()));
             }
-            // The server itself says that there is none.
+            // The server itself reports that there is none.
             None => out.push(Bytes::Own(CLOSE.to_vec())),
         }
         self.given = Some(exchange.epoch());
@@ -98,13 +98,13 @@ impl Unnamed {
         Ok(())
     }
 
-    /// For another process.
+    /// Packs it for another process.
     #[must_use]
     pub fn pack(&self) -> PackedUnnamed {
         PackedUnnamed { given: self.given, kept: self.kept.as_ref().map(|kept| (&*kept.parse).into()) }
     }
 
-    /// From another process.
+    /// Unpacks it from another process.
     #[must_use]
     pub fn unpack(packed: PackedUnnamed, account: &Account, statement_registry: &mut StatementRegistry) -> Self {
         let mut unnamed = Self { given: packed.given, kept: None };
@@ -115,13 +115,13 @@ impl Unnamed {
     }
 }
 
-/// Whether the server has what was sent to it in this epoch when it comes to what is sent now: an error skips both, or there has
-/// been none in this transaction.
+/// Whether the server has what was sent to it in this epoch when it reads what is sent now: an error skips both, or there
+/// has been none in this transaction.
 fn is_certain(epoch: u64, exchange: &Exchange) -> bool {
     epoch == exchange.epoch() || exchange.owes_nothing() && exchange.status() == TxStatus::Open
 }
 
-/// Closes the statement without a name.
+/// A Close of the unnamed statement.
 const CLOSE: [u8; 7] = [frontend::CLOSE, 0, 0, 0, 6, b'S', 0];
 
 #[cfg(test)]

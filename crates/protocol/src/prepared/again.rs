@@ -1,15 +1,16 @@
-//! A request that a server refuses only because a plan is out of date: whether it is to be said again, and what of it.
+//! A request that a server refuses only because a plan is outdated: whether it is to be sent again, and which part of it.
 //!
-//! Always true: what is said again stood outside a transaction, has changed nothing, and nothing of its answer has been told; and its
-//! client is told in the answer what its rows look like: whoever relies on what it was told before must be told that this is so no more.
-//! Not here: how the server is made to forget its plans (`worker::data::again`).
+//! Always true: a request that is sent again stood outside a transaction, has changed nothing, and nothing of its answer
+//! has reached the client; the new answer describes its rows to the client, which may rely on an earlier description that
+//! holds no more.
+//! Not here: how the server is made to discard its plans (`worker::data::again`).
 
 use wire::{backend, frontend};
 
 use crate::planted::answers_request;
 use crate::request::{is_one_request, messages};
 
-/// The request that a server works on, where it may have to be said again.
+/// The request that a server works on, where it may have to be sent again.
 #[derive(Debug, Default)]
 pub struct Again {
     step: Step,
@@ -20,18 +21,18 @@ pub struct Again {
 enum Step {
     #[default]
     Nothing,
-    /// It was sent, and no more behind it.
+    /// It was sent, and nothing behind it.
     Sent,
-    /// The server has refused it, and has not said yet that it is ready.
+    /// The server has refused it, and has not sent `ReadyForQuery` yet.
     Refused,
-    /// The server is told to forget what it has prepared.
+    /// The server is discarding what it has prepared.
     Forgetting,
-    /// It is about to be said again, and whatever is answered then is told.
+    /// It is about to be sent again, and whatever is answered then goes to the client.
     Last,
 }
 
 impl Again {
-    /// A request goes to a server that owes nothing and is in no transaction.
+    /// A request is sent to a server that owes nothing and is in no transaction.
     pub fn keep(&mut self, bytes: &[u8]) {
         if self.step == Step::Last {
             self.step = Step::Nothing;
@@ -42,30 +43,30 @@ impl Again {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// It will not be said again.
+    /// The request will not be sent again.
     pub fn forget(&mut self) {
         self.step = Step::Nothing;
     }
 
-    /// Whether there is one of which nothing has been heard.
+    /// Whether a request was sent of whose outcome nothing is known yet.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.step == Step::Sent
     }
 
-    /// Whether it is to be said again.
+    /// Whether the request is to be sent again.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.step == Step::Refused
     }
 
-    /// The server is told to forget its plans. What is to be said then.
+    /// The server is told to discard its plans. Returns what is to be sent then.
     pub fn begins_anew(&mut self) -> Vec<u8> {
         self.step = Step::Forgetting;
         std::mem::take(&mut self.bytes)
     }
 
-    /// Whether the server was told to forget, and now has.
+    /// Whether the server was told to discard its plans, and has done so.
     pub fn has_forgotten(&mut self) -> bool {
         let has_forgotten = self.step == Step::Forgetting;
         if has_forgotten {
@@ -74,7 +75,7 @@ impl Again {
         has_forgotten
     }
 
-    /// The server says a message of this kind; the body of an error, if it is whole.
+    /// The server sends a message of this kind; `error` is the body of an error, if it has arrived completely.
     pub fn answered(&mut self, kind: u8, error: Option<&[u8]>) {
         match kind {
             _ if self.step != Step::Sent => {}
@@ -96,18 +97,19 @@ impl Again {
     }
 }
 
-/// Which statements that a client has prepared before may still be there when it uses them.
+/// Which statements that a client has prepared before may still exist when it uses them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// None: names are not followed.
+    /// None: statements do not follow clients.
     Nothing,
-    /// Those with names. One without is prepared each time: `Parse "" ...`, `Bind "" ""`.
+    /// Named ones. An unnamed one is prepared each time: `Parse "" ...`, `Bind "" ""`.
     Named,
-    /// Those without a name, too, whose text comes again.
+    /// Unnamed ones as well, where their text comes again.
     All,
 }
 
-/// Whether this may be a request that uses what has been prepared before: by the protocol, or, where its client has such statements, by SQL.
+/// Whether this may be a request that uses what has been prepared before: by the protocol, or, where the client has such
+/// statements, by SQL.
 #[must_use]
 pub fn may_be_refused(bytes: &[u8], kept: Kept, has_sql_statements: bool) -> bool {
     let follows = kept != Kept::Nothing;
@@ -123,8 +125,8 @@ pub fn may_be_refused(bytes: &[u8], kept: Kept, has_sql_statements: bool) -> boo
     }
 }
 
-/// Where in a request the message stands that uses a plan first: what stands before it only says what is prepared or closed, and has been
-/// answered. `None` if it is not one whole request, or does not ask what the rows look like.
+/// The position of the first message in a request that uses a plan: the messages before it only prepare or close, and
+/// have been answered. `None` if this is not one complete request, or does not ask for a description of the rows.
 fn refused_from(bytes: &[u8]) -> Option<usize> {
     if !is_one_request(bytes) {
         return None;
@@ -133,7 +135,7 @@ fn refused_from(bytes: &[u8]) -> Option<usize> {
     for (at, kind, body) in messages(bytes) {
         match kind {
             frontend::QUERY => return Some(0),
-            // It knows how many columns there are, from before.
+            // The client knows the number of columns from an earlier description.
             frontend::BIND if result_formats(body)? > 1 => return None,
             frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE => from = from.or(Some(at)),
             _ => {}
@@ -143,7 +145,7 @@ fn refused_from(bytes: &[u8]) -> Option<usize> {
     from.filter(|_| is_described)
 }
 
-/// For how many columns a Bind says in which format it wants them, one by one (PostgreSQL manual, "Message Formats").
+/// For how many columns a Bind gives a result format one by one (PostgreSQL manual, "Message Formats").
 fn result_formats(body: &[u8]) -> Option<u16> {
     let mut rest = body;
     for _ in ["portal", "statement"] {
@@ -164,7 +166,7 @@ fn result_formats(body: &[u8]) -> Option<u16> {
     count(&mut rest)
 }
 
-/// A longer request is told its error.
+/// The error of a longer request goes to the client.
 const BYTES_MAX: usize = 8192;
 
 #[cfg(test)]
@@ -201,7 +203,7 @@ mod tests {
         ] {
             assert_eq!(refused_from(&request(&messages)), expected, "{messages:?}");
         }
-        // A value, a NULL, one format for all columns or one for each of two.
+        // A value and a NULL; one format for all columns, or one for each of two.
         let values = b"p\0a\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff";
         for (formats, expected) in [(&b"\0\x01\0\x01"[..], Some(0)), (b"\0\x02\0\x01\0\0", None), (b"", None)] {
             let body = [&values[..], formats].concat();

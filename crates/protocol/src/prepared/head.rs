@@ -1,7 +1,8 @@
-//! What a message of the extended protocol says about a statement, read from as much of it as is here.
+//! Reads what a message of the extended protocol says about a statement, from the part that has arrived.
 //!
-//! Always true: nothing is copied; names of statements are as PostgreSQL cuts them off; what concerns no statement with a name is said to be plain as soon as that can be known,
-//! which is after one or two bytes for drivers that use none, or when a Parse without a name is whole.
+//! Always true: nothing is copied; names of statements are truncated as PostgreSQL truncates them; a message that
+//! concerns no named statement is recognised as soon as that can be known, which is after one or two bytes for drivers
+//! that use no names, or when an unnamed Parse is complete.
 //! Not here: what is done about it (`server_statements`).
 
 use wire::frontend;
@@ -12,15 +13,15 @@ use crate::fault::Fault;
 /// What is known of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head<'a> {
-    /// Too little.
+    /// Too little has arrived.
     More,
-    /// It concerns no statement with a name.
+    /// It concerns no named statement.
     Plain,
-    /// It does.
+    /// It concerns a named statement.
     Named(Ask<'a>),
 }
 
-/// What a client asks of a statement with a name.
+/// What a client asks of a named statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask<'a> {
     /// Parse.
@@ -32,11 +33,11 @@ pub enum Ask<'a> {
     },
     /// Bind.
     Bind {
-        /// The portal that it makes.
+        /// The portal that it creates.
         portal: &'a [u8],
         /// The client's name for the statement.
         name: &'a [u8],
-        /// Where in the body the values begin.
+        /// The position in the body where the values begin.
         end: usize,
     },
     /// Describe.
@@ -51,16 +52,16 @@ pub enum Ask<'a> {
     },
 }
 
-/// Whether messages of this kind can concern a statement with a name.
+/// Whether messages of this kind can concern a named statement.
 #[must_use]
 pub fn concerns(kind: u8) -> bool {
     matches!(kind, frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::CLOSE)
 }
 
-/// Looks at the beginning of a body that has `body_bytes` in all.
+/// Reads the beginning of a body that has `body_bytes` in all.
 ///
 /// # Errors
-/// The message is broken; the server would say the same.
+/// The message is malformed; the server would report the same.
 pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault> {
     let is_whole = body.len() == body_bytes;
     let broken = Fault::BrokenMessage { kind };
@@ -77,8 +78,8 @@ pub fn head(kind: u8, body: &[u8], body_bytes: usize) -> Result<Head<'_>, Fault>
     }
 }
 
-/// What is asked of the statement without a name, where that is treated as one with a name: of a body of which [`look`] says that it is
-/// plain. `None` if it is about a portal, or broken, or a Parse that is not all here.
+/// What is asked of the unnamed statement, where that is treated as a named one, by a body that is plain according to
+/// [`head`]. `None` if it concerns a portal, is malformed, or is an incomplete Parse.
 #[must_use]
 pub fn head_of_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
     let name: &[u8] = b"";
@@ -98,19 +99,19 @@ pub fn head_of_unnamed(kind: u8, body: &[u8]) -> Option<Ask<'_>> {
     }
 }
 
-/// The name in as much of a Parse as is here, if it gives one.
+/// The name in the part of a Parse that has arrived, if it gives one.
 #[must_use]
 pub fn given_name(body: &[u8]) -> Option<&[u8]> {
     c_string(body).map(|(name, _)| name).filter(|name| (1..NAME_BYTES_MAX).contains(&name.len())).map(cut)
 }
 
-/// `None` when it is broken.
+/// Returns `None` for a malformed message.
 fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<'_>> {
     let Some((name, text)) = c_string(body) else {
         return (body.len() <= NAME_BYTES_MAX).then_some(Head::More);
     };
     match (name.len(), is_whole) {
-        // What has come in pieces can only be kept while it comes.
+        // A Parse that arrives in parts can only be kept while it arrives.
         (0, false) if body_bytes <= UNNAMED_BYTES_MAX => Some(Head::More),
         (0, _) => Some(Head::Plain),
         (NAME_BYTES_MAX.., _) => None,
@@ -119,7 +120,7 @@ fn look_at_parse(body: &[u8], is_whole: bool, body_bytes: usize) -> Option<Head<
     }
 }
 
-/// Whether this is a text, and the types of its parameters, and no more.
+/// Whether this is a text and the types of its parameters, and nothing more.
 fn is_statement(text: &[u8]) -> bool {
     let types = c_string(text).and_then(|(_, types)| types.split_first_chunk::<2>());
     types.is_some_and(|(count, oids)| oids.len() == 4 * usize::from(u16::from_be_bytes(*count)))
@@ -148,15 +149,15 @@ fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
             (rest.is_empty() && given.len() < NAME_BYTES_MAX).then_some(Head::Named(ask))
         }
         [b'S', ..] => Some(Head::More),
-        // A portal, or what the server knows how to refuse.
+        // A portal, or something that the server refuses itself.
         _ => Some(Head::Plain),
     }
 }
 
-/// A longer Parse without a name that comes in pieces is not kept.
+/// A longer unnamed Parse that arrives in parts is not kept.
 const UNNAMED_BYTES_MAX: usize = 1 << 20;
 
-/// Takes a string that a zero byte ends off the front.
+/// Splits off a zero-terminated string.
 fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))

@@ -1,6 +1,6 @@
-//! Random pipelines of two clients over two servers, compared with what each client would be answered if it had a PostgreSQL
-//! of its own. The servers here are as strict as PostgreSQL: to prepare a name that is there is an error, and so is to use one
-//! that is not.
+//! Random pipelines of two clients over two servers, compared with the answers that each client would get from a
+//! PostgreSQL of its own. The servers here are as strict as PostgreSQL: preparing a name that exists is an error, and so
+//! is using one that does not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,17 +26,17 @@ enum Do {
     Close {
         name: u8,
     },
-    /// A message that fails, whatever there is.
+    /// A message that always fails.
     Fail,
     Sync,
-    /// The server works off so many messages.
+    /// The server processes this many messages.
     Work(usize),
     /// The clients change places, when the loan may end.
     Swap {
         server: bool,
     },
     DropAll,
-    /// A simple query says a name, which it executes, or drops.
+    /// A simple query mentions a name, which it executes, or drops.
     Say {
         name: u8,
         drops: bool,
@@ -70,7 +70,7 @@ struct Postgres {
 }
 
 impl Postgres {
-    /// The kinds of its answers.
+    /// Returns the kinds of its answers.
     fn take(&mut self, kind: u8, name: &[u8], text: &[u8]) -> &'static str {
         if self.is_skipping && kind != frontend::SYNC {
             return "";
@@ -110,13 +110,14 @@ impl Postgres {
 #[derive(Default)]
 struct Client {
     names: Names,
-    /// If it had a PostgreSQL of its own, and what that would have said.
+    /// A PostgreSQL of its own, and what that would have answered.
     own: Postgres,
     expected: String,
     given: String,
-    /// Names that an unanswered batch has made or closed: if that fails, what becomes of them in the next one is not asked before it is known.
+    /// Names that an unanswered batch has given or closed, with its epoch: if the batch fails, the next one does not use
+    /// them before that is known.
     touched: BTreeMap<u8, u64>,
-    /// Those of them that fail.
+    /// The epochs of the batches that fail.
     failing: BTreeSet<u64>,
 }
 
@@ -132,10 +133,10 @@ struct Stage {
     clients: [Client; 2],
     servers: [Server; 2],
     statement_registry: StatementRegistry,
-    /// Who has which server.
+    /// Which client has which server.
     pair: (usize, usize),
     max: usize,
-    /// A simple query has been said in a batch: if that fails, it has no answer.
+    /// A simple query was sent in a batch: if the batch fails, the query has no answer.
     is_mixed: bool,
 }
 
@@ -192,7 +193,7 @@ impl Stage {
         }
     }
 
-    /// The server works off one message; whether there was one.
+    /// The server processes one message. Returns whether there was one.
     fn work(&mut self) -> bool {
         let Some((kind, name, text)) = self.servers[self.pair.1].queue.pop_front() else { return false };
         let answers = self.servers[self.pair.1].postgres.take(kind, &name, &text);
@@ -222,7 +223,7 @@ impl Stage {
         client.failing.clear();
     }
 
-    /// Whether what a name is in this epoch hangs on the outcome of an earlier one, other than its own Parse.
+    /// Whether the meaning of a name in this epoch depends on the outcome of an earlier one, other than that of its own Parse.
     fn hangs(&self, name: u8) -> bool {
         let epoch = self.servers[self.pair.1].exchange.epoch();
         let client = &self.clients[self.pair.0];
@@ -257,7 +258,7 @@ impl Stage {
         server.queue.push_back((frontend::SYNC, Vec::new(), Vec::new()));
     }
 
-    /// Everything is answered: the client has been told what it would have been told, and what is believed is true.
+    /// Everything is answered: the client has been given what it would have been given, and the recorded state is true.
     fn check(&self) {
         let (client, server) = (&self.clients[self.pair.0], &self.servers[self.pair.1]);
         assert_eq!(client.given, client.expected);
@@ -295,7 +296,7 @@ impl Server {
     }
 }
 
-/// What a simple query does with the name that it says, or with all.
+/// What a simple query does with the name that it mentions, or with all names.
 const EXECUTE: &[u8] = b"execute";
 const DROP: &[u8] = b"deallocate";
 const DROP_ALL: &[u8] = b"deallocate all";
@@ -396,7 +397,7 @@ fn play(steps: Vec<Do>) {
                 let client = &mut t.clients[t.pair.0];
                 t.is_mixed |= t.servers[t.pair.1].exchange.wants_sync();
                 if drops {
-                    // Whether there is one now is not known before its tag has come.
+                    // Whether the name exists now is not known before the tag has come.
                     client.touched.insert(name, u64::MAX);
                 }
                 t.say(name, drops);
@@ -418,7 +419,7 @@ proptest! {
     }
 }
 
-/// What [`Names::has_failed`] forgets is refused as unknown: no more than a few are remembered.
+/// A name that [`Names::has_failed`] has forgotten is refused as unknown: no more than a few are remembered.
 #[test]
 fn few_names_that_came_to_nothing_are_remembered() {
     let mut t = Stage {

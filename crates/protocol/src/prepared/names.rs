@@ -1,7 +1,7 @@
-//! What one client calls its statements.
+//! The names that one client has given to its statements.
 //!
-//! Always true: a name is there from the moment its client has asked for it, until the server has failed or skipped that, or
-//! its client has closed it.
+//! Always true: a name exists from the moment its client has asked for it, until the server has failed or skipped that
+//! Parse, or its client has closed the name.
 //! Not here: which server has the statement (`server_statements`).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,15 +19,15 @@ use crate::vars::{Tracked, Vars, spelled_like, split_dialect};
 #[derive(Debug, Default)]
 pub struct Names {
     pub(super) named: BTreeMap<Rc<[u8]>, Named>,
-    /// Names whose Parse came to nothing, the latest last: the server may be asked for one in vain, and says so.
+    /// Names whose Parse failed or was skipped, the latest last: the server may be asked for one of them, and reports the error.
     pub(super) failed: VecDeque<Rc<[u8]>>,
-    /// The name that has been given twice, and was refused just now.
+    /// A name that was given twice, and that the server has refused just now.
     pub(super) twice: Option<Rc<[u8]>>,
-    /// The parameters and settings that were last looked at, and what of them matters to a statement.
+    /// The parameters and settings that were last examined, and the part of them that matters to a statement.
     dialect: Option<Dialect>,
 }
 
-/// What was looked at, and what of it matters.
+/// Parameters and settings, and the part of them that matters to a statement.
 #[derive(Debug)]
 struct Dialect {
     vars: Rc<Vars>,
@@ -35,19 +35,19 @@ struct Dialect {
     matters: Rc<[u8]>,
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) statement: Statement,
-    /// The step that gave it, while its outcome is not known; otherwise 0.
+    /// The step that gave the name, while its outcome is not known; otherwise 0.
     pub(super) step: u64,
-    /// It meant something else before, which comes back if this step and the Close before it are skipped.
+    /// The name meant something else before, and does so again if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
     pub(super) charge: Charge,
 }
 
 impl Named {
-    /// The step that it stands or falls with, if there is one.
+    /// The step that the name depends on, if there is one.
     pub(super) fn named_by(&self) -> u64 {
         if self.is_reused { 0 } else { self.step }
     }
@@ -60,13 +60,13 @@ impl Names {
         self.named.get(name).map(|named| &**named.statement.text())
     }
 
-    /// How many.
+    /// The number of names.
     #[must_use]
     pub fn count(&self) -> usize {
         self.named.len()
     }
 
-    /// What of these parameters, and of what its session has set, decides how a statement is read.
+    /// Returns the part of these parameters, and of the session's settings, that decides how a statement is read.
     pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked, overrides: Option<&Rc<Overrides>>) -> Rc<[u8]> {
         let is_same = |seen: &Option<Rc<Overrides>>| match (seen, overrides) {
             (Some(seen), Some(overrides)) => Rc::ptr_eq(seen, overrides),
@@ -88,23 +88,23 @@ impl Names {
         }
     }
 
-    /// A name is dropped by SQL. Whether there was one.
+    /// Drops a name by SQL. Returns whether there was one.
     pub fn deallocate(&mut self, name: &[u8]) -> bool {
         self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()
     }
 
-    /// Whether the statement without a name is treated as one with a name.
+    /// Whether the unnamed statement is treated as a named one.
     #[must_use]
     pub fn has_unnamed(&self) -> bool {
         self.has(b"")
     }
 
-    /// The statement without a name is gone.
+    /// Forgets the unnamed statement.
     pub fn forget_unnamed(&mut self) {
         self.remove(b"");
     }
 
-    /// Whether it has a statement of this name that was prepared by SQL.
+    /// Whether the client has a statement of this name that was prepared by SQL.
     pub(super) fn has_by_sql(&self, name: &[u8]) -> bool {
         let overrides = self.dialect.as_ref().and_then(|dialect| dialect.overrides.as_ref());
         overrides.is_some_and(|overrides| {
@@ -112,7 +112,7 @@ impl Names {
         })
     }
 
-    /// Whether there is one of this name.
+    /// Whether the client has given this name.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.named.contains_key(name)
@@ -132,8 +132,9 @@ impl Names {
         self.named.remove(name)
     }
 
-    /// The statement of a name, read under these parameters, and the step that the name stands or falls with. Where they are not all
-    /// that there are, it is what its client has given, or has given before they were not.
+    /// Returns the statement of a name, read under these parameters, and the step that the name depends on. Unless
+    /// `is_settled`, these may not be all that matter: a statement that was given under others is then read again for
+    /// this client alone.
     ///
     /// # Errors
     /// There is no room to read it anew.
@@ -147,7 +148,7 @@ impl Names {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
         let (own, text) = (named.statement.dialect(), named.statement.text());
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
-            // Its client has set a parameter since. Under the old number others rely on the old meaning.
+            // The client has set a parameter since. Under the old number other clients rely on the old meaning.
             if is_settled {
                 let meant = dialect_meant(&named.statement, dialect);
                 let dialect = meant.as_ref().unwrap_or(dialect);
@@ -168,7 +169,7 @@ impl Names {
         Ok(Some((named.statement.clone(), named.named_by())))
     }
 
-    /// A statement whose meaning cannot be kept is read anew; `None` if there is none of this name.
+    /// Reads a statement again whose meaning cannot be kept; `None` if there is none of this name.
     ///
     /// # Errors
     /// There is no room for it.
@@ -201,14 +202,14 @@ impl Names {
         }
     }
 
-    /// What a name means is not what its client believes: it means nothing any more.
+    /// A name does not mean what its client believes: it means nothing any more.
     pub(super) fn mistake(&mut self, name: Rc<[u8]>) {
         self.remove(&name);
         self.forget_oldest_failed();
         self.failed.push_back(name);
     }
 
-    /// The server skips a Parse that has been sent to it as it is.
+    /// The server skips a Parse that was sent to it unchanged.
     pub fn skip(&mut self, name: &[u8]) {
         if !self.has(name) && !self.has_failed(name) {
             self.forget_oldest_failed();
@@ -222,22 +223,23 @@ impl Names {
         }
     }
 
-    /// What was to be closed was not.
+    /// The Close of a name was skipped.
     pub(super) fn restore(&mut self, name: Rc<[u8]>, named: Named) {
         self.failed.retain(|failed| *failed != name);
         self.named.entry(name).or_insert(named);
     }
 
-    /// The server has dropped all. What has been asked for since is still to come.
+    /// The server has dropped all statements. Those that were asked for since are still to come.
     pub(super) fn drop_settled(&mut self) {
         self.named.retain(|_, named| named.step != 0);
         self.failed.clear();
     }
 }
 
-/// The dialect in which a statement is read now that `now` holds for its client, if that is not `now`: PostgreSQL reads literals once, when a
-/// statement is prepared, and anew only when it looks at all names again, as for another `search_path`; and never again what is a string and
-/// what is not (`RevalidateCachedQuery` in `utils/cache/plancache.c`). What has no literals may be prepared under any.
+/// The dialect in which PostgreSQL reads a statement while `now` is in force for its client, if that is not `now`.
+/// PostgreSQL reads literals once, when a statement is prepared, and again only when it analyses all names again, as for
+/// another `search_path`; it never decides again what is a string and what is not (`RevalidateCachedQuery` in
+/// `utils/cache/plancache.c`). A text without literals may be prepared under any dialect.
 fn dialect_meant(statement: &Statement, now: &Rc<[u8]>) -> Option<Rc<[u8]>> {
     let given = statement.dialect();
     let (of_given, of_now) = (split_dialect(given)?.1, split_dialect(now)?.1);
@@ -250,7 +252,7 @@ fn dialect_meant(statement: &Statement, now: &Rc<[u8]>) -> Option<Rc<[u8]>> {
     }
 }
 
-/// Names that came to nothing are remembered up to so many.
+/// How many names are remembered whose Parse failed or was skipped.
 const FAILED_MAX: usize = 16;
 
 #[cfg(test)]

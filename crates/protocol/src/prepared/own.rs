@@ -1,9 +1,9 @@
-//! Statements that a server has under the very names that its client has given them, because texts of SQL say these names: `EXECUTE`,
-//! `DEALLOCATE`, `PREPARE` and `EXPLAIN` share one name space with the protocol.
+//! Statements that a server has under the very names that its client has given them, because SQL texts mention these
+//! names: `EXECUTE`, `DEALLOCATE`, `PREPARE` and `EXPLAIN` share one name space with the protocol.
 //!
-//! Always true: what may be there is known here until it has been closed, and it is closed before the server has another client; a name
-//! that its client has given by SQL is not among them.
-//! Not here: which texts say which names (crate `route`), the statements that clients share (`server_statements`).
+//! Always true: a statement that may be there is known here until it has been closed, and it is closed before the server
+//! has another client; names that the client has given by SQL are not among them.
+//! Not here: which texts mention which names (crate `route`), the statements that clients share (`server_statements`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -18,55 +18,56 @@ use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
 use crate::fault::Fault;
 
-/// What one server has so.
+/// The statements of this kind that one server has.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) names: BTreeMap<Rc<[u8]>, Held>,
-    /// Names that its client drops by SQL, in order, each with how many `ReadyForQuery` come before the answer to that.
+    /// Names that the client drops by SQL, in order, each with how many `ReadyForQuery` come before the answer to that.
     dropping: VecDeque<(usize, Rc<[u8]>)>,
 }
 
-/// What stands under a name.
+/// The statement under a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     /// The number of the statement; `None` where it has been closed.
     statement: Option<u64>,
-    /// In which epoch it was sent; `None` where nobody knows what has become of it.
+    /// The epoch in which it was sent; `None` where its outcome is unknown.
     epoch: Option<u64>,
-    /// The step by which its client has given it, of which the server is to say whether it has that by SQL; otherwise 0.
+    /// The step by which the client has given the name, where the server has to tell whether the client has that name by
+    /// SQL; otherwise 0.
     step: u64,
 }
 
 impl Held {
-    /// Something that may be there, or not.
+    /// A statement that may or may not be there.
     pub(super) const DOUBTED: Self = Self { statement: None, epoch: None, step: 0 };
 }
 
-/// What a text does with the statements whose names it says.
+/// What a text does with the statements whose names it mentions.
 #[derive(Debug)]
 pub struct Said<'a> {
-    /// All names that it says.
+    /// All names that it mentions.
     pub names: Vec<&'a str>,
-    /// Those that it drops, if it is executed.
+    /// The names that it drops, if it is executed.
     pub drops: Vec<&'a str>,
-    /// It is a simple query: what fails before it must not have the server skip it.
+    /// It is a simple query: an error before it must not make the server skip it.
     pub is_query: bool,
 }
 
 impl Own {
-    /// The server has done what it was sent.
+    /// The server has executed what it was sent.
     pub(super) fn done(&mut self, name: &Rc<[u8]>, statement: Option<u64>) {
         match statement {
-            // What was given under this name before may have been refused meanwhile.
+            // A statement given under this name before may have been refused meanwhile.
             Some(_) => drop(self.names.entry(name.clone()).or_insert(Held { statement, epoch: None, step: 0 })),
-            // Or more has been sent since.
+            // Unless more has been sent since.
             None if self.names.get(name).is_some_and(|held| held.statement.is_none()) => drop(self.names.remove(name)),
             None => {}
         }
     }
 
-    /// It has not: what was there before is there. That is nothing of the protocol's, where its client was to give it by this `step`, unless more
-    /// has been sent since.
+    /// The server has not executed it: what was there before is there. Where its client was to give the name by this
+    /// `step`, that is no statement of the protocol, unless more has been sent since.
     pub(super) fn undone(&mut self, name: &Rc<[u8]>, step: u64) {
         if step == 0 {
             self.names.entry(name.clone()).or_insert(Held::DOUBTED).epoch = None;
@@ -79,14 +80,14 @@ impl Own {
 }
 
 impl Sides<'_> {
-    /// Takes what the client holds when it gives this name to a text.
+    /// Charges the client for giving this name to a text.
     pub(super) fn charge(&self, name: &[u8], text: &[u8]) -> Result<Charge, Fault> {
         self.statement_registry.charge_name(self.account, name, text, &self.dialect)
     }
 }
 
 impl ServerStatements {
-    /// Whether the server may have statements under names of its client's.
+    /// Whether the server may have statements under names of its client.
     #[must_use]
     pub fn has_own(&self) -> bool {
         !self.own.names.is_empty()
@@ -98,7 +99,7 @@ impl ServerStatements {
         self.own.names.len() < OWN_MAX
     }
 
-    /// Nobody knows any more which of these it has.
+    /// It is unknown from now on which of these the server has.
     pub fn doubt_own(&mut self) {
         self.own.names.values_mut().for_each(|held| held.epoch = None);
     }
@@ -113,13 +114,14 @@ impl ServerStatements {
         exchange.asks_ours();
     }
 
-    /// A client is about to say a text: what the server must be sent before, so that the names in it mean there what they mean to the
-    /// client.
+    /// A client is about to send a text: appends what the server must be sent first, so that the names in the text mean
+    /// there what they mean to the client.
     pub fn bring_own(&mut self, said: &Said<'_>, names: &Names, exchange: &mut Exchange, out: &mut Vec<u8>) {
         if !exchange.may_step() || !exchange.is_proven() {
             return;
         }
-        // What is sent by itself is ended by a Sync of ours. Not in the middle of a batch of the client's, which that would end.
+        // What is sent outside a batch of the client is ended by a Sync of ours. In the middle of such a batch, the Sync
+        // would end it.
         let is_alone = said.is_query && !exchange.wants_sync();
         for name in &said.names {
             self.bring(name.as_bytes(), names, is_alone, exchange, out);
@@ -135,8 +137,8 @@ impl ServerStatements {
         }
     }
 
-    /// A message that says a name goes to the server as it is: what must be sent before, if the server has something under that name that
-    /// its client has no more.
+    /// A message that mentions a name goes to the server as it is: sends what must come first, if the server has a
+    /// statement under that name that its client does not have any more.
     pub(super) fn clear_own(&mut self, name: &[u8], sides: &mut Sides<'_>) {
         if self.own.names.contains_key(name) && sides.exchange.may_step() {
             let mut out = Vec::new();
@@ -165,7 +167,7 @@ impl ServerStatements {
             return;
         }
         let name: Rc<[u8]> = name.into();
-        // To close what is not there is no error.
+        // Closing what is not there is no error.
         push_close(out, &name);
         if !is_alone {
             self.own_step(&name, None, exchange);
@@ -182,15 +184,15 @@ impl ServerStatements {
         self.own.names.insert(name, Held { statement: id, epoch: Some(epoch), step: 0 });
     }
 
-    /// Whether its client is giving a name just now of which the server is to say whether it has that by SQL, and the name stands or falls with
-    /// that (`named_by`), or what is said now is skipped with it.
+    /// Whether the client is giving a name of which the server has to tell whether the client has it by SQL, and either
+    /// the name depends on that step (`named_by`) or what is sent now is skipped with it.
     pub(super) fn gives_own(&self, given: &[u8], named_by: u64, now: u64) -> bool {
         let is_it = |pending: &Pending| matches!(pending, Pending::Own { name, step: 1.., .. } if **name == *given);
         let falls = named_by != 0 || self.own.names.get(given).is_some_and(|held| held.epoch == Some(now));
         falls && self.pending.iter().any(is_it)
     }
 
-    /// Whether a client has closed a name that it had given, and that may still come to nothing.
+    /// Whether a client has closed a name that it had given, and that Close may still be skipped.
     pub(super) fn is_closing(&self, name: &[u8]) -> bool {
         let is_it = |p: &Pending| matches!(p, Pending::Dropped { name: closed, was: Some(_) } if **closed == *name);
         self.pending.iter().any(is_it)
@@ -201,7 +203,7 @@ impl ServerStatements {
         exchange.asked_step(Step::Hidden);
     }
 
-    /// A client gives a name that it may have given by SQL: the server is to say whether that is so.
+    /// A client gives a name that it may have given by SQL: the server has to tell whether that is so.
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         let charge = sides.charge(name, text)?;
         let statement = match sides.is_settled {
@@ -210,7 +212,7 @@ impl ServerStatements {
         };
         let statement = statement.ok_or(Fault::StatementsFull)?;
         sides.tally.client_parses += 1;
-        // Its client may have given it before, and closed it.
+        // The client may have given the name before, and closed it.
         self.clear_own(name, sides);
         let is_reused = self.is_closing(name);
         let (name, step, id): (Rc<[u8]>, _, _) = (name.into(), self.tick(), statement.id());
@@ -223,7 +225,7 @@ impl ServerStatements {
         sides.exchange.asked_step(Step::Client);
         Ok(())
     }
-    /// The server has dropped a statement by SQL: which, if that was one of the protocol's.
+    /// The server has dropped a statement by SQL: drops the client's name, if it was a statement of the protocol.
     pub fn dropped(&mut self, names: Option<&mut Names>) {
         if self.own.dropping.front().is_none_or(|(before, _)| *before > 0) {
             return;
@@ -234,7 +236,7 @@ impl ServerStatements {
         }
     }
 
-    /// The server is ready: what it has not dropped by now, of what it was to, it has not.
+    /// The server is ready: what it was to drop and has not dropped by now stays.
     pub fn drops_end(&mut self) {
         self.own.dropping.retain(|(before, _)| *before > 0);
         self.own.dropping.iter_mut().for_each(|(before, _)| *before -= 1);
@@ -251,7 +253,7 @@ impl Ask<'_> {
     }
 }
 
-/// Parse, under a name that is not ours.
+/// Writes a Parse under a name that is not ours.
 fn push_parse(out: &mut Vec<u8>, name: &[u8], statement: &Statement) {
     write::message(out, frontend::PARSE, |out| {
         push_name(out, name);
@@ -259,7 +261,7 @@ fn push_parse(out: &mut Vec<u8>, name: &[u8], statement: &Statement) {
     });
 }
 
-/// A server has no more than so many of them at a time; what is said beyond, it does not know.
+/// How many of these a server has at most; further names are unknown to it.
 const OWN_MAX: usize = 1000;
 
 #[cfg(test)]
@@ -292,7 +294,7 @@ mod tests {
             self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
         }
 
-        /// The kinds of the messages that go before a text that says these names.
+        /// The kinds of the messages that go before a text that mentions these names.
         fn says(&mut self, said: &[&str], is_query: bool) -> String {
             let drops = if is_query { said.to_vec() } else { Vec::new() };
             let said = Said { names: said.to_vec(), drops, is_query };
@@ -301,7 +303,8 @@ mod tests {
             kinds(&out)
         }
 
-        /// The kinds of the messages that the server is sent when its client asks this of a name that it may have given by SQL.
+        /// The kinds of the messages that the server is sent when its client asks this about a name that it may have
+        /// given by SQL.
         fn asks(&mut self, ask: Ask<'_>) -> String {
             let mut out = Vec::new();
             let mut sides = Sides {
@@ -385,7 +388,8 @@ mod tests {
         assert!(!stage.server_statements.has_own());
     }
 
-    /// The server refused the second Parse, though its client had closed the name. And where it skipped both, what it had was left for the next client.
+    /// The server refused the second Parse, although its client had closed the name. Where the server skipped both, its
+    /// statement was left for the next client.
     #[test]
     fn a_name_that_is_given_anew_is_closed_first_and_is_there_still_if_that_is_skipped() {
         let (give, close) = (Ask::Parse { name: b"a", text: b"select 1\0\0\0" }, Ask::Close { name: b"a" });
@@ -404,8 +408,8 @@ mod tests {
         }
     }
 
-    /// World seed 5002094: a name that was closed and given anew was used by the next batch under that name, and not under ours, before it was known
-    /// that the server would skip both.
+    /// World seed 5002094: a name was closed and given again, and the next batch used it under that name instead of ours,
+    /// before it was known that the server would skip both messages.
     #[test]
     fn a_name_that_is_given_anew_is_relied_on_in_the_same_batch_only() {
         let (give, close) = (Ask::Parse { name: b"a", text: b"select 1\0\0\0" }, Ask::Close { name: b"a" });

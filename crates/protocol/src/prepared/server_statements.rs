@@ -1,9 +1,10 @@
-//! Which statements one server has, and what is asked of it about them.
+//! The prepared statements of one server, and the messages to it about them.
 //!
-//! Always true: never more than `max_prepared_statements` are prepared; the one that was not used for the longest time goes
-//! first; who prepares something is not given what was prepared before the catalog changed; what was sent is undone here, in the opposite order, when the server fails or skips it; what nobody can vouch for is
-//! closed before it is prepared, for to close what is not there is no error.
-//! Not here: where an answer of ours has its place among the server's (`exchange`).
+//! Always true: never more than `max_prepared_statements` are prepared; the least recently used one goes first; a client
+//! that prepares a statement is not given one that was prepared before the catalog changed; what was sent is undone here,
+//! in reverse order, when the server fails or skips it; a statement in doubt is closed before it is prepared, because
+//! closing what is not there is no error.
+//! Not here: the place of an answer of ours among the server's answers (`exchange`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,17 +25,17 @@ use crate::fault::Fault;
 use crate::planted::{outlives_discard, until_confirmed};
 use crate::vars::Tracked;
 
-/// What one server has.
+/// The statements of one server.
 #[derive(Debug, Default)]
 pub struct ServerStatements {
     pub(super) held: BTreeMap<u64, Held>,
-    /// The numbers of what is held, by when they were last used.
+    /// The numbers of the statements held, by when they were last used.
     pub(super) by_use: BTreeMap<u64, u64>,
     /// Steps whose outcome is not known, in order.
     pub(super) pending: VecDeque<Pending>,
-    /// Statements that the server had under our names, though not from us.
+    /// The numbers of our names under which the server had statements that are not ours.
     pub(super) taken: Vec<u64>,
-    /// Those that it has under names of its client's.
+    /// The statements that it has under names of its client.
     pub(super) own: Own,
     /// Counts uses and steps.
     pub(super) clock: u64,
@@ -49,22 +50,22 @@ pub(super) struct Held {
     pub(super) state: State,
     /// The loan in which it was prepared.
     pub(super) loan: u64,
-    /// When.
+    /// The moment at which it was prepared.
     pub(super) moment: Moment,
 }
 
-/// A moment in the life of a database. What has been prepared is of the types that its tables had then, and stays so: who prepares the
-/// same later may mean others.
+/// A moment in the life of a database. A prepared statement keeps the types that its tables had at that moment: the same
+/// text prepared later may mean other types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moment {
     /// The time.
     pub now: Time,
-    /// How often its catalog has been changed before, as far as anybody has seen.
+    /// How many changes of its catalog had been seen before.
     pub changes: u64,
 }
 
 impl Moment {
-    /// Whether what was prepared at an earlier moment is taken to mean the same now.
+    /// Whether a statement prepared at an earlier moment is taken to mean the same now.
     fn is_like(self, earlier: Self) -> bool {
         self.changes == earlier.changes && self.now.since(earlier.now) < UNSEEN_MAX
     }
@@ -72,19 +73,19 @@ impl Moment {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum State {
-    /// The server has said that it has it.
+    /// The server has confirmed it.
     Sure,
     /// It was sent, as this step and in this epoch.
     Sent { step: u64, epoch: u64 },
-    /// It may be there or not, or mean something else by now.
+    /// It may or may not be there, or may mean something else by now.
     Doubted,
 }
 
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// Parse, for the name of a client or because it was missing.
+    /// A Parse, for the name of a client or because the server lacked the statement.
     Parse { statement: u64, step: u64, name: Option<Rc<[u8]>> },
-    /// Close, of what was not needed any more or nobody could vouch for.
+    /// A Close of a statement that had to make room, or was in doubt.
     Close { id: u64, epoch: u64, was: Option<Held> },
     /// A Parse that we answer.
     Found { step: u64, name: Rc<[u8]> },
@@ -92,14 +93,14 @@ pub(super) enum Pending {
     Twice { name: Rc<[u8]> },
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
-    /// A Parse or a Close of the statement without a name, which belongs to nobody for long.
+    /// A hidden message that changes nothing here, such as a Parse or a Close of the unnamed statement.
     Unnamed,
-    /// A Parse under the name of a client, or a Close of that. `step` is 0, unless it is the client that gives it.
+    /// A Parse under the name of a client, or a Close of that name. `step` is 0, unless the client itself gives the name.
     Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
 }
 
 impl Pending {
-    /// The client's name that it is about.
+    /// The client's name that it concerns.
     fn name(&self) -> Option<&Rc<[u8]>> {
         match self {
             Self::Parse { name, .. } => name.as_ref(),
@@ -110,7 +111,7 @@ impl Pending {
         }
     }
 
-    /// What it makes the server have.
+    /// The statement that it gives to the server.
     fn parsed(&self) -> Option<u64> {
         match self {
             Self::Parse { statement, .. } => Some(*statement),
@@ -119,72 +120,73 @@ impl Pending {
     }
 }
 
-/// All that has a part in what a client asks.
+/// Everything that takes part in a client's message about a statement.
 #[derive(Debug)]
 pub struct Sides<'a> {
     /// The client's names.
     pub names: &'a mut Names,
-    /// What the client holds.
+    /// The account of the client.
     pub account: &'a Account,
-    /// What all clients have prepared.
+    /// The statements of all clients.
     pub statement_registry: &'a mut StatementRegistry,
     /// What the server owes.
     pub exchange: &'a mut Exchange,
-    /// The client's parameters, as far as they matter.
+    /// The client's parameters, as far as they decide how a text is read.
     pub dialect: Rc<[u8]>,
-    /// Their names.
+    /// The names of the parameters.
     pub tracked: &'a Tracked,
-    /// Whether they are known: not where its open transaction may have changed some. What is read then is nobody else's.
+    /// Whether these are known, which they are not where the open transaction may have changed some. A statement read
+    /// then is not shared.
     pub is_settled: bool,
     /// Whether the client may have prepared a statement of this name by SQL.
     pub is_by_sql: bool,
     /// `max_prepared_statements`, not 0.
     pub max: usize,
-    /// Whether the session of the server is that of the client: then it is for the server to say that there is no such statement.
+    /// Whether session state follows the client: then the server itself reports that there is no such statement.
     pub follows: bool,
-    /// Now.
+    /// The current moment.
     pub moment: Moment,
-    /// What is counted.
+    /// The counters.
     pub tally: &'a mut Tally,
-    /// What is to be sent to the server, in order.
+    /// The bytes to be sent to the server, in order.
     pub out: &'a mut Vec<Bytes>,
 }
 
-/// What becomes of the client's own message.
+/// What happens to the client's own message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// It goes to the server as it is, and has not been counted by the exchange.
     AsItIs,
-    /// It has been replaced, up to this place in its body; what follows goes to the server as it is.
+    /// It has been replaced, up to this position in its body; what follows goes to the server as it is.
     Replaced(usize),
 }
 
 impl ServerStatements {
-    /// A client has got this server.
+    /// The server is lent to a client.
     pub fn begin_loan(&mut self) {
         self.loan += 1;
     }
 
-    /// How many statements.
+    /// The number of statements.
     #[must_use]
     pub fn count(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether nothing is known and nothing is to be heard of any.
+    /// Whether no statement is held and no step is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.held.is_empty() && self.pending.is_empty()
     }
 
-    /// A client asks something of a statement with a name. `body_bytes` is the length of the whole body.
+    /// A client sends a message about a named statement. `body_bytes` is the length of the whole body.
     ///
     /// # Errors
-    /// The client cannot go on.
+    /// The client cannot continue.
     pub fn ask(&mut self, ask: Ask<'_>, body_bytes: usize, sides: &mut Sides<'_>) -> Result<Way, Fault> {
         match ask {
             Ask::Parse { name, text } => self.parse(name, text, sides)?,
-            // It is for the server to know.
+            // The server has to answer that.
             Ask::Close { name } if sides.is_by_sql && !sides.names.has(name) => return Ok(Way::AsItIs),
             Ask::Close { name } => self.close(name, sides)?,
             Ask::Describe { name } => {
@@ -213,12 +215,12 @@ impl ServerStatements {
                 return Ok(Way::Replaced(end));
             }
         }
-        // What we answer ourselves may have been due at once.
+        // Answers of our own may have been due at once.
         self.settle(sides.exchange, Some(sides.names));
         Ok(Way::Replaced(body_bytes))
     }
 
-    /// The statement without a name is given or closed, and the answer is not shown.
+    /// A message with a hidden answer is sent, such as a Parse or a Close of the unnamed statement.
     pub(super) fn unnamed_comes(&mut self, exchange: &mut Exchange) {
         self.pending.push_back(Pending::Unnamed);
         exchange.asked_step(Step::Hidden);
@@ -226,7 +228,7 @@ impl ServerStatements {
 
     fn parse(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         if name.is_empty() {
-            // It takes the place of the one that was there; if it is skipped there is none.
+            // The new statement replaces the old one; if the Parse is skipped there is none.
             sides.names.remove(name);
         } else if sides.names.has(name) {
             return self.parse_twice(name, sides);
@@ -251,7 +253,7 @@ impl ServerStatements {
         let step = self.tick();
         let is_reused = self.is_closing(&name);
         sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, charge });
-        // In a failed transaction the server would refuse it, so that is for the server to say.
+        // A server in a failed transaction would refuse the Parse, so the server has to answer it.
         if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
             && self.has(&statement, 0, sides.exchange.epoch())
@@ -264,11 +266,11 @@ impl ServerStatements {
         Ok(())
     }
 
-    /// A client gives a name that it has given already. The server is to refuse that: it is told to prepare under our name what it has there, for
-    /// should it not have that after all, nobody must get another text.
+    /// A client gives a name that it has given already, which the server has to refuse. The server is sent a Parse of the
+    /// old text under our name, because if it lacked the statement after all, a new text there would reach other clients.
     fn parse_twice(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         let (step, id) = sides.names.named.get(name).map_or((0, 0), |named| (named.step, named.statement.id()));
-        // What may still come to nothing would leave the name free.
+        // If the first Parse can still fail, the name would be free.
         let now = State::Sent { step, epoch: sides.exchange.epoch() };
         let is_certain = step == 0 || self.held.get(&id).is_some_and(|held| held.state == now);
         let may_ask = sides.follows && is_certain && sides.exchange.may_step();
@@ -296,7 +298,8 @@ impl ServerStatements {
         Ok(())
     }
 
-    /// The statement of a name, which the server has or is sent now. `None` when the server is to say that there is none.
+    /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
+    /// there is none.
     fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
         let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
         let Some((statement, named_by)) = found else {
@@ -308,18 +311,18 @@ impl ServerStatements {
             };
         };
         if self.gives_own(name, named_by, sides.exchange.epoch()) {
-            // The server has it under that name, whoever has given it.
+            // The server has it under that name, whichever client has given it.
             return Ok(None);
         }
-        // Where nothing can be sent unseen, the server is to say that it has no such statement.
+        // Where no answer can be hidden, the server has to report that it has no such statement.
         if self.has(&statement, named_by, sides.exchange.epoch()) || !sides.exchange.may_step() {
             return Ok(Some(statement));
         }
         self.prepare_as_given(statement, name, named_by, sides).map(Some)
     }
 
-    /// Whether the server has a statement when it comes to what is sent now; then it has been used. A name stands or falls with
-    /// the very step that gave it, wherever that is.
+    /// Whether the server has a statement when it reads what is sent now; if so, the statement counts as used. A name
+    /// depends on the very step that gave it, in whatever epoch that is.
     pub(super) fn has(&mut self, statement: &Statement, named_by: u64, now: u64) -> bool {
         let clock = self.clock + 1;
         let Some(held) = self.held.get_mut(&statement.id()) else { return false };
@@ -328,7 +331,7 @@ impl ServerStatements {
             State::Sent { step, epoch } => epoch == now || step == named_by,
             State::Doubted => false,
         };
-        // The newest stays the newest without a change to the order.
+        // The newest statement stays the newest without a change to the order.
         if has && held.used != self.clock {
             self.clock = clock;
             self.by_use.remove(&held.used);
@@ -362,8 +365,8 @@ impl ServerStatements {
         sides.exchange.asked_step(kind);
     }
 
-    /// Nobody can tell any more which answer is whose, so that none can be hidden or given: the server itself answers, under
-    /// a name that nobody else has. It is closed after this loan in any case.
+    /// It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the server
+    /// itself answers, under a name that no other client has. It is closed after this loan in any case.
     fn prepare_unfollowed(&mut self, statement: Statement, sides: &mut Sides<'_>) {
         send_parse(&statement, Vec::new(), sides);
         sides.exchange.asked(frontend::PARSE);
@@ -378,7 +381,7 @@ impl ServerStatements {
         exchange.asked_step(Step::Hidden);
     }
 
-    /// Takes note of what has become of steps. `names` are those of the client whose steps they were, if it is still there.
+    /// Notes the outcomes of steps. `names` are those of the client that took the steps, if it is still there.
     pub fn settle(&mut self, exchange: &mut Exchange, mut names: Option<&mut Names>) {
         let mut undone = Vec::new();
         while let Some(outcome) = exchange.outcome() {
@@ -406,7 +409,7 @@ impl ServerStatements {
             }
             Pending::Found { step, name } => (step, Some(name)),
             Pending::Twice { name } => {
-                // Its client believes that it means the new text: it is not to get the old one.
+                // The client believes that the name means the new text: it must not get the old one.
                 if let Some(names) = names {
                     names.mistake(name);
                 }
@@ -420,7 +423,7 @@ impl ServerStatements {
         };
         let (Some(names), Some(name)) = (names, name) else { return };
         names.settle(&name, step);
-        // Or it is closed already, and comes back if that is skipped.
+        // The name may be closed already, and comes back if that Close is skipped.
         for later in &mut self.pending {
             if let Pending::Dropped { was: Some(was), .. } = later
                 && was.step == step
@@ -457,7 +460,7 @@ impl ServerStatements {
             }
             Pending::Dropped { name, was } => {
                 let (Some(names), Some(still)) = (names, was) else { return };
-                // It is still there, or there for another Close of it that is on its way; unless it has been given anew.
+                // The name is still there, or there for another Close of it that is on its way, unless it has been given again.
                 let next = self.pending.iter_mut().find(|later| later.name() == Some(&name));
                 match next {
                     Some(Pending::Dropped { was, .. }) => *was = Some(still),
@@ -468,7 +471,7 @@ impl ServerStatements {
             }
         };
         let (Some(names), Some(name)) = (names, name) else { return };
-        // Nor does a Close that is still to come bring back a name that was never given.
+        // A Close that is on its way must not bring back a name that was never given.
         for later in &mut self.pending {
             if let Pending::Dropped { was, .. } = later
                 && was.as_ref().is_some_and(|was| was.step == step)
@@ -479,7 +482,7 @@ impl ServerStatements {
         names.fail(name, step);
     }
 
-    /// What was sent as this step: it is held, or will be closed.
+    /// Returns the statement that was sent as this step: it is held, or is being closed.
     fn sent_as(&mut self, id: u64, step: u64) -> Option<&mut Held> {
         let is_this = |held: &&mut Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
         let closing = self.pending.iter_mut().filter_map(|pending| match pending {
@@ -489,7 +492,7 @@ impl ServerStatements {
         self.held.get_mut(&id).into_iter().chain(closing).find(is_this)
     }
 
-    /// What was sent as this step never came to be.
+    /// The statement that was sent as this step was never prepared.
     fn never_sent(&mut self, id: u64, step: u64) {
         let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
         if self.held.get(&id).is_some_and(is_this) {
@@ -504,7 +507,7 @@ impl ServerStatements {
         }
     }
 
-    /// What was to be closed is still there, or there for another Close that is on its way.
+    /// A statement that was to be closed is still there, or there for another Close that is on its way.
     fn never_closed(&mut self, id: u64, still: Held) {
         let next = self.pending.iter_mut().find(|pending| match pending {
             Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
@@ -519,9 +522,9 @@ impl ServerStatements {
         }
     }
 
-    /// The server has said that it has dropped all statements: at the wish of a client, if `names` are given, or at ours.
+    /// The server has dropped all statements: on behalf of a client, if `names` are given, or on ours.
     pub fn drop_all(&mut self, names: Option<&mut Names>) {
-        // What has been sent since is still to come.
+        // A Parse that was sent since is still to come.
         let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
         let by_use = &mut self.by_use;
         self.held.retain(|id, held| {
@@ -548,7 +551,7 @@ impl ServerStatements {
                 | Pending::Unnamed => {}
             }
         }
-        // Closed all the same before somebody else comes: more may have been sent since.
+        // They are closed all the same before another client comes, because more may have been sent since.
         self.doubt_own();
         if let Some(names) = names {
             names.drop_settled();
@@ -573,7 +576,7 @@ impl ServerStatements {
     }
 }
 
-/// Parse, behind what is to be sent before it.
+/// Writes a Parse behind what is to be sent before it.
 fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
     let text = statement.text();
     out.push(frontend::PARSE);
@@ -600,22 +603,22 @@ pub(super) fn push_name(out: &mut Vec<u8>, name: &[u8]) {
     out.push(0);
 }
 
-/// A name for the log: a line stays a line, and short.
+/// A name for the log, shortened and without line breaks.
 fn shown(name: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
     text.replace(char::is_control, "?").into()
 }
 
-/// Parameters of which others may have been changed beside these: no client has them.
+/// The parameters of a client that may have changed others beside these: no other client has the same.
 pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
     [b"?", dialect].concat().into()
 }
 
-/// A table may change by other ways than through us: what was prepared so long ago is prepared anew for who prepares it first.
+/// A table may be changed without us: a statement prepared this long ago is prepared again for the next client that prepares it.
 const UNSEEN_MAX: Duration = Duration::from_secs(30);
 /// A longer text is sent from where it is kept.
 const COPIED_BYTES_MAX: usize = 1024;
-/// What a name takes beside its bytes, about.
+/// The approximate size of a name beside its bytes.
 pub(super) const NAME_BYTES: usize = 128;
-/// So much of a name is logged.
+/// How much of a name is logged.
 const SHOWN_BYTES_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! One client, or two, and one server, or two: what is asked, what the server is sent, what the client is given.
+//! One or two clients and one or two servers: what is asked, what the server is sent, what the client is given.
 
 use base::Time;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// What the client is given when the server says this: a kind for each message, `Z` outside of a transaction.
+    /// What the client is given when the server sends this: a kind for each message, `Z` outside of a transaction.
     fn hears(&mut self, names: &mut Names, kinds: &str) -> String {
         let mut given = self.given();
         for kind in kinds.bytes() {
@@ -111,7 +111,7 @@ impl Stage {
         std::iter::from_fn(|| self.server.exchange.due()).map(char::from).collect()
     }
 
-    /// The client has got a server that has `PGBOUNCER_1` in this state: sent by another loan, and known.
+    /// Gives the client a server without any statements, and returns the one that it had.
     fn another_server(&mut self) -> Lent {
         std::mem::take(&mut self.server)
     }
@@ -191,7 +191,7 @@ fn who_prepares_something_does_not_get_what_was_prepared_before_the_catalog_chan
         t.moment = moment;
         let anew = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1";
         assert_eq!(t.parse(&mut bob, "b", "select 1"), if is_anew { anew } else { "" }, "{moment:?}");
-        // Who has it already means what it has meant.
+        // A client that has the statement already keeps its meaning.
         assert_eq!(t.bind(&mut bob, "b"), "Bind PGBOUNCER_1");
         t.close(&mut bob, "b");
         t.asked(b"S");
@@ -245,11 +245,11 @@ fn types_and_parameters_make_another_statement() {
     assert!(t.ask(&mut ann, typed).starts_with("Parse PGBOUNCER_2"));
     t.dialect = b"Asia/Tokyo\0"[..].into();
     assert_eq!(t.parse(&mut ann, "c", "select $1"), "Parse PGBOUNCER_3 select $1");
-    // A name that was given before the parameter was set is read anew.
+    // A name that was given before the parameter was set is read again.
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_3");
 }
 
-/// `date '1/2/2020'` was another day once its client had set another DateStyle and had another server.
+/// `date '1/2/2020'` was another day after its client had set another DateStyle and had got another server.
 #[test]
 fn a_literal_means_what_it_meant_when_its_statement_was_given() {
     let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
@@ -289,7 +289,7 @@ fn a_literal_means_what_it_meant_when_its_statement_was_given() {
     assert_eq!(t.hears(&mut ann, "3312C32DCZ"), "2DCZ");
     assert_eq!(t.bind(&mut ann, "day"), "Bind PGBOUNCER_1");
     assert_eq!(t.parse(&mut bob, "day", "select date '1/2/2020'"), "Parse PGBOUNCER_4 select date '1/2/2020'");
-    // With another path PostgreSQL looks at everything anew.
+    // Under another `search_path` PostgreSQL analyses everything again.
     t.dialect = dialect("ISO, DMY", "search_path\0a\0");
     assert_eq!(t.bind(&mut ann, "day"), "Parse PGBOUNCER_5 select date '1/2/2020', Bind PGBOUNCER_5");
 }
@@ -362,7 +362,7 @@ fn a_statement_that_failed_is_not_there() {
     t.asked(b"S");
     assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
     assert_eq!((t.server.server_statements.count(), ann.count()), (0, 0));
-    // The name is free again, and whoever asks for it before is told by the server.
+    // The name is free again, and a client that uses it before is sent the server's error.
     assert_eq!(t.bind(&mut ann, "a"), "as it is");
     assert_eq!(t.parse(&mut ann, "a", "selec"), "Parse PGBOUNCER_2 selec");
 }
@@ -381,7 +381,7 @@ fn what_the_server_skips_is_neither_there_nor_answered() {
     t.asked(b"S");
     assert_eq!(t.hears(&mut ann, "EZ"), "EZ");
     assert_eq!(ann.count(), 0);
-    // The one that was to be closed is still there.
+    // The statement that was to be closed is still there.
     assert_eq!(t.bind(&mut bob, "y"), "Bind PGBOUNCER_2");
 }
 
@@ -425,7 +425,7 @@ fn a_name_stands_or_falls_with_its_own_parse() {
     assert_eq!(t.hears(&mut ann, "EZEZ"), "EZEZ");
 }
 
-/// The world found this: the second batch was told that the statement does not exist.
+/// The simulation found this: the second batch was told that the statement does not exist.
 #[test]
 fn a_name_that_is_used_anew_may_mean_what_it_did_before() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -443,7 +443,7 @@ fn a_name_that_is_used_anew_may_mean_what_it_did_before() {
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
 }
 
-/// The world found this too: the name was gone.
+/// The simulation found this too: the name was gone.
 #[test]
 fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -460,7 +460,7 @@ fn a_name_that_is_closed_and_given_twice_in_vain_means_what_it_did() {
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
 }
 
-/// And this: what was given in between was lost.
+/// The simulation found this too: what was given in between was lost.
 #[test]
 fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -476,7 +476,7 @@ fn a_close_that_is_skipped_does_not_undo_what_came_behind_it() {
     assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_2");
 }
 
-/// Random programs found this: ParseComplete where PostgreSQL says that the transaction is aborted.
+/// Random programs found this: ParseComplete where PostgreSQL reports that the transaction is aborted.
 #[test]
 fn in_a_failed_transaction_the_server_answers() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -512,7 +512,8 @@ fn where_sessions_follow_the_server_says_that_there_is_none_unless_it_is_named_a
     }
 }
 
-/// Each error looked at all names of its client: with 60,000 a hundred errors kept everybody waiting for a second.
+/// Each error was compared with all names of its client: with 60,000 names, a hundred errors kept every client waiting
+/// for a second.
 #[test]
 fn an_error_looks_at_no_more_than_some_names() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -593,7 +594,7 @@ fn a_server_that_has_dropped_all_has_none() {
     assert_eq!(t.bind(&mut bob, "b"), "Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
 }
 
-/// What is asked behind a DEALLOCATE ALL, before it is answered, is not dropped with the rest.
+/// What is sent behind a DEALLOCATE ALL, before that is answered, is not dropped with the rest.
 #[test]
 fn what_comes_behind_a_drop_of_all_stays() {
     let (mut t, mut ann) = (Stage::new(9), Names::default());
@@ -610,7 +611,7 @@ fn what_comes_behind_a_drop_of_all_stays() {
     assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
 }
 
-/// The world found this: the server had what nobody believed it to have, and refused it.
+/// The simulation found this: the server had a statement that was recorded as absent, and refused its Parse.
 #[test]
 fn what_comes_behind_a_drop_of_all_and_is_closed_in_vain_stays() {
     let (mut t, mut ann) = (Stage::new(1), Names::default());
@@ -650,7 +651,7 @@ fn what_a_server_denies_is_closed_and_prepared_again() {
     assert_eq!(refused("0A000", "something else", b"Relsewhere\0\0"), "Bind PGBOUNCER_1");
 }
 
-/// Somebody has used our name in SQL: without this it would be refused for ever.
+/// A client has used our name in SQL: without this the name would be refused for ever.
 #[test]
 fn a_name_of_ours_that_is_taken_is_closed_first() {
     let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
@@ -690,7 +691,7 @@ fn what_is_closed_in_vain_stays_in_doubt() {
     t.asked(b"S");
     t.server.server_statements.doubt_this_loan();
     t.hears(&mut ann, "1EZ");
-    // So is the other one, which never came to be.
+    // So is the other statement, which was never prepared.
     let sent = t.bind(&mut ann, "a");
     assert_eq!(sent, "Close PGBOUNCER_1, Close PGBOUNCER_2, Parse PGBOUNCER_1 select 1, Bind PGBOUNCER_1");
 }
@@ -721,7 +722,8 @@ fn while_nobody_knows_what_answers_what_the_server_answers_itself() {
     assert_eq!(t.bind(&mut ann, "b"), "Bind PGBOUNCER_2");
     assert_eq!(t.close(&mut ann, "a"), "Close PGBOUNCER_1");
     assert_eq!((t.given().as_str(), ann.count(), t.server.server_statements.count()), ("", 1, 1));
-    // What its server lacks cannot be sent to it without an answer that would have to be hidden: the server says so.
+    // A statement that the server lacks cannot be sent to it without an answer that would have to be hidden: the server
+    // reports the error.
     let mut bob = Names::default();
     let lent = t.another_server();
     t.parse(&mut bob, "c", "select 3");
@@ -739,7 +741,7 @@ fn a_copy_with_our_answers_behind_it_cannot_be_followed() {
     assert!(t.server.exchange.has_lost_steps());
 }
 
-/// As tokio-postgres does when a COPY is dropped, or fails while its end is on the way: the client was closed.
+/// As tokio-postgres does when a COPY is dropped, or fails while its end is on the way: the client was disconnected.
 #[test]
 fn what_is_asked_behind_the_end_of_a_failed_copy_is_followed() {
     for answers in ["EZ 1Z", "EZ Z1Z"] {
@@ -794,7 +796,7 @@ fn messages_are_understood_as_far_as_they_are_here() {
     assert_eq!(named(b'B', b"p\0a\0\0\0\0\0\0\0"), Ask::Bind { portal: b"p", name: b"a", end: 4 });
     assert_eq!(named(b'D', b"Sa\0"), Ask::Describe { name: b"a" });
     assert_eq!(named(b'C', b"Sa\0"), Ask::Close { name: b"a" });
-    // Of a Bind the names are enough.
+    // The names of a Bind are enough.
     assert_eq!(head(b'B', b"\0a\0rest", 1 << 30), Ok(Head::Named(Ask::Bind { portal: b"", name: b"a", end: 3 })));
 }
 

@@ -1,4 +1,4 @@
-//! What is held of statements, for whom, and when it goes.
+//! Which statements are held, for whom, and when they go.
 
 use super::*;
 
@@ -27,7 +27,8 @@ fn what_may_be_held_has_an_end() {
     assert_eq!(ann.count(), 1);
 }
 
-/// One client prepared and closed so many texts that servers alone held all that there was, on nobody's account, and whoever prepared was let go.
+/// One client prepared and closed so many texts that those held for servers alone took all the room, on no account, and
+/// every client that prepared something was disconnected.
 #[test]
 fn what_only_servers_have_makes_room_for_clients_the_oldest_first() {
     let (mut t, mut ann) = (Stage::new(1000), Names::default());
@@ -45,11 +46,11 @@ fn what_only_servers_have_makes_room_for_clients_the_oldest_first() {
         assert!(t.statement_registry.bytes() <= HELD_BYTES_MAX);
     }
     assert_eq!((t.server.server_statements.count(), t.statement_registry.count()), (100, 9));
-    // What there was room for is found, and is the newest again; what has been given up is another one now.
+    // A statement for which there was room is found, and is the newest again; a statement that was given up gets a new number.
     assert_eq!(prepare(&mut t, 92), "");
     assert_eq!(prepare(&mut t, 1), "Parse PGBOUNCER_101");
     assert_eq!((prepare(&mut t, 92), prepare(&mut t, 93)), (String::new(), "Parse PGBOUNCER_102".to_owned()));
-    // What clients have stays.
+    // Statements of clients stay.
     let mut bob = Names::default();
     t.parse(&mut bob, "b", &text(1000));
     let rest = t.statement_registry.charge_all(1_000_000 - 102_000).expect("no client has anything else");

@@ -30,8 +30,8 @@ pub enum Life {
     Foreseeing(Box<Probe>),
     /// The server is answering a state probe.
     Probing(Box<Probe>),
-    /// The server discards its plans, and the client's request, which the server has refused, has waited for that since
-    /// this time.
+    /// The server drops its prepared statements, because a plan is outdated. The client's request, which the server has
+    /// refused, has waited for that since this time.
     Replanning(Time),
     /// The client left during the state probe. The session may prove to hold nothing that other clients must be kept from.
     ProbingAlone(Box<Probe>),

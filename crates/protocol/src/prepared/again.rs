@@ -3,7 +3,7 @@
 //! Always true: a request that is sent again stood outside a transaction, has changed nothing, and nothing of its answer
 //! has reached the client; the new answer describes its rows to the client, which may rely on an earlier description that
 //! holds no more.
-//! Not here: how the server is made to discard its plans (`worker::data::again`).
+//! Not here: how the server is made to drop its prepared statements (`worker::data::again`).
 
 use wire::{backend, frontend};
 
@@ -60,13 +60,13 @@ impl Again {
         self.step == Step::Refused
     }
 
-    /// The server is told to discard its plans. Returns what is to be sent then.
+    /// The server is told to drop its prepared statements. Returns what is to be sent then.
     pub fn begins_anew(&mut self) -> Vec<u8> {
         self.step = Step::Forgetting;
         std::mem::take(&mut self.bytes)
     }
 
-    /// Whether the server was told to discard its plans, and has done so.
+    /// Whether the server was told to drop its prepared statements, and has done so.
     pub fn has_forgotten(&mut self) -> bool {
         let has_forgotten = self.step == Step::Forgetting;
         if has_forgotten {

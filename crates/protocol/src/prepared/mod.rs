@@ -8,10 +8,10 @@
 //!
 //! Always true: a statement counts as being on a server from the moment it is sent until the server reports otherwise, by
 //! an error or by skipping it; a statement that may or may not be there is closed before it is prepared; a client is
-//! answered in the order in which it asked, and never for what the server has skipped.
+//! answered in the order in which it asked, and never for what the server has skipped; the unnamed statement follows its
+//! client as well ([`Unnamed`]).
 //! Not here: portals, which are not followed; statements prepared by SQL (`state`); who owes whom how many answers
 //! (`exchange`); where the bytes come from and go (`loan`).
-//! (`exchange`); where the bytes come from and go (`worker::statements`).
 
 mod account;
 mod again;

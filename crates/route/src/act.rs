@@ -1,6 +1,6 @@
 //! What one statement does.
 //!
-//! Always true: what an act may touch is told by the act alone; names and values in it are whole.
+//! Always true: an act alone tells what it may touch; names and values in it are complete.
 //! Not here: how it is read from the text (`classify`).
 
 use crate::dirty_state::DirtyState;
@@ -24,23 +24,23 @@ pub enum Act {
         name: Box<str>,
         /// What the statement touches.
         touches: DirtyState,
-        /// The statement by which any server has it, too, if it is the only one of its text and can be had elsewhere
+        /// The text that prepares it on any server, if it is the only statement of its text and can be prepared elsewhere
         /// ([`crate::prepared`]).
         sql: Option<Box<str>>,
     },
-    /// `DEALLOCATE name`, or of all.
+    /// `DEALLOCATE name`, or `DEALLOCATE ALL`.
     Deallocate {
-        /// Which; `None` for all.
+        /// The name; `None` for all.
         name: Option<Box<str>>,
     },
     /// `EXECUTE name`.
     Execute {
-        /// Whose.
+        /// The name of the statement.
         name: Box<str>,
     },
-    /// `UNLISTEN name`, or of all.
+    /// `UNLISTEN name`, or `UNLISTEN *`.
     Unlisten {
-        /// Of which channel; `None` for all.
+        /// The channel; `None` for all.
         channel: Option<Box<str>>,
     },
     /// `SELECT pg_advisory_lock(1)` and the like, alone.
@@ -49,14 +49,14 @@ pub enum Act {
     Other {
         /// What it may touch.
         touches: DirtyState,
-        /// What it may only let go of, and has no effect on who holds nothing of the kind.
+        /// What it may only release, without an effect on a session that holds nothing of the kind.
         releases: DirtyState,
         /// The settings that it may change, where it touches `SETTINGS`.
         names: Box<[Box<str>]>,
     },
 }
 
-/// A word on transactions.
+/// A statement that controls transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
     /// `BEGIN`, `START TRANSACTION`.
@@ -89,7 +89,7 @@ impl Act {
             Self::ResetAll => DirtyState::ANY_SETTING,
             Self::DiscardAll => DirtyState::ANYTHING.without(DirtyState::FUNCTIONS),
             Self::Prepare { .. } => DirtyState::STATEMENTS,
-            // What the statement does is known to who has seen it prepared.
+            // What the prepared statement does is known from its PREPARE.
             Self::Execute { .. } | Self::Deallocate { .. } => DirtyState::STATEMENTS,
             Self::Unlisten { .. } => DirtyState::CHANNELS,
             Self::Lock(_) => DirtyState::LOCKS,
@@ -97,7 +97,7 @@ impl Act {
         }
     }
 
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let more = match self {
             Self::Set(changes) => changes.iter().map(Change::bytes).sum(),
@@ -115,7 +115,7 @@ impl Act {
         size_of::<Self>() + more
     }
 
-    /// Nobody has read all names of settings that it may change.
+    /// Not all names of settings that it may change have been read.
     pub(crate) fn untell(&mut self) {
         if let Self::Other { touches, .. } | Self::Prepare { touches, .. } = self
             && touches.has(DirtyState::ANY_SETTING)
@@ -124,7 +124,7 @@ impl Act {
         }
     }
 
-    /// Whether it is of any interest to what a session has, when its effect is certain.
+    /// Whether it matters to the session state, when its effect is certain.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         matches!(
@@ -145,7 +145,7 @@ impl Act {
         Self::Other { touches: DirtyState::NOTHING, releases, names: Box::default() }
     }
 
-    /// The same, and more of it.
+    /// The same act, touching and releasing more.
     pub(crate) fn with(self, more: DirtyState, let_go: DirtyState) -> Self {
         match self {
             Self::Other { touches, releases, names } => {
@@ -156,7 +156,7 @@ impl Act {
     }
 }
 
-/// All that statements touch.
+/// Everything that these statements touch.
 pub(crate) fn all_touched(acts: &[Act]) -> DirtyState {
     acts.iter().fold(DirtyState::NOTHING, |all, act| all | act.touches())
 }
@@ -165,5 +165,5 @@ pub(crate) fn names_bytes(names: &[Box<str>]) -> usize {
     names.iter().map(|name| size_of_val(name) + name.len()).sum()
 }
 
-/// So many settings of one statement are kept by their names.
+/// How many settings of one statement are kept by their names.
 pub(crate) const NAMES_MAX: usize = 256;

@@ -1,7 +1,8 @@
-//! A SELECT that does nothing but call functions of PostgreSQL's own whose effect is certain.
+//! A SELECT that only calls functions of PostgreSQL's own whose effect is certain.
 //!
-//! Always true: what is read here does the same whatever the session has set, and no function that somebody made can stand in its place.
-//! Not here: calls among other things, whose effect is asked for (`configured`, `classify`).
+//! Always true: what is read here has the same effect whatever the session has set, and no user-defined function can be
+//! called instead.
+//! Not here: calls among other expressions, whose effect is asked for (`configured`, `classify`).
 
 use crate::act::{Act, NAMES_MAX};
 use crate::dirty_state::DirtyState;
@@ -9,10 +10,10 @@ use crate::knowledge::Knowledge;
 use crate::setting;
 use crate::words::Words;
 
-/// A SELECT whose targets are nothing but calls of PostgreSQL's own functions with literals, whose effect is certain: `set_config` that sets for
-/// the session, and `pg_advisory_unlock_all`.
+/// Reads a SELECT whose targets are only calls of PostgreSQL's own functions with literals and a certain effect:
+/// `set_config` for the session, and `pg_advisory_unlock_all`.
 pub(crate) fn calls_alone(words: &Words<'_>, knowledge: Option<&Knowledge>) -> Option<Act> {
-    // Whatever it is called in the catalog: a function that somebody made may stand before it in the search_path.
+    // A user-defined function of this name may come before it in the `search_path`.
     let knowledge = knowledge.filter(|knowledge| !knowledge.has_namesakes());
     let (mut at, mut changes, mut unlocks) = (1, Vec::new(), false);
     loop {

@@ -1,12 +1,12 @@
-//! The text of a function or a block: what it may do when it is executed.
+//! What the body of a function or a block may do when it is executed.
 //!
-//! Always true: what may execute a text that does not stand in it, touches anything.
-//! Not here: who calls it (`touch`, `classify`).
+//! Always true: a body that may execute a text that is not part of it touches anything.
+//! Not here: what calls it (`functions`, `classify`).
 
 use crate::lexer::Kind;
 use crate::words::Words;
 
-/// Whether a text executes what does not stand in it, or has a statement that touches the session.
+/// Whether a body executes a text that is not part of it, or has a statement that touches the session.
 pub(crate) fn is_dark(words: &Words<'_>) -> bool {
     (0..words.end()).any(|at| match words.kind(at) {
         Some(Kind::Broken | Kind::QuotedUnicode) => true,
@@ -19,7 +19,7 @@ pub(crate) fn is_dark(words: &Words<'_>) -> bool {
     })
 }
 
-/// Whether a statement begins here: at the beginning, behind another one, or behind a word that statements stand behind.
+/// Whether a statement begins here: at the beginning, behind another one, or behind a word that precedes statements.
 fn begins(words: &Words<'_>, at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     words.is_symbol(before, b";")
@@ -29,5 +29,5 @@ fn begins(words: &Words<'_>, at: usize) -> bool {
 
 /// Statements that touch the session.
 const COMMANDS: [&str; 9] = ["set", "reset", "discard", "listen", "unlisten", "load", "prepare", "deallocate", "do"];
-/// What stands in front of `TEMP` where something temporary is made.
+/// Words in front of `TEMP` where something temporary is created.
 const MAKERS: [&str; 7] = ["create", "local", "global", "replace", "or", "into", "unlogged"];

@@ -1,21 +1,21 @@
-//! Which functions of a database mention which, so that what one may do, all may do that call it.
+//! Which functions of a database mention which, so that a function may do all that the functions it calls may do.
 //!
-//! Always true: the work grows with the functions and with how often they mention each other, not with its square.
-//! Not here: what a function does by itself (`body`), what follows from it (`touch`).
+//! Always true: the work is linear in the number of functions and of their mentions of each other.
+//! Not here: what a function does by itself (`body`), what follows from it (`functions`).
 
 use crate::words::Words;
 
-/// The names of functions, each once, by their places in the alphabet. Those with a letter beyond ASCII are all alike: how such a letter is
-/// made small is the server's business.
+/// The names of functions, each once, in their order. Names with a character beyond ASCII are all equal, because the
+/// folding of such a character is up to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Names {
     names: Vec<Box<[u8]>>,
-    /// Which lengths there are, a bit for each, by the first byte: most words are no function's name, and need no search.
+    /// The lengths of names, a bit for each, by the first byte: most words are no function's name, and need no search.
     lengths: Box<[u64; 256]>,
 }
 
 impl Names {
-    /// Of these, in any order; where they stand in order already, that costs least.
+    /// Takes names in any order; sorted ones cost least.
     pub(crate) fn new(mut names: Vec<Box<[u8]>>) -> Self {
         names.sort_unstable();
         names.dedup();
@@ -30,7 +30,7 @@ impl Names {
         self.names.len()
     }
 
-    /// The names at the places that are marked.
+    /// The names at the positions that are marked.
     pub(crate) fn marked(&self, marks: &[bool]) -> impl Iterator<Item = &[u8]> {
         self.names.iter().zip(marks).filter(|(_, is_marked)| **is_marked).map(|(name, _)| &**name)
     }
@@ -39,8 +39,8 @@ impl Names {
         self.names.binary_search_by(|known| (**known).cmp(key(name))).ok()
     }
 
-    /// The places of the names that stand in a text, as often as they stand there. What is too long to be one, or written in a rare way, touches
-    /// the session anyway.
+    /// The positions of the names that stand in a text, as often as they stand there. A word that is too long for a name,
+    /// or written in a rare way, touches the session anyway.
     pub(crate) fn mentioned(&self, words: &Words<'_>) -> impl Iterator<Item = usize> {
         let is_wanted = |first: u8, length: usize| {
             self.lengths[usize::from(key(&[first.to_ascii_lowercase()])[0])] & 1 << (length % 64) != 0
@@ -51,20 +51,20 @@ impl Names {
     }
 }
 
-/// What a name is found by.
+/// The form by which a name is looked up.
 pub(crate) fn key(name: &[u8]) -> &[u8] {
     if name.is_ascii() { name } else { FOREIGN }
 }
 
-/// In the place of all names with a letter beyond ASCII.
+/// Stands for all names with a character beyond ASCII.
 const FOREIGN: &[u8] = b"\x80";
 
-/// Who mentions whom, by their places.
+/// Which functions mention which, by their positions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Mentioned {
-    /// Who is mentioned, and by whom.
+    /// The function that is mentioned, and the one that mentions it.
     pairs: Vec<(u32, u32)>,
-    /// By whom each has been mentioned last.
+    /// The function that has mentioned each one last.
     last: Vec<u32>,
 }
 
@@ -73,7 +73,7 @@ impl Mentioned {
         Self { pairs: Vec::new(), last: vec![u32::MAX; count] }
     }
 
-    /// One text of `caller` mentions these. False if there are too many.
+    /// A text of `caller` mentions these. Returns false if there are too many mentions.
     pub(crate) fn add(&mut self, caller: usize, mentioned: impl Iterator<Item = usize>) -> bool {
         for callee in mentioned {
             if std::mem::replace(&mut self.last[callee], caller as u32) != caller as u32 {
@@ -86,7 +86,7 @@ impl Mentioned {
         true
     }
 
-    /// In the order of who is mentioned.
+    /// Sorts the pairs by the function that is mentioned.
     pub(crate) fn sorted(self) -> Callers {
         let mut ends = vec![0; self.last.len() + 1];
         self.pairs.iter().for_each(|(callee, _)| ends[*callee as usize] += 1);
@@ -95,7 +95,8 @@ impl Mentioned {
             end += *count;
             *count = end;
         }
-        // Each goes before those of its kind that have been placed, so that in the end they begin where the ends have been.
+        // Each caller goes before those of the same function that have been placed, so that `ends` becomes the list of
+        // beginnings.
         let mut callers = vec![0; self.pairs.len()];
         for (callee, caller) in self.pairs {
             ends[callee as usize] -= 1;
@@ -105,14 +106,14 @@ impl Mentioned {
     }
 }
 
-/// By whom each is mentioned.
+/// The functions that mention each function.
 pub(crate) struct Callers {
     starts: Vec<usize>,
     callers: Vec<u32>,
 }
 
 impl Callers {
-    /// Marks who calls somebody marked, directly or not: each is looked at once.
+    /// Marks the functions that call a marked one, directly or not; each is visited once.
     pub(crate) fn mark(&self, marks: &mut [bool]) {
         let mut found: Vec<usize> = (0..marks.len()).filter(|place| marks[*place]).collect();
         while let Some(place) = found.pop() {
@@ -125,5 +126,5 @@ impl Callers {
     }
 }
 
-/// So often functions may mention each other.
+/// How many mentions of each other the functions may have.
 const PAIRS_MAX: usize = 1_000_000;

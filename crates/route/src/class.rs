@@ -1,6 +1,6 @@
-//! What is known of a text of SQL: a summary that has a bound, however long the text is.
+//! What is known of an SQL text: a summary of bounded size, however long the text is.
 //!
-//! Always true: what has no room in it may be anything.
+//! Always true: what has no room in the summary may be anything.
 //! Not here: how it is read from the text (`classify`).
 
 use crate::act::{Act, Control, all_touched, names_bytes};
@@ -11,74 +11,74 @@ use crate::sequences::Sequences;
 use crate::shape::shape;
 use crate::words::Words;
 
-/// What a text does. However long the text is, it takes no more than [`Self::BYTES_MAX`]: a text with more statements, or that names or sets
-/// more than has room there, is taken to do anything.
+/// What a text does. It takes no more than [`Self::BYTES_MAX`], however long the text is: a text with more statements,
+/// names or settings than have room is taken to do anything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Class {
-    /// Statement by statement.
+    /// What each statement does, in order.
     pub acts: Box<[Act]>,
-    /// All that they touch.
+    /// Everything that they touch.
     pub touches: DirtyState,
-    /// Settings with a dot in their names that the text mentions, if it touches anything.
+    /// Custom settings (names with a dot) that the text mentions, if it touches anything.
     pub mentions: Box<[Box<str>]>,
-    /// What it plainly takes hold of, by its own words.
+    /// The state that it plainly takes hold of, by its own words.
     pub takes: DirtyState,
-    /// Whether it changes what other texts mean, be it only until its transaction ends.
+    /// Whether it changes how other texts are read, even if only until its transaction ends.
     pub sets_locally: bool,
-    /// The names of prepared statements that it says.
+    /// The names of prepared statements that it mentions.
     pub statements: Box<[Box<str>]>,
-    /// What it does with the numbers that its session has drawn from sequences.
+    /// What it does with the sequence values of its session.
     pub sequences: Sequences,
-    /// The text without its values, if it touches anything: for people.
+    /// The text without its values, for display, if it touches anything.
     pub shape: Box<str>,
-    /// Nobody has read all of it: it may also be the end of a transaction.
+    /// Not all of it was read: it may also be the end of a transaction.
     pub is_unread: bool,
-    /// Whether it may notify whoever listens (NOTIFY, `pg_notify`), by itself or by what it calls.
+    /// Whether it may send notifications (NOTIFY, `pg_notify`), by itself or through what it calls.
     pub notifies: bool,
 }
 
 impl Class {
-    /// How many bytes it may have: those of its acts, of the settings that are mentioned, and of what people are shown.
+    /// The largest size in bytes: of its acts, the settings that are mentioned, and the text for display.
     pub const BYTES_MAX: usize = ACTS_BYTES_MAX + MENTIONS_MAX * 256 + 2048;
 
-    /// How many bytes it has.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.acts_bytes() + names_bytes(&self.mentions) + self.shape.len()
     }
 
-    /// How many bytes tell what its statements do.
+    /// The size in bytes of what its statements do.
     pub(crate) fn acts_bytes(&self) -> usize {
         self.acts.iter().map(Act::bytes).sum::<usize>() + names_bytes(&self.statements)
     }
 
-    /// Of a text that nobody has read: it may do anything.
+    /// The class of a text that was not read: it may do anything.
     #[must_use]
     pub fn unread() -> Self {
         Self::unread_with(DirtyState::NOTHING)
     }
 
-    /// The same of one that plainly touches this besides.
+    /// The same for a text that plainly touches `more` besides.
     pub(crate) fn unread_with(more: DirtyState) -> Self {
         let touches = DirtyState::ANYTHING.with(more);
         Self { acts: [Act::other(touches)].into(), touches, is_unread: true, notifies: true, ..Self::default() }
     }
 
-    /// Whether it takes back what was done in a transaction, or may.
+    /// Whether it rolls back a transaction or a part of one, or may do so.
     #[must_use]
     pub fn takes_back(&self) -> bool {
         let is_so = |act: &Act| matches!(act, Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)));
         self.is_unread || self.acts.iter().any(is_so)
     }
 
-    /// Whether nothing outlives its transaction.
+    /// Whether it leaves nothing that outlives its transaction.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.touches.is_nothing()
     }
 
-    /// Adds what is of interest only in a text that touches something. A text that mentions more settings than are read, or goes deeper, may
-    /// set those: who may have done so keeps the server, for nobody could ask for them.
+    /// Adds what matters only in a text that touches something. A text that mentions more settings than are read, or
+    /// nests deeper, may set those: a client that may have done so keeps the server, because no probe could ask for them.
     pub(crate) fn with_mentions(mut self, text: &[u8], tokens: &[Token], dialect: Dialect) -> Self {
         let mut mentions = Mentions::new(MENTIONS_MAX);
         mentions.read(&Words::new(text, tokens, dialect.encoding), dialect);
@@ -91,7 +91,7 @@ impl Class {
     }
 }
 
-/// So many settings are kept that a text mentions.
+/// How many settings are kept that a text mentions.
 const MENTIONS_MAX: usize = 256;
-/// Names and values of so many bytes are kept of a text's statements.
+/// How many bytes of names and values are kept of a text's statements.
 pub(crate) const ACTS_BYTES_MAX: usize = 64 * 1024;

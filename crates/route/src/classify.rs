@@ -1,8 +1,8 @@
-//! What a text of SQL does, statement by statement.
+//! What an SQL text does, statement by statement.
 //!
-//! Always true: there is one [`Act`] for each statement that the server would answer, in their order; what is not understood
-//! touches anything. A text that PostgreSQL would refuse as a whole may be told to do this or that.
-//! Not here: how text becomes tokens (`lexer`), what a SET says (`setting`).
+//! Always true: there is one [`Act`] for each statement that the server would answer, in their order; a statement that is
+//! not understood touches anything. A text that PostgreSQL would refuse as a whole may get any class.
+//! Not here: how a text becomes tokens (`lexer`), what a SET says (`setting`).
 
 use std::cell::OnceCell;
 
@@ -72,7 +72,8 @@ pub fn classify(text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) ->
     if touches.is_nothing() { class } else { class.with_mentions(text, tokens, dialect) }
 }
 
-/// What a statement takes hold of for its session. One that only lets go, as drivers do when they tidy up, takes nothing.
+/// What a statement takes hold of for its session. A statement that only releases something, as drivers send to tidy up,
+/// takes nothing.
 fn taken(words: &Words<'_>) -> DirtyState {
     let ends = words.end();
     let has = |names: &[&str]| (0..ends).any(|at| words.is_one_of(at, names));
@@ -108,7 +109,7 @@ fn taken(words: &Words<'_>) -> DirtyState {
     }
 }
 
-/// How many parameters a text has.
+/// The highest parameter number in a text.
 #[must_use]
 pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
     let tokens = Lexer::new(text, dialect).filter(|token| token.kind == Kind::Parameter);
@@ -116,12 +117,12 @@ pub fn parameters(text: &[u8], dialect: Dialect) -> u16 {
     tokens.filter_map(number).max().unwrap_or(0)
 }
 
-/// Functions that take a lock of the session.
+/// Functions that take an advisory lock of the session.
 const LOCKERS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
 
-/// How a text begins that is one statement that reads or writes tables and has no name in it that could matter, by a look at each
-/// token alone. Most are, and for these nothing more is to be known.
+/// Returns the first word of a text that is one statement that reads or writes tables and contains no name that could
+/// matter, judged by each token alone. Most texts are such, and nothing more has to be known of them.
 pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
     let lengths = knowledge.lengths() | knowledge.notifier_lengths();
     let mut tokens = Lexer::new(text, dialect);
@@ -143,7 +144,7 @@ pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -
     is_plain.then_some(verb)
 }
 
-/// So many statements of a text are told one by one. Scripts have more, and are sent once.
+/// How many statements of a text are classified one by one. Scripts have more, and are sent once.
 const ACTS_MAX: usize = 256;
 /// The longest text of a PREPARE that is read from a server, and so the longest that is carried to others.
 const CARRIED_BYTES_MAX: usize = 20_000;
@@ -193,15 +194,15 @@ impl Reader<'_> {
             b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"with" | b"values" | b"table" | b"copy"
             | b"call" | b"refresh" | b"lock" | b"truncate" | b"vacuum" | b"analyze" | b"analyse" | b"cluster"
             | b"reindex" => self.query(words),
-            // They call nothing of their own, but event triggers may.
+            // These call nothing of their own, but event triggers may.
             b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" => self.query(words),
-            // What a cursor calls has been looked at when it was declared.
+            // What a cursor calls was examined when it was declared.
             b"show" | b"fetch" | b"move" | b"notify" | b"checkpoint" => Act::nothing(),
             _ => Act::other(DirtyState::ANYTHING),
         }
     }
 
-    /// What reads and writes tables, and may call functions.
+    /// A statement that reads or writes tables, and may call functions.
     fn query(&self, words: Words<'_>) -> Act {
         let touches = match self.knowledge {
             None => DirtyState::ANYTHING,
@@ -211,12 +212,12 @@ impl Reader<'_> {
         self.with_calls(words, Act::other(touches))
     }
 
-    /// Adds what the functions may do that are called, and a temporary table that a query makes.
+    /// Adds what the called functions may do, and a temporary table that a query creates.
     fn with_calls(&self, words: Words<'_>, act: Act) -> Act {
         let (mut touches, mut releases) = (DirtyState::NOTHING, DirtyState::NOTHING);
         let mut names: Vec<Box<str>> = Vec::new();
         let lengths = self.knowledge.map_or(0, Knowledge::lengths);
-        // Each is looked for once, and only if something depends on it.
+        // Each is computed once, and only if something depends on it.
         let (local_calls, has_update) = (OnceCell::new(), OnceCell::new());
         for at in words.places(|first, length| may_matter(first, length) || lengths & 1 << (length % 64) != 0) {
             let Some(name) = words.name(at) else { return Act::other(DirtyState::ANYTHING) };
@@ -243,7 +244,7 @@ impl Reader<'_> {
                     let is_temporary = words.is_one_of(at + 1 + scope, &["temp", "temporary"]);
                     if is_temporary { DirtyState::TEMPORARY } else { DirtyState::NOTHING }
                 }
-                // A rule makes it a call of `set_config`.
+                // A rule turns the UPDATE into a call of `set_config`.
                 b"pg_settings" if *has_update.get_or_init(|| (0..words.end()).any(|at| words.is(at, "update"))) => {
                     DirtyState::ANY_SETTING
                 }
@@ -273,13 +274,13 @@ impl Reader<'_> {
         // PostgreSQL prepares nothing else (`PreparableStmt` in `parser/gram.y`).
         let mut touches = if is_query(&body) { self.query(body).touches() } else { DirtyState::ANYTHING };
         if touches.has(DirtyState::SETTINGS) {
-            // Which, is not kept.
+            // The names of the settings are not kept.
             touches |= DirtyState::ANY_SETTING;
         }
         Act::Prepare { name: name.into(), touches, sql: None }
     }
 
-    /// What it does is known to who has seen it prepared.
+    /// What the prepared statement does is known from its PREPARE.
     fn execute(&self, words: Words<'_>) -> Act {
         match words.cut_name(1) {
             Some(name) => self.with_calls(words, Act::Execute { name: name.into() }),
@@ -308,7 +309,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What makes, changes or drops something in the catalog.
+    /// A statement that creates, changes or drops something in the catalog.
     fn define(&self, words: Words<'_>) -> Act {
         let mut at = 1;
         while words
@@ -319,7 +320,7 @@ impl Reader<'_> {
         let is_temporary = words.is_one_of(at, &["temp", "temporary"]);
         at += usize::from(is_temporary);
         let (mut touches, mut releases) = (DirtyState::NOTHING, DirtyState::NOTHING);
-        // What is dropped may have been temporary: then there may be no reason any more to hold on to its server.
+        // What is dropped may have been temporary: then there may be no reason any more to keep the server.
         if words.is(0, "drop") {
             releases |= DirtyState::TEMPORARY;
         }
@@ -341,7 +342,7 @@ impl Reader<'_> {
         self.query(words).with(touches, releases)
     }
 
-    /// `DO`: what its text may do. Any other language than PL/pgSQL may do anything.
+    /// `DO`: what its body may do. A body in any language but PL/pgSQL may do anything.
     fn block(&self, words: Words<'_>) -> Act {
         let mut body = None;
         let mut at = 1;
@@ -361,7 +362,7 @@ impl Reader<'_> {
         body.map_or(Act::other(DirtyState::ANYTHING), |body| self.body(body.as_bytes()))
     }
 
-    /// The text of a block of PL/pgSQL.
+    /// The body of a block of PL/pgSQL.
     fn body(&self, body: &[u8]) -> Act {
         let tokens: Vec<Token> = Lexer::new(body, self.dialect).collect();
         let words = Words::new(body, &tokens, self.dialect.encoding);
@@ -375,14 +376,14 @@ impl Reader<'_> {
         }
     }
 
-    /// What a block may do that does not tell.
+    /// What a block may do whose effects cannot be read.
     fn dark(&self) -> DirtyState {
         let is_trusted = self.knowledge.is_some_and(Knowledge::is_trusting);
         if is_trusted { DirtyState::NOTHING } else { DirtyState::ANYTHING.with(DirtyState::CALLS) }
     }
 }
 
-/// What the names in a text touch by what PostgreSQL's own functions do.
+/// What the names in a text touch through PostgreSQL's own functions.
 pub(crate) fn calls(words: Words<'_>, dialect: Dialect) -> DirtyState {
     let tame = Knowledge::default();
     Reader { dialect, knowledge: Some(&tame) }.query(words).touches()
@@ -408,7 +409,7 @@ fn changed(meaning: Meaning) -> Act {
     }
 }
 
-/// `COMMIT` and its kin.
+/// `COMMIT` and similar.
 fn control(words: Words<'_>) -> Act {
     let rest = 1 + usize::from(words.is_one_of(1, &["work", "transaction"]));
     let name = |at: usize| {
@@ -426,11 +427,11 @@ fn control(words: Words<'_>) -> Act {
     control.map_or(Act::other(DirtyState::ANYTHING), Act::Transaction)
 }
 
-/// What statements begin with that do nothing but read or write tables.
+/// The first words of statements that only read or write tables.
 const PLAIN_VERBS: [&[u8]; 4] = [SELECT, INSERT, b"update", b"delete"];
 /// The one of them that only reads.
 pub(crate) const SELECT: &[u8] = b"select";
-/// The one of them that makes rows.
+/// The one of them that creates rows.
 pub(crate) const INSERT: &[u8] = b"insert";
 
 #[cfg(test)]

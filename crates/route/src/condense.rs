@@ -1,22 +1,22 @@
-//! Texts that are too long to be kept: their strings are left out as they come.
+//! Shortens texts that are too long to be kept: string literals are left out as the text arrives.
 //!
-//! Always true: what is left is as harmless as the whole, or less: a parameter stands where a string has stood, and of a parameter
-//! nobody knows what it says.
-//! Not here: who has such texts (`worker::data::probe`).
+//! Always true: what is left is never more harmless than the whole: a parameter stands in the place of a string, and the
+//! value of a parameter is unknown.
+//! Not here: which texts are shortened (`protocol::loan`).
 
 use crate::lexer::{Dialect, Encoding, Kind, Lexer, Token};
 
-/// Leaves long strings out of the beginning of a text, of which more is to come. One that has not ended yet stays open.
+/// Leaves long strings out of the beginning of a text, of which more is to come. A string that has not ended stays open.
 pub fn condense(text: &mut Vec<u8>, dialect: Dialect) {
     if dialect.encoding != Encoding::Safe {
-        // The last byte may be half a character.
+        // The last byte may be a part of a character.
         return;
     }
     let tokens: Vec<Token> = Lexer::new(text, dialect).collect();
     let (mut short, mut from) = (Vec::new(), 0);
     for (place, token) in tokens.iter().enumerate() {
         let (range, is_last) = (token.range(), place + 1 == tokens.len());
-        // The last one may go on.
+        // The last string may go on.
         let is_whole = matches!(token.kind, Kind::String | Kind::Dollar) && !is_last;
         let is_open = token.kind == Kind::Broken && text[range.start] == b'\'' && !dialect.backslashes;
         if is_whole && range.len() > STRING_BYTES_MAX {
@@ -25,7 +25,7 @@ pub fn condense(text: &mut Vec<u8>, dialect: Dialect) {
             from = range.end;
         } else if is_open {
             short.extend_from_slice(&text[from..range.start]);
-            // What its end will be is not all of it.
+            // The string that will end there is not all of it.
             short.extend_from_slice(b" $0 '");
             from = text.len();
         }
@@ -34,7 +34,7 @@ pub fn condense(text: &mut Vec<u8>, dialect: Dialect) {
     *text = short;
 }
 
-/// What is longer is left out.
+/// A longer string is left out.
 const STRING_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
     use crate::dirty_state::DirtyState;
     use crate::knowledge::Knowledge;
 
-    /// A text as it comes in pieces of this size.
+    /// A text as it arrives in pieces of this size.
     fn told(text: &str, size: usize, dialect: Dialect) -> Vec<u8> {
         let mut come = Vec::new();
         for piece in text.as_bytes().chunks(size) {
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Whatever is made of a text, nothing of it becomes harmless that was not.
+    /// However a text is shortened, nothing that was not harmless becomes so.
     #[test]
     fn nothing_becomes_harmless() {
         let parts = [

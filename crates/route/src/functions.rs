@@ -1,7 +1,8 @@
-//! The functions of a database, read one after the other as a server tells of them.
+//! Reads the functions of a database, one after the other as a server returns them.
 //!
-//! Always true: of a function no more is kept than its name and whom it mentions, and all of that within bounds; a text is read when it
-//! comes, so that what is left for the end is as much as there are functions and mentions.
+//! Always true: of a function no more is kept than its name and the functions that it mentions, and all of that within
+//! bounds; a text is read when it arrives, so that the work left for the end is proportional to the functions and their
+//! mentions.
 //! Not here: how a statement is read (`classify`), what is known in the end (`knowledge`).
 
 use crate::body::is_dark;
@@ -14,33 +15,33 @@ use crate::meaning::sets_locally;
 use crate::mentions::Mentions;
 use crate::words::Words;
 
-/// What has been told so far: first the names of all functions, then each with its text.
+/// What has been read so far: first the names of all functions, then each with its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
     stage: Stage,
-    /// So many bytes of texts are still read.
+    /// How many bytes of texts may still be read.
     room: usize,
-    /// How many functions there have been.
+    /// How many functions have been read.
     count: usize,
     mentions: Mentions,
     has_namesakes: bool,
     unread: Unread,
-    /// Functions that nobody had named before: somebody has made them meanwhile.
+    /// Functions whose names were not announced: they have been created meanwhile.
     strangers: Vec<Box<[u8]>>,
     has_hidden_strangers: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Names are told, of so many bytes in all.
+    /// Names are read, of this many bytes in all.
     Names { names: Vec<Box<[u8]>>, bytes: usize },
-    /// Texts are told.
+    /// Texts are read.
     Texts(Box<Texts>),
     /// There is more than is read.
     Overfull,
 }
 
-/// What the texts have told, by the places of names.
+/// What the texts have told, by the positions of the names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Texts {
     names: Names,
@@ -48,7 +49,7 @@ struct Texts {
     suspects: Vec<bool>,
     notifiers: Vec<bool>,
     writers: Vec<bool>,
-    /// Called by something that is no function, and by something that is no trigger either.
+    /// Called by something other than a function; and, in `in_queries`, other than a trigger as well.
     hidden: Vec<bool>,
     in_queries: Vec<bool>,
 }
@@ -69,7 +70,7 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// There is a function of this name. All are named before the first text.
+    /// Adds the name of a function. All names come before the first text.
     pub fn name(&mut self, name: &str) {
         let Stage::Names { names, bytes } = &mut self.stage else {
             self.stage = Stage::Overfull;
@@ -83,14 +84,14 @@ impl Reading {
         }
     }
 
-    /// The text of the next function is not told, since it is too long, or all together are: it may mention any setting.
+    /// The text of the next function is missing, because it or all texts together are too long: it may mention any setting.
     pub fn misses_text(&mut self) {
         self.mentions.miss_some();
         self.unread = Unread::Some;
     }
 
-    /// Reads a function. Where there are too many, any statement may do anything; a function behind the first [`TEXTS_BYTES_MAX`] is not read, and
-    /// may do anything.
+    /// Reads a function. Where there are too many functions, any statement may do anything; a function behind the first
+    /// [`TEXTS_BYTES_MAX`] is not read, and may do anything.
     pub fn add(&mut self, source: Source<'_>) {
         if let Stage::Names { names, .. } = &mut self.stage {
             self.stage = Stage::Texts(Box::new(Texts::of(Names::new(std::mem::take(names)))));
@@ -123,7 +124,7 @@ impl Reading {
         }
     }
 
-    /// All have been told: who touches the session or notifies, and who mentions one that does.
+    /// Ends the reading: finds the functions that touch the session or notify, and those that mention one of them.
     #[must_use]
     pub fn end(self) -> Knowledge {
         let mut texts = match self.stage {
@@ -153,7 +154,7 @@ impl Reading {
 }
 
 impl Knowledge {
-    /// What these functions do. A server tells of its functions one by one: [`Reading`].
+    /// What these functions do. A server returns its functions one by one: [`Reading`].
     pub fn read<'a>(sources: impl Iterator<Item = Source<'a>>) -> Self {
         let sources: Vec<Source<'a>> = sources.take(FUNCTIONS_MAX + 1).collect();
         let mut reading = Reading::default();
@@ -177,7 +178,7 @@ impl Texts {
         }
     }
 
-    /// Reads one text. False if functions mention each other too often.
+    /// Reads one text. Returns false if functions mention each other too often.
     fn read(&mut self, own: usize, source: &Source<'_>, mentions: &mut Mentions) -> bool {
         let (text, dialect) = (source.text.as_bytes(), Dialect::default());
         let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / FEW_BYTES);
@@ -190,7 +191,7 @@ impl Texts {
         self.mentioned.add(own, self.names.mentioned(&words))
     }
 
-    /// What one may do, all may do that mention it; which statements may notify without saying so.
+    /// Spreads what a function may do to all functions that mention it. Returns which statements may notify without saying so.
     fn spread(&mut self) -> Silent {
         let callers = std::mem::take(&mut self.mentioned).sorted();
         let also =
@@ -199,7 +200,7 @@ impl Texts {
         also(&mut self.notifiers, &self.suspects);
         callers.mark(&mut self.notifiers);
         if self.silent() == Silent::Writes {
-            // What a function writes may notify, too.
+            // A function that writes may notify, too.
             also(&mut self.notifiers, &self.writers);
             callers.mark(&mut self.notifiers);
         }
@@ -228,31 +229,31 @@ fn names_one_of(words: &Words<'_>, names: &[&str]) -> bool {
     places.any(|at| words.name(at).is_some_and(|name| names.iter().any(|known| known.as_bytes() == name.bytes())))
 }
 
-/// Whether a function of this name could be called in the place of one whose calls are read.
+/// Whether a function of this name could be called instead of one whose calls are read.
 fn is_namesake(name: &str) -> bool {
     NAMESAKES.contains(&name) || lock::CALLS.iter().any(|(known, ..)| *known == name)
 }
 
-/// Functions of PostgreSQL's own whose effect is read from a call of them, beside those that take and release advisory locks.
+/// PostgreSQL's own functions whose effect is read from a call, beside those that take and release advisory locks.
 const NAMESAKES: [&str; 2] = ["set_config", "pg_advisory_unlock_all"];
-/// What stands in the text of a function that notifies.
+/// Words in the text of a function that notifies.
 const NOTIFY: [&str; 2] = ["notify", "pg_notify"];
-/// What stands in the text of a function that writes to tables.
+/// Words in the text of a function that writes to tables.
 const WRITE: [&str; 7] = ["insert", "update", "delete", "merge", "copy", "truncate", "call"];
 
-/// Few texts have more tokens than one for so many bytes.
+/// Few texts have more than one token in this many bytes.
 const FEW_BYTES: usize = 4;
-/// So many functions of a database are read,
+/// How many functions of a database are read,
 pub const FUNCTIONS_MAX: usize = 100_000;
-/// so many bytes of their texts,
+/// how many bytes of their texts,
 pub const TEXTS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// and so many names of settings in these. A worker keeps no more for a database.
+/// and how many names of settings in these. A worker keeps no more for a database.
 const SETTINGS_MAX: usize = 1000;
-/// Beside the names of functions there are a few of PostgreSQL's own.
+/// Beside the names of user-defined functions there are a few of PostgreSQL's own.
 const NAMES_MAX: usize = FUNCTIONS_MAX + 16;
-/// PostgreSQL's names have 63 bytes (`NAMEDATALEN`), unless somebody has built it otherwise.
+/// PostgreSQL's names have 63 bytes (`NAMEDATALEN`), unless it was built otherwise.
 const NAMES_BYTES_MAX: usize = 64 * NAMES_MAX;
-/// So many functions may be made while others are told.
+/// How many functions may be created while others are read.
 const STRANGERS_MAX: usize = 1000;
 
 #[cfg(test)]

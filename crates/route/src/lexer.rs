@@ -1,18 +1,18 @@
 //! SQL text as tokens, with PostgreSQL's own rules (`parser/scan.l`).
 //!
-//! Always true: tokens come in order and do not overlap; what stands between two of them is blank or a comment; a quote is never
-//! left by a byte that only looks like its end, in any encoding that a client may use. What cannot be read, and what may be read
-//! in two ways, is [`Kind::Broken`].
+//! Always true: tokens come in order and do not overlap; only blanks and comments stand between two of them; a quote is
+//! never ended by a byte that only looks like its end, in any encoding that a client may use. What cannot be read, or may
+//! be read in two ways, is [`Kind::Broken`].
 //! Not here: what a statement does (`classify`).
 
 use std::ops::Range;
 
-/// What decides how text is read: the settings of the connection that it is said on.
+/// What decides how a text is read: settings of the connection that sends it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Dialect {
     /// How long a character is.
     pub encoding: Encoding,
-    /// Whether a backslash in `'...'` means something: `standard_conforming_strings = off`.
+    /// Whether a backslash in `'...'` is an escape: `standard_conforming_strings = off`.
     pub backslashes: bool,
 }
 
@@ -23,16 +23,17 @@ pub enum Encoding {
     /// No such byte: UTF8, the ISO and Windows code pages, EUC.
     #[default]
     Safe,
-    /// SJIS, `SHIFT_JIS_2004`: a byte that is no half-width kana takes the next one along.
+    /// SJIS, `SHIFT_JIS_2004`: a byte from 0x80 on that is no half-width kana begins a character of two bytes.
     Sjis,
-    /// BIG5, GBK, UHC: every byte from 0x80 on takes the next one along. (JOHAB could, but PostgreSQL refuses a byte below 0x80 there.)
+    /// BIG5, GBK, UHC: every byte from 0x80 on begins a character of two bytes. (JOHAB could, but PostgreSQL refuses a
+    /// byte below 0x80 there.)
     Pairs,
     /// GB18030: two bytes, or four where the second is a digit.
     Gb18030,
 }
 
 impl Encoding {
-    /// By the name of a `client_encoding`, in any spelling that PostgreSQL takes.
+    /// The encoding by the name of a `client_encoding`, in any spelling that PostgreSQL accepts.
     #[must_use]
     pub fn of(name: &str) -> Self {
         let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -92,21 +93,21 @@ pub enum Kind {
     Quoted,
     /// A name in double quotes with Unicode escapes: `U&"..."`.
     QuotedUnicode,
-    /// A string in single quotes in which a backslash means nothing: `'...'`, `N'...'`.
+    /// A string in single quotes in which a backslash is no escape: `'...'`, `N'...'`.
     String,
-    /// A string with C escapes: `E'...'`, and `'...'` where backslashes mean something.
+    /// A string with C escapes: `E'...'`, and `'...'` where backslashes are escapes.
     Escaped,
     /// A string with Unicode escapes: `U&'...'`.
     Unicode,
     /// A string of bits: `B'...'`, `X'...'`.
     Bits,
-    /// A string between dollars.
+    /// A dollar-quoted string.
     Dollar,
     /// A number without its sign.
     Number,
     /// `$1`.
     Parameter,
-    /// One of `, ( ) [ ] . ; :`, or a row of the characters that operators are made of.
+    /// One of `, ( ) [ ] . ; :`, or a sequence of operator characters.
     Symbol,
     /// From here on nothing can be read.
     Broken,
@@ -131,7 +132,7 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Goes to the next byte that means something; an error where a comment does not end.
+    /// Skips blanks and comments; an error where a comment does not end.
     fn skip_blanks(&mut self) -> Result<(), ()> {
         loop {
             match self.peek(0) {
@@ -170,7 +171,7 @@ impl<'a> Lexer<'a> {
         Err(())
     }
 
-    /// Goes to behind the quote that ends what has begun; with `escapes` a backslash takes the next character along.
+    /// Skips to behind the closing quote; with `escapes` a backslash includes the next character.
     fn quoted(&mut self, quote: u8, escapes: bool) -> Result<(), ()> {
         while self.at < self.text.len() {
             if self.dialect.encoding == Encoding::Safe {
@@ -201,7 +202,7 @@ impl<'a> Lexer<'a> {
         Err(())
     }
 
-    /// A string, and whatever goes on with it on later lines.
+    /// Skips a string, and its continuations on later lines.
     fn string(&mut self, escapes: bool) -> Result<(), ()> {
         loop {
             self.quoted(b'\'', escapes)?;
@@ -213,8 +214,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the next quote belongs to the string that has just ended: blanks with a line's end among them, and comments of
-    /// the kind that ends with a line (`quotecontinue`).
+    /// Whether the next quote continues the string that has just ended: between them are only blanks with a line break,
+    /// and comments of the kind that ends with a line (`quotecontinue`).
     fn goes_on(&mut self) -> bool {
         let mut has_line_end = false;
         loop {
@@ -266,7 +267,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What begins with a dollar: a parameter, a string, or nothing that means anything.
+    /// Reads a token that begins with a dollar: a parameter, a string, or a symbol without a meaning.
     fn dollar(&mut self) -> Kind {
         let rest = &self.text[self.at..];
         if self.peek(1).is_ascii_digit() {
@@ -316,10 +317,10 @@ impl<'a> Lexer<'a> {
             (b'"', _) => self.prefixed(0, Kind::Quoted),
             (b'e' | b'E', b'\'') => self.prefixed(1, Kind::Escaped),
             (b'b' | b'B' | b'x' | b'X', b'\'') => self.prefixed(1, Kind::Bits),
-            // The scanner makes it the word NCHAR and a string; nobody needs to know.
+            // PostgreSQL's scanner returns the word NCHAR and a string; the difference does not matter here.
             (b'n' | b'N', b'\'') => self.prefixed(1, plain),
             (b'u' | b'U', b'&') if self.peek(2) == b'\'' => {
-                // Where backslashes mean something, PostgreSQL refuses it.
+                // Where backslashes are escapes, PostgreSQL refuses it.
                 if self.dialect.backslashes { Kind::Broken } else { self.prefixed(2, Kind::Unicode) }
             }
             (b'u' | b'U', b'&') if self.peek(2) == b'"' => self.prefixed(2, Kind::QuotedUnicode),
@@ -358,7 +359,7 @@ impl Iterator for Lexer<'_> {
             at += 1;
         }
         self.at = at;
-        // Nearly everything is a word without a quote behind its first letter, or stands alone.
+        // Nearly every token is a word without a quote behind its first letter, or a symbol of one byte.
         let kind = text.get(at).map_or(0, |&byte| KINDS[byte as usize]);
         if kind & LETTER != 0
             && self.dialect.encoding == Encoding::Safe
@@ -397,8 +398,8 @@ impl Lexer<'_> {
     }
 }
 
-/// What a name or string means, without its quotes, prefix and escapes: a name in small letters, unless it is quoted. `None` for
-/// what is written in a way that is rare and hard, and had better be asked about.
+/// Returns the meaning of a name or string, without its quotes, prefix and escapes: a name in lower case, unless it is
+/// quoted. `None` for a notation that is rare and hard to read, where the server had better be asked.
 #[must_use]
 pub fn unquote(kind: Kind, token: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
     if encoding != Encoding::Safe && !token.is_ascii() {
@@ -419,7 +420,7 @@ pub fn unquote(kind: Kind, token: &[u8], encoding: Encoding) -> Option<Vec<u8>> 
     }
 }
 
-/// What stands between two quotes; `None` where it stops and goes on in another line, or has escapes that make bytes of digits.
+/// Returns the text between two quotes; `None` where it continues on another line, or has escapes that give bytes in digits.
 fn undouble(inner: &[u8], quote: u8, escapes: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(inner.len());
     let mut bytes = inner.iter().copied();
@@ -444,7 +445,7 @@ fn undouble(inner: &[u8], quote: u8, escapes: bool) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// How many bytes the opening `$tag$` has, if one begins here.
+/// The length of the opening `$tag$`, if one begins here.
 fn dollar_tag(bytes: &[u8]) -> Option<usize> {
     let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80;
     let end = 1 + bytes.get(1..)?.iter().position(|&byte| byte == b'$')?;
@@ -454,7 +455,7 @@ fn dollar_tag(bytes: &[u8]) -> Option<usize> {
     is_tag.then_some(end + 1)
 }
 
-/// Where `tag` begins next, at the beginning of a character.
+/// The next position of `tag` at the beginning of a character.
 fn find(bytes: &[u8], tag: &[u8], encoding: Encoding) -> Option<usize> {
     let mut at = 0;
     while at < bytes.len() {
@@ -471,13 +472,13 @@ fn is_operator(byte: u8) -> bool {
     KINDS[byte as usize] & OPERATOR != 0
 }
 
-/// Whether a word goes on with this byte.
+/// Whether a word may continue with this byte.
 #[inline]
 fn is_of_word(byte: u8) -> bool {
     KINDS[byte as usize] & WORD != 0
 }
 
-/// What each byte may be.
+/// What each byte may be part of.
 const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;

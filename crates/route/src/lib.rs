@@ -1,7 +1,7 @@
-//! What a request asks for, read from its SQL: which of it a session keeps.
+//! Reads from the SQL of a request what it leaves in the session.
 //!
-//! Always true: what is not understood is never taken for harmless; nothing here has a memory but the cache, whose answers are
-//! those that would be found anew.
+//! Always true: a text that is not understood is never taken for harmless; nothing here has a memory but the cache, whose
+//! answers are those that reading the text again would give.
 //! Not here: what follows from it for a client and its server (`protocol`).
 
 mod act;

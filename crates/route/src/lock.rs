@@ -1,7 +1,7 @@
-//! A SELECT that does nothing but take or release one advisory lock of the session.
+//! A SELECT that only takes or releases one advisory lock of the session.
 //!
-//! Always true: the one row of its answer tells whether it did; no function that somebody made can stand in its place.
-//! Not here: calls among other things, whose effect is asked for (`classify`), what a session holds (`protocol::state`).
+//! Always true: the one row of its answer tells whether it did; no user-defined function can be called instead.
+//! Not here: calls among other expressions, whose effect is asked for (`classify`), what a session holds (`protocol::state`).
 
 use std::fmt::{Display, Formatter};
 
@@ -30,15 +30,15 @@ impl Display for LockKey {
 /// One call of a function that takes or releases an advisory lock of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockCall {
-    /// Which lock.
+    /// The key of the lock.
     pub key: LockKey,
-    /// Whether it is a shared one (`ShareLock` in `pg_locks`, otherwise `ExclusiveLock`).
+    /// Whether the lock is shared (`ShareLock` in `pg_locks`, otherwise `ExclusiveLock`).
     pub is_shared: bool,
-    /// Whether it is released; otherwise it is taken.
+    /// Whether the lock is released; otherwise it is taken.
     pub releases: bool,
 }
 
-/// A statement that is nothing but such a call, its key written as numbers.
+/// Reads a statement that is only such a call, with its key written as numbers.
 pub(crate) fn locks_alone(words: &Words<'_>, knowledge: Option<&Knowledge>) -> Option<LockCall> {
     let is_qualified = words.is(1, "pg_catalog") && words.is_symbol(2, b".");
     if !is_qualified && knowledge.is_none_or(Knowledge::has_namesakes) {

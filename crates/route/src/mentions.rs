@@ -1,7 +1,7 @@
-//! Settings with a dot in their names that texts mention: there is no list of them to be had from a server.
+//! Custom settings (names with a dot) that texts mention: a server has no list of them.
 //!
-//! Always true: what is not gathered is said to be missing; however texts are made, no more than a few times their bytes are read, and what
-//! is gathered has an end.
+//! Always true: settings that are not gathered are reported as missing; whatever the texts are, no more than a few times
+//! their bytes are read, and the number of settings that are gathered is bounded.
 //! Not here: what a text does (`classify`, `body`).
 
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use crate::lexer::{Dialect, Lexer};
 use crate::setting::{self, canonical};
 use crate::words::Words;
 
-/// The settings that some texts mention, and how much more of them may be read.
+/// The settings that some texts mention, and how much more of the texts may be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mentions {
     names: BTreeSet<Box<str>>,
     /// Whether these are all.
     is_complete: bool,
-    /// So many names are kept.
+    /// How many names are kept.
     names_max: usize,
-    /// So many bytes of texts in strings may still be read.
+    /// How many bytes of texts in strings may still be read.
     bytes_left: usize,
 }
 
@@ -28,10 +28,11 @@ impl Mentions {
         Self { names: BTreeSet::new(), is_complete: true, names_max, bytes_left: INNER_BYTES_FEW }
     }
 
-    /// Gathers what a SET names, what a string says that looks like such a name, and the same in strings that may be executed, and in the
-    /// strings of these, one depth after the other.
+    /// Gathers the settings that SET names, strings that look like such a name, and the same in strings that may be
+    /// executed, and in the strings of these, one depth after the other.
     ///
-    /// All texts of one depth stand in those of the one before and do not overlap: no more than two depths are held at a time.
+    /// All texts of one depth are parts of those of the one before and do not overlap: no more than two depths are held
+    /// at a time.
     pub(crate) fn read(&mut self, words: &Words<'_>, dialect: Dialect) {
         let (mut inner, mut tokens) = (Vec::new(), Vec::new());
         self.bytes_left += INNER_TIMES_MAX * words.bytes();
@@ -46,7 +47,7 @@ impl Mentions {
         self.is_complete &= inner.is_empty();
     }
 
-    /// Nobody has read what they mention.
+    /// Some mentions have not been read.
     pub(crate) fn miss_some(&mut self) {
         self.is_complete = false;
     }
@@ -60,7 +61,8 @@ impl Mentions {
         self.names
     }
 
-    /// What one text names itself, and the texts in it that may name more. When it is known that not all are named, that is enough.
+    /// Gathers what one text names itself, and the texts in it that may name more. Stops once it is known that not all
+    /// are gathered.
     fn gather(&mut self, words: &Words<'_>, inner: &mut Vec<String>) {
         for at in 0..words.end() {
             if !self.is_complete {
@@ -71,11 +73,11 @@ impl Mentions {
                 match setting::name(words, at) {
                     Some((name, _)) if name.contains('.') => self.add(&name),
                     Some(_) => {}
-                    // PostgreSQL cuts it, or it is written in a rare way.
+                    // PostgreSQL truncates it, or it is written in a rare way.
                     None => self.is_complete &= !(words.is_name(at) && words.is_symbol(at + 1, b".")),
                 }
             }
-            // A dot stands in it as it is, or is written in a way that is not read at all.
+            // The dot stands in the string as it is, or the string is written in a way that is not read at all.
             if !words.is_string(at) || !words.text(at).is_some_and(|text| text.contains(&b'.')) {
                 continue;
             }
@@ -115,11 +117,12 @@ fn is_dotted(text: &str) -> bool {
     text.contains('.') && text.split('.').all(is_part)
 }
 
-/// So many texts within each other are read: `DO`, what it executes, the function that is made there, what that executes, and then some.
+/// How many texts within each other are read: `DO`, what it executes, the function that is created there, what that
+/// executes, and a few more.
 const DEPTH_MAX: usize = 6;
-/// Texts in strings are read as far as all of them together are no longer than so many times the text that they stand in,
+/// Texts in strings are read as long as all of them together are no longer than this many times the text that contains them,
 const INNER_TIMES_MAX: usize = 2;
-/// and so many bytes more.
+/// and this many bytes more.
 const INNER_BYTES_FEW: usize = 64 * 1024;
 /// Longer names are not kept, though PostgreSQL has no limit for them.
 const SETTING_BYTES_MAX: usize = 200;
@@ -164,7 +167,7 @@ mod tests {
         }
     }
 
-    /// All texts of one depth are nearly as long as the whole, which is read at three of them.
+    /// All texts of one depth are nearly as long as the whole, so that three depths are read, the whole included.
     #[test]
     fn no_more_than_a_few_times_the_bytes_of_a_text_are_read() {
         let within = |depth: usize| {

@@ -1,4 +1,4 @@
-//! `SET`, `RESET` and their kin: which setting gets which value.
+//! `SET`, `RESET` and similar: which setting gets which value.
 //!
 //! Always true: what cannot be told from the text alone is [`Value::Unknown`], never a guess.
 //! Not here: what a client's settings are (`protocol`).
@@ -11,27 +11,27 @@ use crate::words::Words;
 /// A change of one setting for the rest of the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its name, in small letters.
+    /// Its name, in lower case.
     pub name: Box<str>,
-    /// What it gets.
+    /// The value that it gets.
     pub value: Value,
 }
 
-/// What a setting gets.
+/// The value that a setting gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// This, as `set_config` takes it.
+    /// This text, as `set_config` takes it.
     Text(Box<str>),
     /// These names; the server quotes them as it must (`GUC_LIST_QUOTE`).
     Names(Box<[Box<str>]>),
-    /// What the session began with.
+    /// The value with which the session began.
     Default,
     /// The server has to be asked.
     Unknown,
 }
 
 impl Change {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let value = match &self.value {
             Value::Text(text) => text.len(),
@@ -41,8 +41,9 @@ impl Change {
         size_of::<Self>() + self.name.len() + value
     }
 
-    /// What it certainly leaves the setting at when its statement has succeeded: a value as `set_config` takes it, or what the session
-    /// began with. `None` where that cannot be told from the text, or where the setting is more than its value.
+    /// The value that the setting certainly has when the statement has succeeded: a text as `set_config` takes it, or the
+    /// value with which the session began. `None` where the text does not tell that, or where the setting is more than
+    /// its value.
     #[must_use]
     pub fn certain(&self) -> Option<Certain<'_>> {
         if NEVER_CERTAIN.contains(&&*self.name) || !self.name.is_ascii() {
@@ -60,17 +61,17 @@ impl Change {
     }
 }
 
-/// What a setting certainly is.
+/// The certain value of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Certain<'a> {
-    /// This.
+    /// This text.
     Value(Cow<'a, str>),
-    /// What the session began with.
+    /// The value with which the session began.
     First,
 }
 
-/// A name as PostgreSQL quotes it where it must (`quote_identifier` in `utils/adt/ruleutils.c`). Which words are quoted for being keywords depends on
-/// its version: none of them is certain.
+/// A name as PostgreSQL quotes it where it must (`quote_identifier` in `utils/adt/ruleutils.c`). Which keywords are
+/// quoted depends on the version: for a keyword nothing is certain.
 fn quoted(name: &str) -> Option<String> {
     let is_plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
     let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_');
@@ -102,15 +103,15 @@ pub(crate) fn is_local(words: &Words<'_>) -> bool {
     words.is(1, "local") && !is_name(words, 1)
 }
 
-/// The setting that a call of `set_config` names, behind its parenthesis, if it does so plainly.
+/// The setting that a call of `set_config` names, whose parenthesis stands at `open`, if it is a plain literal.
 pub(crate) fn configured_name(words: &Words<'_>, open: usize) -> Option<String> {
     let is_literal = matches!(words.kind(open + 1), Some(Kind::String | Kind::Escaped | Kind::Dollar));
     let name = words.unquoted(open + 1).filter(|_| is_literal && words.is_symbol(open + 2, b","))?;
     Some(canonical(&name.to_ascii_lowercase()).to_owned())
 }
 
-/// A call of `set_config` whose arguments are literals, behind its name: what it changes for the session, nothing if only for the
-/// transaction; and where it ends.
+/// A call of `set_config` with literals as arguments, whose parenthesis stands at `open`: what it changes for the
+/// session, nothing if only for the transaction; and where it ends.
 pub(crate) fn configured(words: &Words<'_>, open: usize) -> Option<(Option<Change>, usize)> {
     let name = configured_name(words, open)?;
     let is_literal = |at| matches!(words.kind(at), Some(Kind::String | Kind::Escaped | Kind::Dollar));
@@ -122,7 +123,7 @@ pub(crate) fn configured(words: &Words<'_>, open: usize) -> Option<(Option<Chang
     is_plain.then_some(((!is_local).then_some(change), open + 7))
 }
 
-/// What `SET SESSION CHARACTERISTICS AS TRANSACTION` sets, from behind that.
+/// What `SET SESSION CHARACTERISTICS AS TRANSACTION` sets, read from behind these words.
 fn characteristics(words: &Words<'_>, mut at: usize) -> Option<Vec<Change>> {
     let mut changes = Vec::new();
     let text = |name: &str, value: &str| change(name, Value::Text(value.into()));
@@ -229,7 +230,7 @@ pub(crate) fn reset(words: &Words<'_>) -> Option<Meaning> {
     Some(one(Change { name: name.into(), value: Value::Default }))
 }
 
-/// The name of a setting, as all names for one thing are the same, and where it ends.
+/// The name of a setting, with old names replaced, and where it ends.
 pub(crate) fn name(words: &Words<'_>, at: usize) -> Option<(String, usize)> {
     let mut name = part_of_name(words, at)?;
     let mut at = at + 1;
@@ -249,7 +250,7 @@ fn part_of_name(words: &Words<'_>, at: usize) -> Option<String> {
     }
 }
 
-/// The name that PostgreSQL knows it by (`map_old_guc_names` in `utils/misc/guc.c`).
+/// The name by which PostgreSQL knows a setting (`map_old_guc_names` in `utils/misc/guc.c`).
 #[must_use]
 pub fn canonical(name: &str) -> &str {
     match name {
@@ -267,7 +268,7 @@ fn one(change: Change) -> Meaning {
     Meaning::Changes(vec![change])
 }
 
-/// What `ROLE`, `NAMES` and the like take: one word or string.
+/// The argument of `ROLE`, `NAMES` and the like: one word or string.
 fn name_or_string(words: &Words<'_>, at: usize) -> Value {
     let is_all = words.end() == at + 1;
     match words.kind(at) {
@@ -279,7 +280,7 @@ fn name_or_string(words: &Words<'_>, at: usize) -> Value {
     }
 }
 
-/// What stands behind `=`, as one value (`flatten_set_variable_args` in `utils/misc/guc.c`).
+/// The values behind `=`, as one value (`flatten_set_variable_args` in `utils/misc/guc.c`).
 fn values(words: &Words<'_>, mut at: usize, name: &str) -> Value {
     if words.is(at, "default") && words.end() == at + 1 {
         return Value::Default;
@@ -308,7 +309,7 @@ fn value(words: &Words<'_>, at: usize) -> Option<(String, usize)> {
     let at = at + usize::from(sign.is_some());
     let value = match words.kind(at)? {
         Kind::Number => {
-            // How another number is written, `0x10` or `1_000` or `1.50`, is not how PostgreSQL says it again.
+            // A number in another notation, `0x10` or `1_000` or `1.50`, is not shown like that by PostgreSQL.
             let digits = std::str::from_utf8(words.text(at)?).ok().filter(|digits| is_plain(digits))?;
             let minus = if sign == Some("-") { "-" } else { "" };
             format!("{minus}{digits}")
@@ -326,16 +327,16 @@ fn is_plain(digits: &str) -> bool {
     is_round && digits.len() < 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// There are three, and somebody may say each twice: the server is asked what more of them come to.
+/// There are three, and a client may give each twice: for more of them the server is asked.
 const CHARACTERISTICS_MAX: usize = 6;
-/// The server is asked what a longer list comes to.
+/// For a longer list the server is asked.
 const VALUES_MAX: usize = 256;
 
 const ISOLATION: &str = "default_transaction_isolation";
 const READ_ONLY: &str = "default_transaction_read_only";
 const DEFERRABLE: &str = "default_transaction_deferrable";
 
-/// Settings that are their transaction's, or that a session cannot always be given elsewhere.
+/// Settings that belong to their transaction, or that cannot always be set in another session.
 const NEVER_CERTAIN: [&str; 6] = [
     "seed",
     "temp_buffers",
@@ -345,7 +346,7 @@ const NEVER_CERTAIN: [&str; 6] = [
     "is_superuser",
 ];
 
-/// Whether a name is written in quotes where it could be taken for a keyword.
+/// Whether a name is quoted because it could be taken for a keyword.
 pub(crate) fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name)
 }

@@ -1,11 +1,11 @@
-//! The tokens of one statement, to be looked at by their place.
+//! The tokens of one statement, by their position.
 //!
-//! Always true: a place behind the end is nothing, and equals nothing.
+//! Always true: there is no token at a position behind the end, and it equals nothing.
 //! Not here: where a statement ends (`classify`).
 
 use crate::lexer::{Encoding, Kind, Token, unquote};
 
-/// A name as the catalog has it, in a room of its own.
+/// A name as the catalog has it, in a buffer of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name {
     bytes: [u8; NAME_BYTES_MAX],
@@ -13,9 +13,9 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Of what is written without quotes; `None` where that needs to be thought about.
+    /// The name that a token gives; `None` where more than a copy is needed, as for a doubled quote.
     pub(crate) fn new(text: &[u8], is_quoted: bool) -> Option<Self> {
-        // PostgreSQL cuts longer ones, at the beginning of a character.
+        // PostgreSQL truncates a longer name, at the beginning of a character.
         if text.len() > NAME_BYTES_MAX || is_quoted && text.contains(&b'"') {
             return None;
         }
@@ -45,41 +45,42 @@ impl<'a> Words<'a> {
         Self { text, tokens, encoding }
     }
 
-    /// From a place on.
+    /// The tokens from a position on.
     pub(crate) fn from(&self, at: usize) -> Self {
         Self { tokens: self.tokens.get(at..).unwrap_or_default(), ..*self }
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub(crate) fn end(&self) -> usize {
         self.tokens.len()
     }
 
-    /// How long they are, with what stands between them.
+    /// The length in bytes from the first token to the last.
     pub(crate) fn bytes(&self) -> usize {
         let [first, .., last] = self.tokens else { return self.tokens.first().map_or(0, |token| token.range().len()) };
         last.range().end - first.range().start
     }
 
-    /// What stands here.
+    /// The kind of the token at this position.
     pub(crate) fn kind(&self, at: usize) -> Option<Kind> {
         Some(self.tokens.get(at)?.kind)
     }
 
-    /// How it is written.
+    /// The token as it is written.
     pub(crate) fn text(&self, at: usize) -> Option<&'a [u8]> {
         Some(&self.text[self.tokens.get(at)?.range()])
     }
 
-    /// What it means, without quotes; `None` for a name that PostgreSQL would cut, and for what is not UTF-8.
+    /// The meaning of the token, without quotes; `None` for a name that PostgreSQL would truncate, and for what is not UTF-8.
     pub(crate) fn unquoted(&self, at: usize) -> Option<String> {
         let meaning = unquote(self.kind(at)?, self.text(at)?, self.encoding)?;
         let is_cut = self.is_name(at) && meaning.len() > NAME_BYTES_MAX;
         if is_cut { None } else { String::from_utf8(meaning).ok() }
     }
 
-    /// The name that stands here as PostgreSQL has it, which cuts a longer one at the end of a character (`truncate_identifier` in
-    /// `parser/scansup.c`); `None` for what is not UTF-8. In a database of another encoding, a long name with letters beyond ASCII may be cut elsewhere.
+    /// The name at this position as PostgreSQL has it, which truncates a longer one at the end of a character
+    /// (`truncate_identifier` in `parser/scansup.c`); `None` for what is not UTF-8. In a database of another encoding, a
+    /// long name with characters beyond ASCII may be truncated elsewhere.
     pub(crate) fn cut_name(&self, at: usize) -> Option<String> {
         let kind = self.kind(at).filter(|_| self.is_name(at))?;
         let mut name = String::from_utf8(unquote(kind, self.text(at)?, self.encoding)?).ok()?;
@@ -113,7 +114,7 @@ impl<'a> Words<'a> {
         self.kind(at) == Some(Kind::Symbol) && self.text(at) == Some(symbol)
     }
 
-    /// Where names and keywords stand of this look: their first byte and how many they have. What is quoted always passes.
+    /// The positions of names and keywords whose first byte and length are wanted. A quoted name always passes.
     pub(crate) fn places(&self, is_wanted: impl Fn(u8, usize) -> bool) -> impl Iterator<Item = usize> {
         let text = self.text;
         let places = self.tokens.iter().enumerate().filter(move |(_, token)| match token.kind {
@@ -129,7 +130,7 @@ impl<'a> Words<'a> {
         if self.kind(at) == Some(Kind::Quoted) { &text[1..text.len() - 1] } else { text }
     }
 
-    /// The name that stands here; `None` where that needs to be thought about.
+    /// The name at this position; `None` where [`Name::new`] cannot read it.
     pub(crate) fn name(&self, at: usize) -> Option<Name> {
         Name::new(self.bare(at), self.kind(at)? == Kind::Quoted)
     }

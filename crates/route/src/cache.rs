@@ -1,6 +1,6 @@
 //! Classes of texts that have been read before.
 //!
-//! Always true: an answer from here is the one that reading the text again would give; what is held has an end.
+//! Always true: an answer from here is the one that reading the text again would give; what is held is bounded.
 //! Not here: the reading (`classify`).
 
 use std::rc::Rc;
@@ -13,16 +13,16 @@ use crate::knowledge::Knowledge;
 use crate::lexer::Dialect;
 use crate::sequences::Sequences;
 
-/// The classes of texts, each in the one place that its hash gives it: a text that comes often is there, and what comes once
-/// takes no longer than to be read.
+/// The classes of texts, each in the one place that its hash gives it: a frequent text is found there, and a text that
+/// comes once costs no more than reading it.
 #[derive(Debug)]
 pub struct Cache {
     rows: Box<[Option<Row>]>,
-    /// Of nearly every text: one statement that keeps nothing.
+    /// The class of nearly every text: one statement that leaves nothing.
     plain: Rc<Class>,
-    /// The same, of one that makes rows.
+    /// The same for a statement that creates rows.
     inserts: Rc<Class>,
-    /// Both of a database where they may notify without saying so.
+    /// Both for a database where such statements may notify without saying so.
     notifying: [Rc<Class>; 2],
 }
 
@@ -50,12 +50,12 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// What [`classify`] says of a text. The same `scope` stands for the same knowledge.
+    /// Returns what [`classify`] says of a text. The same `scope` stands for the same knowledge.
     pub fn class(&mut self, text: &[u8], dialect: Dialect, scope: u32, knowledge: Option<&Knowledge>) -> Rc<Class> {
         if text.len() > TEXT_BYTES_MAX {
             return Rc::new(classify(text, dialect, knowledge));
         }
-        // What comes once, with its values in it, is most of all texts that are short.
+        // Texts that come once, because their values stand in them, are mostly short.
         if text.len() <= PLAIN_BYTES_MAX
             && let Some(knowledge) = knowledge
             && let Some(verb) = plain_verb(text, dialect, knowledge)
@@ -93,7 +93,7 @@ impl Cache {
     }
 }
 
-/// Quick, and good enough to find a place: who is found there is compared.
+/// Fast, and good enough to find a place: the text that is found there is compared.
 fn hash(text: &[u8]) -> u64 {
     let mut hash = text.len() as u64;
     let mut add = |word: u64| hash = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -105,11 +105,11 @@ fn hash(text: &[u8]) -> u64 {
     hash
 }
 
-/// A text up to here is read as quickly as it is found.
+/// A text up to this length is read as quickly as it is found.
 const PLAIN_BYTES_MAX: usize = 256;
 /// How many texts are held.
 const ROWS: usize = 1024;
-/// A text that is longer is read each time, which takes a small part of what its server does.
+/// A longer text is read each time, which takes a small part of what its server does.
 const TEXT_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(*first, classify(b"SET a.b = 1", Dialect::default(), Some(&tame)));
     }
 
-    /// The quick look says of no text that it is plain of which the long one says something else.
+    /// A text that the quick check finds plain gets the same class when it is read completely.
     #[test]
     fn what_is_plain_at_a_glance_is_plain() {
         let known = Knowledge::new(["touch"], false);
@@ -168,7 +168,7 @@ mod tests {
         assert!(count >= 4, "only {count}");
     }
 
-    /// The same of what may notify, wherever that is hidden.
+    /// The same for texts that may notify, wherever that is hidden.
     #[test]
     fn what_is_plain_at_a_glance_notifies_as_it_does_when_it_is_read() {
         let source = |is_in_queries| Source {

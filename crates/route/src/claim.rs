@@ -1,8 +1,8 @@
-//! Statements that need a database to themselves: PostgreSQL lets nobody else be connected to a database that is dropped, renamed,
-//! moved to another tablespace, or copied.
+//! Statements that need a database to themselves: PostgreSQL allows no other session in a database that is dropped,
+//! renamed, moved to another tablespace, or copied.
 //!
-//! Always true: a name is the one that the catalog has; a text of several statements claims nothing, for PostgreSQL refuses these
-//! statements in a transaction.
+//! Always true: a name is that of the catalog; a text of several statements claims nothing, because PostgreSQL refuses
+//! these statements in a transaction.
 //! Not here: what is done about it (crate `worker`). What a function or a `DO` block executes is not seen.
 
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::words::Words;
 /// A statement that needs a database to itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// The database that nobody else may be connected to.
+    /// The database that no other session may be connected to.
     pub database: Box<str>,
     /// What is done to it.
     pub purpose: Purpose,
-    /// The name that leads to another database when the statement has been executed, beside that of the database itself.
+    /// The name that means another database when the statement has been executed, beside that of the database itself.
     pub made: Option<Box<str>>,
 }
 
-/// What is done to a database that nobody else may be connected to.
+/// What is done to a database that no other session may be connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// `DROP DATABASE`
@@ -30,7 +30,7 @@ pub enum Purpose {
     Rename,
     /// `ALTER DATABASE ... SET TABLESPACE`
     Move,
-    /// `CREATE DATABASE`, of which it is the template.
+    /// `CREATE DATABASE`, whose template it is.
     Copy,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Purpose {
 }
 
 impl Claim {
-    /// Whether a text can claim anything, by its first two letters. A comment may stand in front.
+    /// Whether a text may claim anything, by its first two letters. A comment may stand in front.
     #[must_use]
     pub fn may_begin(text: &[u8]) -> bool {
         let first = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
@@ -68,7 +68,7 @@ impl Claim {
         if is_alone && words.is(1, "database") { claim(&words) } else { None }
     }
 
-    /// The names that lead to another database, or to none, when the statement has been executed.
+    /// The names that mean another database, or none, when the statement has been executed.
     pub fn changed(&self) -> impl Iterator<Item = &str> {
         let is_gone = matches!(self.purpose, Purpose::Drop | Purpose::Rename);
         self.made.as_deref().into_iter().chain(is_gone.then_some(&*self.database))
@@ -95,7 +95,7 @@ fn claim(words: &Words<'_>) -> Option<Claim> {
     }
 }
 
-/// Which database `CREATE DATABASE` copies (`createdb_opt_item` in `parser/gram.y`).
+/// The database that `CREATE DATABASE` copies (`createdb_opt_item` in `parser/gram.y`).
 fn template(words: &Words<'_>) -> Option<Box<str>> {
     let mut at = if words.is(3, "with") { 4 } else { 3 };
     let mut template = None;
@@ -112,9 +112,9 @@ fn template(words: &Words<'_>) -> Option<Box<str>> {
     Some(template.map_or(DEFAULT_TEMPLATE.into(), String::into_boxed_str))
 }
 
-/// What is copied where no template is named.
+/// The database that is copied where no template is named.
 const DEFAULT_TEMPLATE: &str = "template1";
-/// A text that is longer is not looked at: names have 63 bytes at most.
+/// A longer text is not read: names have 63 bytes at most.
 const CLAIM_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]

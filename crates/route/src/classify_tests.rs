@@ -1,10 +1,10 @@
-//! What is read in single statements. What PostgreSQL's own parser reads in them is asked by `make oracle`.
+//! Tests of single statements. `make oracle` compares them with what PostgreSQL's own parser reads.
 
 use super::*;
 use crate::knowledge::Source;
 use crate::setting::{Certain, Value};
 
-/// What makes functions touches this.
+/// What a statement that creates functions touches.
 const MADE: DirtyState = DirtyState::FUNCTIONS.with(DirtyState::MAKINGS);
 
 /// A database none of whose functions touches the session.
@@ -173,7 +173,7 @@ fn what_the_session_keeps_is_named() {
         ("EXPLAIN (ANALYZE) DECLARE c CURSOR WITH HOLD FOR SELECT 1", DirtyState::CURSORS),
         ("EXPLAIN ANALYZE (SELECT pg_advisory_lock(1))", DirtyState::LOCKS),
         ("EXPLAIN (SELECT pg_advisory_lock(1)) UNION (SELECT 2)", DirtyState::LOCKS),
-        // PostgreSQL refuses them.
+        // PostgreSQL refuses these.
         ("EXPLAIN EXPLAIN SELECT 1", DirtyState::ANYTHING),
         ("EXPLAIN PREPARE p AS SELECT 1", DirtyState::ANYTHING),
         ("EXPLAIN", DirtyState::ANYTHING),
@@ -287,7 +287,7 @@ fn what_is_known_of_functions_decides() {
     assert_eq!(touches("CALL other(7)", Some(&known)), DirtyState::NOTHING);
     assert_eq!(touches("SELECT \"SET_TENANT\"()", Some(&known)), DirtyState::NOTHING);
     assert_eq!(touches("SELECT größe()", Some(&known)), DirtyState::ANYTHING);
-    // Nobody knows anything yet, or something is called where nobody sees it.
+    // Nothing is known of functions yet, or a function is called where no text shows it.
     assert_eq!(touches("SELECT 1", None), DirtyState::ANYTHING);
     assert_eq!(touches("SELECT 1", Some(&hidden)), DirtyState::ANYTHING);
     assert_eq!(touches("SHOW work_mem", None), DirtyState::NOTHING);
@@ -380,7 +380,7 @@ fn what_plainly_takes_hold_is_told_from_what_lets_go() {
     assert_eq!(parameters(b"SELECT $2, '$9', $1", Dialect::default()), 2);
 }
 
-/// Whatever of this were wrong would leave a setting to the next client.
+/// A mistake in any of these would leave a setting to the next client.
 #[test]
 fn what_a_text_certainly_does_to_settings_is_told_by_it() {
     let certain = |text: &str| -> Option<String> {
@@ -457,7 +457,7 @@ fn what_only_lets_go_takes_nothing() {
     assert_eq!(only_act("CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS").touches(), DirtyState::TEMPORARY);
 }
 
-/// Such a function would be called instead of PostgreSQL's own where the `search_path` says so.
+/// Such a function would be called instead of PostgreSQL's own if it comes first in the `search_path`.
 #[test]
 fn a_function_of_the_same_name_makes_a_call_uncertain() {
     let source =

@@ -1,6 +1,6 @@
 //! Calls of `set_config`: which setting they name, and whether it ends with its transaction.
 //!
-//! Always true: a statement is gone through once, however many calls stand in it and in each other.
+//! Always true: a statement is scanned once, however many calls stand in it and in each other.
 //! Not here: what follows from it for the statement (`classify`).
 
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ pub(crate) enum Configured {
 }
 
 impl Configured {
-    /// Reads `('name', ..., local)`, which opens here.
+    /// Reads the arguments `('name', ..., local)`, whose parenthesis stands here.
     pub(crate) fn read(words: &Words<'_>, open: usize, local: &LocalCalls) -> Self {
         match () {
-            // A name like any other, or one that a call is made of in another way.
+            // A name that is not called, or a call in another notation.
             () if !words.is_symbol(open, b"(") => Self::Unclear,
             () if local.opens.contains(&open) => Self::Local,
             () => setting::configured_name(words, open).map_or(Self::Unclear, |name| Self::Named(name.into())),
@@ -32,14 +32,14 @@ impl Configured {
 
 /// The calls in a statement whose last argument is `true`.
 pub(crate) struct LocalCalls {
-    /// Where their parentheses open.
+    /// The positions of their opening parentheses.
     opens: BTreeSet<usize>,
 }
 
 impl LocalCalls {
     pub(crate) fn of(words: &Words<'_>) -> Self {
         let mut opens = BTreeSet::new();
-        // The calls that are open: how deep they are, where they open, and the last comma that is theirs.
+        // The open calls: their depth, the position of their parenthesis, and that of their last comma.
         let (mut calls, mut depth): (Vec<(i64, usize, usize)>, i64) = (Vec::new(), 0);
         for at in 0..words.end() {
             match words.text(at) {

@@ -1,6 +1,6 @@
-//! What of a session a statement may change that outlives its transaction.
+//! The state of a session that a statement may change beyond its transaction.
 //!
-//! Always true: a statement touches at least what is said of it here, and may touch less.
+//! Always true: a statement touches no more than is recorded for it here, and may touch less.
 //! Not here: how it is read from the text (`classify`).
 
 use std::ops::{BitOr, BitOrAssign};
@@ -12,15 +12,15 @@ pub struct DirtyState(u16);
 impl DirtyState {
     /// Nothing that outlives the transaction.
     pub const NOTHING: Self = Self(0);
-    /// Settings whose names the text tells.
+    /// Settings whose names stand in the text.
     pub const SETTINGS: Self = Self(1);
     /// Settings of any name.
     pub const ANY_SETTING: Self = Self(1 << 1);
-    /// Advisory locks of the session.
+    /// Session-level advisory locks.
     pub const LOCKS: Self = Self(1 << 2);
     /// Channels that are listened to.
     pub const CHANNELS: Self = Self(1 << 3);
-    /// Temporary tables, and whatever else stands in the temporary schema.
+    /// Temporary tables, and anything else in the temporary schema.
     pub const TEMPORARY: Self = Self(1 << 4);
     /// Cursors `WITH HOLD`.
     pub const CURSORS: Self = Self(1 << 5);
@@ -30,15 +30,15 @@ impl DirtyState {
     pub const LIBRARIES: Self = Self(1 << 7);
     /// Temporary replication slots.
     pub const SLOTS: Self = Self(1 << 8);
-    /// Which functions there are, and what they do.
+    /// The functions of the database, and what they do.
     pub const FUNCTIONS: Self = Self(1 << 9);
-    /// A setting whose name nobody has told: it stands in no text.
+    /// A setting whose name stands in no text that was read.
     pub const UNTOLD: Self = Self(1 << 10);
-    /// What else is touched may be so by a function that is called, or by a block (`DO`).
+    /// Everything else in the set may be touched by a function that is called, or by a block (`DO`).
     pub const CALLS: Self = Self(1 << 11);
-    /// Functions, or what calls them, are made, changed or dropped, for others to see.
+    /// Functions, or objects that call them, are created, changed or dropped, visibly to other sessions.
     pub const MAKINGS: Self = Self(1 << 12);
-    /// Anything at all, as far as there is something to ask about: nobody can tell which libraries are loaded.
+    /// Anything that a server can be asked about: no query tells which libraries are loaded.
     pub const ANYTHING: Self = Self(((1 << 10) - 1) & !Self::LIBRARIES.0);
 
     /// Whether all of `other` is in it.
@@ -59,19 +59,19 @@ impl DirtyState {
         self.0 == 0
     }
 
-    /// Both.
+    /// The union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether `DISCARD ALL` ends all of it that a text says for certain: it unloads no library.
+    /// Whether `DISCARD ALL` ends everything in it that is certain from a text: it unloads no library.
     #[must_use]
     pub fn is_discarded(self) -> bool {
         !self.has(Self::LIBRARIES)
     }
 
-    /// It without what is in `other`.
+    /// The set without `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -118,11 +118,11 @@ impl std::fmt::Debug for DirtyState {
     }
 }
 
-/// The first number of a function that somebody has made (`FirstNormalObjectId` in `access/transam.h`).
+/// The first OID of a user-defined function (`FirstNormalObjectId` in `access/transam.h`).
 pub const FIRST_MADE: u32 = 16_384;
 
-/// Whether a function of PostgreSQL's own, by its number, touches nothing of the session (`pg_proc.dat`): it is neither `set_config`, nor one of
-/// those that lock and unlock.
+/// Whether a function of PostgreSQL's own, by its OID, touches nothing of the session (`pg_proc.dat`): it is neither
+/// `set_config`, nor one of those that take and release advisory locks.
 #[must_use]
 pub fn is_tame(oid: u32) -> bool {
     oid < FIRST_MADE && oid != 2078 && !(2880..=2892).contains(&oid)

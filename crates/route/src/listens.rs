@@ -14,12 +14,12 @@ use crate::words::Words;
 pub struct Listens {
     /// The channels, as PostgreSQL has them.
     pub channels: Vec<Box<str>>,
-    /// How many statements there are, and the tag with which each is answered.
+    /// The number of statements, and the command tag of each.
     pub tags: (usize, &'static str),
 }
 
-/// What a text listens to that consists of plain `LISTEN` statements, or of one `DO` whose block does (postgrex sends that). `None` for any other
-/// text, also where it may mean the same.
+/// What a text listens to that consists of plain `LISTEN` statements, or of one `DO` whose block does (postgrex sends
+/// that). `None` for any other text, even where it means the same.
 #[must_use]
 pub fn listens(text: &[u8], dialect: Dialect) -> Option<Listens> {
     let first = text.trim_ascii_start().first_chunk::<2>()?.to_ascii_lowercase();
@@ -45,7 +45,7 @@ pub fn listens(text: &[u8], dialect: Dialect) -> Option<Listens> {
     }
 }
 
-/// Of `BEGIN LISTEN name; ... END`, with a semicolon or without.
+/// The channels of `BEGIN LISTEN name; ... END`, with a final semicolon or without.
 fn of_block(body: &[u8], dialect: Dialect) -> Option<Vec<Box<str>>> {
     let tokens: Vec<Token> = Lexer::new(body, dialect).collect();
     let words = |tokens| Words::new(body, tokens, dialect.encoding);
@@ -60,7 +60,7 @@ fn of_block(body: &[u8], dialect: Dialect) -> Option<Vec<Box<str>>> {
     (is_whole && !channels.is_empty()).then_some(channels)
 }
 
-/// Of `LISTEN name`.
+/// The channel of `LISTEN name`.
 fn channel(words: &Words<'_>) -> Option<Box<str>> {
     if words.end() != 2 || !words.is(0, "listen") || !words.is_name(1) {
         return None;

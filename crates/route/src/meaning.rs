@@ -1,12 +1,13 @@
-//! Settings that decide what a text means, and texts that change them for the rest of their transaction.
+//! Settings that decide how a text is read, and texts that change them for the rest of their transaction.
 //!
-//! Always true: where it cannot be told which setting a text changes so, it may be one that matters.
+//! Always true: where it is unknown which setting a text changes so, it may be one that matters.
 //! Not here: what outlives the transaction (`classify`).
 
 use crate::setting;
 use crate::words::Words;
 
-/// Whether a statement changes a setting that matters until the end of its transaction, at least: by `SET LOCAL`, or a call of `set_config`.
+/// Whether a statement changes a setting that matters, at least until the end of its transaction: by `SET LOCAL`, or a
+/// call of `set_config`.
 pub(crate) fn sets_locally(words: &Words<'_>) -> bool {
     let calls = words.places(|first, length| first | 0x20 == b's' && length == SET_CONFIG.len());
     let mut calls = calls.filter(|&at| words.name(at).is_none_or(|name| name.bytes() == SET_CONFIG));
@@ -21,8 +22,8 @@ fn names(words: &Words<'_>, at: usize) -> bool {
     !is_dotted && words.unquoted(at).is_none_or(|name| decides_meaning(&name.to_ascii_lowercase()))
 }
 
-/// Whether a setting may change what the text of a statement means. Those with a dot are for programs and functions, and the others that
-/// do not are about time, memory, plans, and what is written where.
+/// Whether a setting may change what a statement means. Settings with a dot are for programs and functions; the others
+/// that do not matter concern time, memory, plans, and what is written where.
 #[must_use]
 pub fn decides_meaning(name: &str) -> bool {
     !name.contains('.')

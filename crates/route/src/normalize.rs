@@ -1,6 +1,6 @@
-//! Which statement a text is, whatever its values are: for `SHOW STATEMENTS`.
+//! Identifies the statement of a text, whatever its values are: for `SHOW STATEMENTS`.
 //!
-//! Always true: no value of the text is in what is told of it, and what is told is short; a text is read once, in linear time.
+//! Always true: the result has no value of the text in it, and is short; a text is read once, in linear time.
 //! Not here: how a text is shown of which only the beginning is known (`shape`).
 
 use std::borrow::Cow;
@@ -15,22 +15,22 @@ pub struct Normalized {
     pub hash: u64,
     /// The statement, up to [`NORMALIZED_BYTES_MAX`] and an ellipsis.
     pub text: Box<str>,
-    /// What its comment says of who asks.
+    /// What its comment says about the sender.
     pub labels: Labels,
 }
 
 /// Keys that frameworks write into a comment before or behind a statement (sqlcommenter): `/*application='shop',route='%2Fcart'*/`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Labels {
-    /// `application`; empty if it is not said.
+    /// `application`; empty if it is missing.
     pub application: Box<str>,
-    /// `route`; the same.
+    /// `route`; empty if it is missing.
     pub route: Box<str>,
-    /// `traceparent`, as W3C Trace Context spells it; the same.
+    /// `traceparent`, as W3C Trace Context spells it; empty if it is missing.
     pub traceparent: Box<str>,
 }
 
-/// Reads a text. `None` if there is nothing in it, or it cannot be read to its end.
+/// Reads a text. `None` if it has no token, or cannot be read to its end.
 #[must_use]
 pub fn normalize(text: &[u8], dialect: Dialect) -> Option<Normalized> {
     let mut pieces = Pieces { text, all: Vec::with_capacity(PIECES), group_end: 0, group_has_more: false };
@@ -65,9 +65,9 @@ enum What {
     Value,
     /// More of what stands before it: values, or rows of values.
     More,
-    /// A keyword or a name without quotes, from here to there.
+    /// A keyword or a name without quotes, by its start and end.
     Word(usize, usize),
-    /// Another part of the text.
+    /// Another part of the text, by its start and end.
     Rest(usize, usize),
 }
 
@@ -75,9 +75,9 @@ enum What {
 struct Pieces<'t> {
     text: &'t [u8],
     all: Vec<Piece>,
-    /// How many there were behind the last row of values, `(?, ...)`,
+    /// The number of pieces at the end of the last row of values, `(?, ...)`,
     group_end: usize,
-    /// and whether it had more than one.
+    /// and whether that row had more than one value.
     group_has_more: bool,
 }
 
@@ -102,7 +102,7 @@ impl Pieces<'_> {
     }
 
     fn add_value(&mut self, mut is_apart: bool) {
-        // A sign belongs to its number where nothing stands before it that it could be taken from.
+        // A sign belongs to its number where nothing stands before it from which the number could be subtracted.
         let sign = self.all.last().filter(|_| self.is(1, b"-") || self.is(1, b"+")).copied();
         let follows_operator = matches!(self.what(2), Some(What::Rest(start, end)) if SIGN_BEHIND.contains(&self.text[end - 1]) && end - start < 3);
         if let Some(sign) = sign.filter(|_| follows_operator) {
@@ -123,7 +123,7 @@ impl Pieces<'_> {
         }
     }
 
-    /// A parenthesis has been closed. If that was a row of values, and one of the same kind stands before it, it is one more of these.
+    /// A parenthesis has been closed. If it ends a row of values that follows a row of the same kind, both become one.
     fn end_row(&mut self) {
         let has_more = self.what(2) == Some(What::More);
         let length = if has_more { 4 } else { 3 };
@@ -181,7 +181,7 @@ impl Pieces<'_> {
 }
 
 impl Labels {
-    /// Reads what stands before or behind a statement: blanks and comments.
+    /// Reads the blanks and comments before or behind a statement.
     fn read(&mut self, blanks: &[u8]) {
         let blanks = &blanks[..blanks.len().min(COMMENT_BYTES_MAX)];
         let Some(begin) = blanks.windows(2).position(|two| two == b"/*") else { return };
@@ -201,7 +201,7 @@ impl Labels {
     }
 }
 
-/// A value of a comment, in which `%2F` is a slash; short, and without control characters.
+/// A value in a comment, in which `%2F` is a slash; short, and without control characters.
 fn label(value: &str) -> Box<str> {
     let mut bytes = Vec::new();
     let mut rest = value.bytes();
@@ -224,15 +224,15 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Behind a symbol that ends like this a sign belongs to its number.
+/// Behind a symbol that ends with one of these, a sign belongs to its number.
 const SIGN_BEHIND: &[u8] = b"(,[=<>+-*/%";
-/// Of most texts, no more are made.
+/// Most texts have no more pieces than this.
 const PIECES: usize = 64;
-/// Of a statement, so much is told.
+/// How many bytes of a statement are shown.
 pub const NORMALIZED_BYTES_MAX: usize = 500;
-/// So far a comment is looked at.
+/// How many bytes of a comment are read.
 const COMMENT_BYTES_MAX: usize = 1000;
-/// Of a value in it, so much is told.
+/// How many bytes of a value in a comment are kept.
 const LABEL_BYTES_MAX: usize = 100;
 
 #[cfg(test)]

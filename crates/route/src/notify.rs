@@ -1,7 +1,7 @@
-//! Which statements may notify whoever listens (NOTIFY, `pg_notify`), by themselves or by what they call.
+//! Which statements may send notifications (NOTIFY, `pg_notify`), by themselves or through what they call.
 //!
-//! Always true: a statement that notifies is among them, as far as functions in languages that are read do it.
-//! Not here: what functions do (`touch`), who waits for the notifications (`worker::notify::own_news`).
+//! Always true: every statement that notifies is among them, as far as functions in languages that are read do it.
+//! Not here: what functions do (`functions`), which clients wait for the notifications (`worker::notify::own_news`).
 
 use crate::knowledge::Knowledge;
 use crate::words::{NAME_BYTES_MAX, Words};
@@ -23,7 +23,8 @@ pub(crate) fn may_notify(words: &Words<'_>, knowledge: Option<&Knowledge>) -> bo
 /// PostgreSQL's own function that notifies.
 pub(crate) const PG_NOTIFY: &[u8] = b"pg_notify";
 
-/// What statements begin with that call nothing: what a cursor or a prepared statement calls is looked at when it is declared or executed.
+/// The first words of statements that call nothing: what a cursor or a prepared statement calls is examined when it is
+/// declared or executed.
 const SILENT: [&str; 20] = [
     "begin",
     "start",
@@ -46,7 +47,7 @@ const SILENT: [&str; 20] = [
     "move",
     "checkpoint",
 ];
-/// What statements begin with that notify, or do not tell what they execute.
+/// The first words of statements that notify, or do not tell what they execute.
 const UNTOLD: [&str; 4] = ["notify", "execute", "do", "explain"];
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! Statements that a session has prepared by SQL: what another server must be told to have them, too.
+//! Statements prepared by SQL: what another server must be sent to have them, too.
 //!
-//! Always true: what is found says on every server what it has said on the first, whatever the settings of the session that have a part
-//! in reading it.
+//! Always true: the text that is found means on every server what it has meant on the first, whatever the settings of the
+//! session that have a part in reading it.
 //! Not here: what such a statement may touch (`classify`).
 
 use crate::lexer::{Dialect, Kind, Token};
 use crate::split::Split;
 use crate::words::Words;
 
-/// The one `PREPARE` of this name in a text, as `pg_prepared_statements` has it: that is all that was sent at once. `None` if there is not
-/// just one, or if it might be read otherwise elsewhere: it has a letter beyond ASCII, a backslash that
-/// `standard_conforming_strings` decides upon, or a time that is looked up when it is prepared (`'now'`).
+/// Returns the only `PREPARE` of this name in `text`, which is what `pg_prepared_statements` has: all that was sent at
+/// once. `None` if there is not exactly one, or if it might be read otherwise elsewhere: it has a character beyond ASCII,
+/// a backslash that `standard_conforming_strings` decides upon, or a time that is evaluated when it is prepared
+/// (`'now'`).
 #[must_use]
 pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (bytes, dialect) = (text.as_bytes(), Dialect::default());
@@ -40,13 +41,13 @@ pub fn prepared<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         }
     };
     let (first, last) = (tokens.first()?.range(), tokens.last()?.range());
-    // A backslash elsewhere in the text may have moved the ends of its strings.
+    // A backslash before the statement may have moved the ends of the strings.
     let may_be_cut = text[..first.start].contains('\\');
     (tokens.iter().all(is_steady) && !may_be_cut).then(|| &text[first.start..last.end])
 }
 
-/// The name of the one statement that a text drops, if that is all it does: `DEALLOCATE name`, `DEALLOCATE PREPARE name`. `None` for a name that
-/// PostgreSQL cuts, which it says in a NOTICE.
+/// The name of the statement that a text drops, if that is all it does: `DEALLOCATE name`, `DEALLOCATE PREPARE name`.
+/// `None` for a name that PostgreSQL truncates, which it reports in a NOTICE.
 #[must_use]
 pub fn deallocated(text: &[u8], dialect: Dialect) -> Option<String> {
     let word = text.trim_ascii_start().get(..DEALLOCATE.len())?;
@@ -63,7 +64,7 @@ pub fn deallocated(text: &[u8], dialect: Dialect) -> Option<String> {
     words.unquoted(at).filter(|_| is_one && !is_all)
 }
 
-/// The name of the prepared statement that a statement is about: one that it makes, executes, explains or drops.
+/// The name of the prepared statement that a statement creates, executes, explains or drops.
 pub(crate) fn named(words: &Words<'_>) -> Option<String> {
     let at = match () {
         () if words.is(0, "prepare") && words.is(1, "transaction") => return None,
@@ -83,11 +84,11 @@ pub(crate) fn named(words: &Words<'_>) -> Option<String> {
     words.cut_name(at)
 }
 
-/// Where in an `EXPLAIN` the statement begins that it explains.
+/// The position in an `EXPLAIN` at which the statement begins that it explains.
 pub(crate) fn explained(words: &Words<'_>) -> usize {
     let mut at = 1;
     if words.is_symbol(at, b"(") && !is_query(&words.from(at + 1)) {
-        // Options hold no parentheses of their own.
+        // Options contain no parentheses.
         at = (at..words.end()).find(|&at| words.is_symbol(at, b")")).unwrap_or(at) + 1;
     }
     while words.is_one_of(at, &["analyze", "analyse", "verbose"]) {
@@ -96,17 +97,17 @@ pub(crate) fn explained(words: &Words<'_>) -> usize {
     at
 }
 
-/// Whether a statement reads or writes tables: what can be prepared, and explained.
+/// Whether a statement reads or writes tables, and so can be prepared and explained.
 pub(crate) fn is_query(words: &Words<'_>) -> bool {
     words.is_symbol(0, b"(") || words.is_one_of(0, &QUERIES)
 }
 
 const DEALLOCATE: &[u8] = b"deallocate";
 
-/// Words for a time that is looked up when they are read (`datetktbl` in `utils/adt/datetime.c`).
+/// Words for a time that is evaluated when they are read (`datetktbl` in `utils/adt/datetime.c`).
 const TIMES: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
-/// What a statement begins with that can be prepared (`PreparableStmt` in `parser/gram.y`).
+/// The first words of statements that can be prepared (`PreparableStmt` in `parser/gram.y`).
 const QUERIES: [&str; 8] = ["select", "insert", "update", "delete", "merge", "with", "values", "table"];
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
-//! Which statements draw numbers from sequences, and which read what their session has drawn (`currval`, `lastval`).
+//! Which statements draw values from sequences, and which read the values that their session has drawn (`currval`, `lastval`).
 //!
-//! Always true: nothing is said here of what functions and triggers do; a statement that writes rows may draw numbers for their defaults.
+//! Always true: what functions and triggers do is left out; a statement that writes rows may draw values for their defaults.
 //! Not here: what follows from it for a client and its servers (`protocol::state`).
 
 use crate::words::Words;
 
-/// What a text does with the numbers that its session draws from sequences.
+/// What a text does with the sequence values of its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sequences {
-    /// It may draw some.
+    /// It may draw values.
     pub are_drawn: bool,
-    /// It reads what was drawn before it.
+    /// It reads values that were drawn before it.
     pub are_read: bool,
 }
 
 impl Sequences {
-    /// Of a statement that makes new rows, and says no more about it.
+    /// A statement that creates rows, and does not mention sequences.
     pub(crate) const DRAWN: Self = Self { are_drawn: true, are_read: false };
 
-    /// What both do, one after the other: what the second reads may have been drawn by the first.
+    /// What two statements do, one after the other: what the second reads may have been drawn by the first.
     pub(crate) fn and_then(self, next: Self) -> Self {
         Self {
             are_drawn: self.are_drawn || next.are_drawn,
@@ -33,7 +33,7 @@ impl Sequences {
     }
 }
 
-/// What a statement does with them.
+/// What a statement does with sequence values.
 pub(crate) fn of(words: &Words<'_>) -> Sequences {
     let mut are_drawn = words.is_one_of(0, &["copy", "call", "do", "execute"]);
     let (mut are_named, mut are_read) = (false, false);
@@ -48,15 +48,15 @@ pub(crate) fn of(words: &Words<'_>) -> Sequences {
     Sequences { are_drawn: are_drawn || are_named, are_read: are_read && !are_named }
 }
 
-/// Whether a word or a name is of interest here.
+/// Whether a word or a name matters here.
 pub(crate) fn concerns(word: &[u8]) -> bool {
     may_concern(word[0], word.len()) && Word::read(word).is_some()
 }
 
-/// A word that is of interest.
+/// A word that matters here.
 #[derive(Clone, Copy)]
 enum Word {
-    /// It makes rows, whose defaults may be drawn.
+    /// It creates rows, whose defaults may be drawn.
     Makes,
     Draws,
     Reads,
@@ -69,7 +69,7 @@ impl Word {
     }
 }
 
-/// Whether a word of this look may be one of them.
+/// Whether a word with this first byte and length may be one of them.
 fn may_concern(first: u8, length: usize) -> bool {
     matches!((first | 0x20, length), (b'n' | b'c' | b'l', 7) | (b's' | b'i', 6) | (b'm', 5))
 }

@@ -1,19 +1,20 @@
-//! How a text of SQL is shown to people.
+//! How an SQL text is displayed.
 //!
-//! Always true: no value of the text is shown, for it may be a secret; what is shown is short, however long the text is.
+//! Always true: no value of the text is shown, because it may be a secret; the result is short, however long the text is.
 //! Not here: what the text does (`classify`).
 
 use crate::lexer::{Dialect, Encoding, Kind, Lexer, Token};
 
-/// A text as a person may see it: without its values, which may be secrets, without comments, and short. Statements that differ in
-/// their values only have the same.
+/// A text for display: without its values, which may be secrets, without comments, and short. Statements that differ only
+/// in their values give the same.
 #[must_use]
 pub fn shape_of(text: &[u8], dialect: Dialect) -> Box<str> {
     shape(text, Lexer::new(text, dialect))
 }
 
-/// The same of a text of which nobody knows any more whether a backslash in its strings meant something (`standard_conforming_strings`): as far as both
-/// readings agree, for what is a value in one of them may be a word in the other.
+/// The same for a text of which it is unknown whether a backslash in its strings was an escape
+/// (`standard_conforming_strings`): as far as both readings agree, because a value in one of them may be a word in the
+/// other.
 #[must_use]
 pub fn shape_however_read(text: &[u8], encoding: Encoding) -> Box<str> {
     let [one, other] = [false, true].map(|backslashes| shape_of(text, Dialect { encoding, backslashes }));
@@ -24,8 +25,8 @@ pub fn shape_however_read(text: &[u8], encoding: Encoding) -> Box<str> {
     same.map(|(one, _)| one).chain("...".chars()).collect::<String>().into()
 }
 
-/// Whether a text seems to change or lock rows or tables, so that it may wait until another transaction ends. For people who wonder what it waits for:
-/// nothing is decided by it.
+/// Whether a text seems to change or lock rows or tables, so that it may wait until another transaction ends. Only for
+/// display: nothing is decided by it.
 #[must_use]
 pub fn may_lock(text: &[u8]) -> bool {
     let mut words = Lexer::new(text, Dialect::default()).filter(|token| token.kind == Kind::Word);
@@ -44,7 +45,7 @@ pub fn may_lock(text: &[u8]) -> bool {
     false
 }
 
-/// Whether a text has this as a name or a keyword, so that it is none of its values.
+/// Whether a text has this as a name or a keyword, and not only in a value.
 #[must_use]
 pub fn mentions(text: &[u8], dialect: Dialect, name: &str) -> bool {
     let is_it = |token: Token| match (token.kind, &text[token.range()]) {
@@ -59,7 +60,7 @@ const LOCKING_VERBS: [&str; 14] = [
     "update", "delete", "insert", "merge", "lock", "alter", "drop", "truncate", "create", "reindex", "cluster",
     "vacuum", "refresh", "comment",
 ];
-/// As many words are looked at behind the first.
+/// How many words behind the first are examined.
 const WORDS_LOOKED_AT: usize = 200;
 
 pub(crate) fn shape(text: &[u8], tokens: impl Iterator<Item = Token>) -> Box<str> {
@@ -87,7 +88,7 @@ pub(crate) fn shape(text: &[u8], tokens: impl Iterator<Item = Token>) -> Box<str
     shape.into()
 }
 
-/// Of a text, about so much is shown to people.
+/// About how many bytes of a text are displayed.
 const SHAPE_BYTES_MAX: usize = 160;
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ mod tests {
         // A string whose quote is escaped in one of the readings.
         assert_eq!(shape(r"select 'a\' secret or ''x' from t"), "select ? ...");
         assert!(!shape(r"select 'a\' secret or ''x' from t").contains("secret"));
-        // The beginning of a text ends anywhere.
+        // The known beginning of a text may end anywhere.
         for text in
             ["select 'secret", "select $a$secret", "select 1 /* secret", "select E'secret\\", "select \"a\", 'secret"]
         {

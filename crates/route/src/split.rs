@@ -1,6 +1,6 @@
 //! Where the statements of a text end.
 //!
-//! Always true: a semicolon within parentheses ends nothing, for a rule may do several things.
+//! Always true: a semicolon within parentheses ends nothing, because a rule may have several commands.
 //! Not here: what the statements do (`classify`).
 
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::lexer::{Dialect, Kind, Lexer, Token};
 /// The tokens of a text, and where its statements end.
 pub(crate) struct Split {
     pub(crate) tokens: Vec<Token>,
-    /// The places of the semicolons; behind the last may stand one more statement.
+    /// The positions of the semicolons; one more statement may stand behind the last.
     ends: Vec<usize>,
-    /// Words alone do not tell what it says.
+    /// The tokens alone do not tell what the text does.
     pub(crate) is_dark: bool,
 }
 
 impl Split {
     pub(crate) fn of(text: &[u8], dialect: Dialect) -> Self {
         let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 4 + 4);
-        // Where statements end; a rule may do several things, in parentheses.
+        // The ends of statements; a rule may have several commands, in parentheses.
         let (mut ends, mut depth) = (Vec::new(), 0_i32);
         let mut is_dark = false;
         for token in Lexer::new(text, dialect) {
@@ -33,7 +33,8 @@ impl Split {
                     }
                     _ => {}
                 },
-                // The body of a function may be a row of statements, `BEGIN ATOMIC`. Where it ends takes more than a look at words.
+                // The body of a function may be a sequence of statements, `BEGIN ATOMIC`. To find its end takes more than
+                // single tokens.
                 Kind::Word if token.range().len() == 6 && text[token.range()].eq_ignore_ascii_case(b"atomic") => {
                     let first = tokens.get(ends.last().map_or(0, |end| end + 1));
                     is_dark |= first.is_some_and(|first| text[first.range()].eq_ignore_ascii_case(b"create"));
@@ -46,7 +47,7 @@ impl Split {
         Self { tokens, ends, is_dark }
     }
 
-    /// The places of each statement's tokens; none is empty.
+    /// The positions of each statement's tokens; no statement is empty.
     pub(crate) fn statements(&self) -> impl Iterator<Item = Range<usize>> {
         let mut start = 0;
         let ends = self.ends.iter().copied().chain([self.tokens.len()]);

@@ -1,22 +1,23 @@
 //! The context of a trace (W3C Trace Context, level 1) that a statement carries in a comment, as sqlcommenter writes it:
 //! `select 1 /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/`.
 //!
-//! Always true: no more than the last and the first [`COMMENT_BYTES_MAX`] bytes of a text are looked at; what is not exactly a `traceparent` is none.
+//! Always true: no more than the last and the first [`COMMENT_BYTES_MAX`] bytes of a text are examined; what is not
+//! exactly a `traceparent` is ignored.
 //! Not here: which traces have spans (`worker::spans`).
 
-/// Whose child a span is to be.
+/// The parent of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceParent {
     /// The trace.
     pub trace_id: [u8; 16],
-    /// The span of the application that asks.
+    /// The span of the application that sends the statement.
     pub span_id: [u8; 8],
-    /// The application itself records that.
+    /// The application itself records the trace.
     pub is_sampled: bool,
 }
 
 impl TraceParent {
-    /// Reads what stands behind `traceparent`.
+    /// Parses the value of a `traceparent`.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (version, rest) = hex::<1>(value)?;
@@ -26,7 +27,7 @@ impl TraceParent {
         let is_whole = match version {
             [0] => rest.is_empty(),
             [0xff] => false,
-            // A later version may say more behind what this one says.
+            // A later version may have more fields behind these.
             _ => rest.is_empty() || rest.starts_with(b"-"),
         };
         let is_any = trace_id != [0; 16] && span_id != [0; 8];
@@ -34,15 +35,16 @@ impl TraceParent {
     }
 }
 
-/// The `traceparent` in the comment that stands before or behind a statement. `is_whole` says whether this is all of its text: what stands
-/// behind a statement is looked for only then. It is read without the statement itself: what ends with `*/` ends with a comment, or is no SQL.
+/// The `traceparent` in the comment before or behind a statement. `is_whole` tells whether `text` is complete: the
+/// comment behind is looked for only then. The statement itself is not read: a text that ends with `*/` ends with a
+/// comment, or is no SQL.
 #[must_use]
 pub fn traceparent(text: &[u8], is_whole: bool) -> Option<TraceParent> {
     let behind = if is_whole { comment_behind(text) } else { None };
     behind.and_then(in_comment).or_else(|| comment_before(text).and_then(in_comment))
 }
 
-/// What the last comment says, if nothing but blanks and semicolons follows it.
+/// The content of the last comment, if nothing but blanks and a semicolon follows it.
 fn comment_behind(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii_end();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
@@ -52,7 +54,7 @@ fn comment_behind(text: &[u8]) -> Option<&[u8]> {
     Some(&text[begin + 2..])
 }
 
-/// What the comment says with which a text begins.
+/// The content of the comment with which a text begins.
 fn comment_before(text: &[u8]) -> Option<&[u8]> {
     let text = text[..text.len().min(COMMENT_BYTES_MAX)].trim_ascii_start().strip_prefix(b"/*")?;
     let end = text.windows(2).position(|two| two == b"*/")?;
@@ -67,7 +69,7 @@ fn in_comment(comment: &[u8]) -> Option<TraceParent> {
     })
 }
 
-/// So many bytes of lower-case hexadecimal digits, and what follows them.
+/// Parses this many bytes of lower-case hexadecimal digits; also returns what follows them.
 fn hex<const N: usize>(text: &[u8]) -> Option<([u8; N], &[u8])> {
     let (digits, rest) = text.split_at_checked(2 * N)?;
     let mut bytes = [0; N];
@@ -87,7 +89,7 @@ fn digit(byte: u8) -> Option<u8> {
 
 /// The only flag that a `traceparent` has.
 const SAMPLED: u8 = 1;
-/// So far a comment is looked at.
+/// How many bytes of a comment are examined.
 const COMMENT_BYTES_MAX: usize = 2048;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What is known of a text or of a database has a bound, whatever they are.
+//! What is kept of a text or of a database is bounded, whatever they are.
 //!
-//! Always true: what lies beyond a bound is taken for whatever it may be; up to it, nothing is different.
+//! Always true: what exceeds a bound is taken for anything that it may be; up to the bound, nothing is different.
 //! Not here: how long reading takes (`fuzz/src/targets/nested.rs`, `fuzz/tests/hostile.rs`).
 
 use route::{Act, Class, Dialect, DirtyState, Knowledge, Source};
@@ -13,7 +13,7 @@ fn source<'a>(name: &'a str, text: &'a str) -> Source<'a> {
     Source { name, is_readable: true, is_hidden: false, is_in_queries: false, text }
 }
 
-/// Texts of which something grows with their length.
+/// Texts in which something grows with their length.
 #[test]
 fn a_class_has_a_bound() {
     let many = |part: &str| part.repeat(300_000 / part.len());
@@ -46,7 +46,7 @@ fn a_text_of_too_many_statements_may_do_anything() {
         assert_eq!(class.is_unread, !is_read, "{count}");
         assert_eq!(class.acts.len(), if is_read { count } else { 1 });
     }
-    // What it takes hold of, and does with numbers, is told of all its statements.
+    // What the text takes hold of, and does with sequences, is known of all its statements.
     let class = class(&("SELECT 1;".repeat(1000) + "LISTEN a; SELECT nextval('s')"));
     assert!(class.takes == DirtyState::CHANNELS && class.sequences.are_drawn && class.takes_back());
 }
@@ -59,7 +59,7 @@ fn a_long_value_is_asked_for_and_a_longer_one_may_be_anything() {
     assert_eq!(*set(70_000).mentions, [Box::from("a.b")]);
 }
 
-/// Nobody can ask for a setting that has not been kept.
+/// No probe can ask for a setting that has not been kept.
 #[test]
 fn whoever_may_set_more_than_is_kept_keeps_the_server() {
     let names = |count: usize| (0..count).map(|at| format!("'a.b{at}', ")).collect::<String>();
@@ -78,7 +78,7 @@ fn in_a_database_of_too_many_functions_any_statement_may_do_anything() {
     let names: Vec<String> = (0..=100_000).map(|at| format!("f{at}")).collect();
     let read = |count: usize| Knowledge::read(names[..count].iter().map(|name| source(name, "SELECT 1")));
     assert_eq!(read(100_000), Knowledge::default());
-    // Each mentions each.
+    // Each function mentions each.
     let all: String = names[..1200].iter().map(|name| format!("{name} ")).collect();
     let dense = Knowledge::read(names[..1200].iter().map(|name| source(name, &all)));
     for knowledge in [read(100_001), dense] {

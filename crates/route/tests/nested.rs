@@ -1,14 +1,14 @@
-//! Texts that stand within texts, statements within statements, and calls within calls.
+//! Texts within texts, statements within statements, and calls within calls.
 //!
-//! Always true: they are read without going down, however deep they are. What stands deeper than anybody reads is taken for whatever
-//! it may be, where it may be executed.
+//! Always true: they are read without recursion, however deep they are. What is nested deeper than is read is taken for
+//! anything that it may be, where it may be executed.
 //! Not here: how long that may take (`fuzz/tests/hostile.rs`).
 
 use std::fmt::Write as _;
 
 use route::{Act, Class, Dialect, DirtyState, Knowledge, Source};
 
-/// Texts between dollars, each within the one before: `open` stands in front of each, the last is `core`.
+/// Dollar-quoted texts, each within the one before: `open` stands in front of each, the last is `core`.
 fn between_dollars(depth: usize, open: &str, core: &str) -> String {
     let mut text = String::new();
     (0..depth).for_each(|at| write!(text, "{open} $t{at}$ ").expect("memory"));
@@ -39,7 +39,7 @@ fn a_statement_within_a_statement_is_not_gone_down_to() {
     }
 }
 
-/// Nobody can ask for a setting whose name nobody has read, so whoever may have set it keeps the server.
+/// No probe can ask for a setting whose name was not read, so a client that may have set it keeps the server.
 #[test]
 fn what_stands_too_deep_may_name_any_setting() {
     let nested = |depth| between_dollars(depth, "execute", "set app.deep = 1");
@@ -67,7 +67,8 @@ fn what_stands_too_deep_may_name_any_setting() {
     }
 }
 
-/// However deep it goes, what only reads and writes tables does no more, and so does what says which setting it sets.
+/// At any depth, a text that only reads and writes tables does no more, and neither does a text that names the setting
+/// that it sets.
 #[test]
 fn what_is_deep_and_executes_nothing_is_ordinary() {
     let deep = between_dollars(100, "set", "set app.deep = 1");

@@ -25,7 +25,7 @@ pub fn condense(text: &mut Vec<u8>, dialect: Dialect) {
             from = range.end;
         } else if is_open {
             short.extend_from_slice(&text[from..range.start]);
-            // The string that will end there is not all of it.
+            // The string that will end there lacks its beginning.
             short.extend_from_slice(b" $0 '");
             from = text.len();
         }

@@ -65,7 +65,7 @@ pub enum Heard<'b> {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// An `ErrorResponse` to a server without a client that owes nothing; its body, if it has arrived completely.
+    /// An `ErrorResponse` of a server that has no client and owes nothing; its body, if it has arrived completely.
     Farewell(Option<&'b [u8]>),
     /// A `ReadyForQuery` that is withheld, with the bytes up to [`Place::at`].
     Withheld,

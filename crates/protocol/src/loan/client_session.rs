@@ -122,8 +122,7 @@ impl ClientSession {
     }
 
     /// Whether this `ParameterStatus` reports a value that the client has set itself: its `application_name`, or a
-    /// setting that this version of PostgreSQL reports and that is not tracked, such as `search_path` since PostgreSQL
-    /// 18.
+    /// setting that this version of PostgreSQL reports without being tracked, such as `search_path` since PostgreSQL 18.
     pub(super) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
         let Some((name, value)) = backend::parameter_status(status) else { return false };
         match tracked.place(name) {

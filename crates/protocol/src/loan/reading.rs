@@ -2,7 +2,7 @@
 //!
 //! Always true: every message of a client is read before the server has it, whole or in parts; a message that cannot be
 //! read may touch anything.
-//! Not here: what a text touches (crate `route`), and what is done about it (`probe`).
+//! Not here: what a text touches (crate `route`), and what is done about it (`worker::data::probe`).
 
 use std::rc::Rc;
 

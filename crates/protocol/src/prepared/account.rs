@@ -5,7 +5,7 @@
 //! however many there are. A dropped charge gives back what it has taken. A text that several clients have prepared is
 //! held once, and is charged to each of them. A statement that only servers have is charged to no client, and keeps no
 //! client from anything: it is given up when there is no room for more.
-//! Not here: what is remembered (`statement_registry`, `names`).
+//! Not here: what is remembered (`registry`, `names`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -4,8 +4,7 @@
 //! text only while there is room, and only of a statement that another client may find. A statement that is forgotten
 //! here is not used any more on a server that has it, because its number is never used again; it is closed there when it
 //! is the least recently used.
-//! Not here: how a statement is found by its text (`statement_registry`), which one is given up first when there is no
-//! room (`account`).
+//! Not here: how a statement is found by its text (`registry`), which one is given up first when there is no room (`account`).
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -13,7 +12,7 @@ use std::rc::{Rc, Weak};
 use super::PREFIX;
 use super::account::Charge;
 
-/// A statement as servers know it, which somebody needs.
+/// A statement as servers know it, while it is in use.
 #[derive(Clone, Debug)]
 pub struct Statement(Rc<Entry>);
 

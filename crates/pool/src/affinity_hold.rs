@@ -1,34 +1,37 @@
-//! Whether a server whose loan could end stays for a moment with its client, which may come back at once.
+//! The affinity hold: whether a server whose loan could end stays with its client for a moment, because the client may send
+//! the next request at once.
 //!
-//! To change what is set in a session costs PostgreSQL about as much as a short query. Clients in a loop, each with settings of its
-//! own, would pay that with each transaction; so each has some in a row.
+//! Changing the settings of a session costs PostgreSQL about as much as a short query. Clients that send one transaction
+//! after the other, each client with its own settings, would pay this with each transaction. With affinity holds each
+//! client runs several transactions in a row.
 //!
-//! Always true: a loan is made longer by at most [`LOANS_MAX`] transactions, and a server does nothing for no longer than [`AFFINITY_HOLD`]
-//! before each; who was waited for in vain is not waited for again for [`IN_VAIN`] loans.
-//! Not here: whether anybody waits whom the server would suit as it is ([`crate::Pools::wants_back`]), what ends it before its time (`worker::data::affinity`).
+//! Always true: a loan is prolonged by at most [`LOANS_MAX`] transactions, and the server is unused for at most
+//! [`AFFINITY_HOLD`] before each. After a hold in vain, the next [`IN_VAIN`] loans of the client end without a hold.
+//! Not here: whether the server as it is suits a waiting client ([`crate::Pools::wants_back`]), what ends a hold early
+//! (`worker::data::affinity`).
 
 use std::time::Duration;
 
 use base::Time;
 
-/// How a server is held: one loan's own.
+/// The affinity hold of one loan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AffinityHold {
-    /// Until when, if it does.
+    /// The end of the present hold, if there is one.
     until: Option<Time>,
-    /// How many loans it has made of one.
+    /// How many holds the loan has had.
     loans: u32,
 }
 
-/// What is learned of a client.
+/// The outcome of a client's former holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HoldHistory {
-    /// So many of its loans end without a server being held, for the last one that did so did it in vain.
+    /// How many of the client's next loans end without a hold, because its last hold was in vain.
     ends: u32,
 }
 
 impl AffinityHold {
-    /// The loan could end: until when the server stays instead, if it does.
+    /// Begins a hold when the loan could end. Returns the end of the hold, or `None` if the loan is to end.
     pub fn begin(&mut self, hold_history: &mut HoldHistory, now: Time) -> Option<Time> {
         if hold_history.ends > 0 {
             hold_history.ends -= 1;
@@ -42,35 +45,35 @@ impl AffinityHold {
         self.until
     }
 
-    /// Whether the client may come back.
+    /// Whether the server is being held.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.until.is_some()
     }
 
-    /// Whether this is what it waits for, and not for another moment, or for nothing, since its client has come back.
+    /// Whether the server is being held until exactly this time. False for a timer of an earlier hold.
     #[must_use]
     pub fn is_waiting_until(&self, until: Time) -> bool {
         self.until == Some(until)
     }
 
-    /// The client has come back.
+    /// Ends the hold, because the client has sent a request.
     pub fn come_back(&mut self) {
         self.until = None;
     }
 
-    /// The client has not come back.
+    /// Ends the hold, because the client has not sent a request in time.
     pub fn end_in_vain(&mut self, hold_history: &mut HoldHistory) {
         self.until = None;
         hold_history.ends = IN_VAIN;
     }
 }
 
-/// So long a server is held: about what it takes a client nearby to read an answer and to ask again.
+/// The length of a hold: about the time that a nearby client needs to read an answer and to send the next request.
 const AFFINITY_HOLD: Duration = Duration::from_micros(500);
-/// So many transactions follow each other in a loan that could have ended.
+/// How many holds one loan may have, and so by how many transactions it may be prolonged.
 const LOANS_MAX: u32 = 8;
-/// Whoever has not come back in time is not waited for so many times.
+/// How many loans of a client end without a hold after a hold in vain.
 const IN_VAIN: u32 = 32;
 
 #[cfg(test)]

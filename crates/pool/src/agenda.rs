@@ -1,9 +1,9 @@
-//! When which pool has to be looked at again.
+//! When each pool has to be looked at again.
 //!
-//! Always true: a pool has one alarm at most, and it never rings later than the pool needs. It may ring too early: an
-//! alarm is only ever brought forward, since most deadlines (somebody waits, something lies idle) are overtaken by
-//! events long before they come, and moving the alarm each time would cost more than one look in vain.
-//! Not here: what has to be done (`pool`).
+//! Always true: a pool has one alarm at most, and the alarm never rings later than the pool needs. It may ring too early:
+//! an alarm is only ever brought forward, because events overtake most deadlines (a waiting client, an idle server) long
+//! before they come, and moving the alarm each time would cost more than one useless look.
+//! Not here: what has to be done then (`pool`).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Makes sure that a pool is looked at no later than this. `alarm` is the pool's own note of its alarm.
+    /// Sets the alarm of a pool to this time, unless it rings earlier. `alarm` is the pool's own copy of its alarm.
     pub(crate) fn ring_by(&mut self, time: Time, pool: PoolKey, alarm: &mut Option<Time>) {
         if alarm.is_some_and(|set| rings_by(set, time)) {
             return;
@@ -29,14 +29,14 @@ impl Agenda {
         *alarm = Some(time);
     }
 
-    /// Forgets the alarm of a pool.
+    /// Removes the alarm of a pool.
     pub(crate) fn cancel(&mut self, pool: PoolKey, alarm: &mut Option<Time>) {
         if let Some(set) = alarm.take() {
             self.alarms.remove(&(set, pool));
         }
     }
 
-    /// The next pool whose alarm rings by now, if any. Its alarm is off; the caller clears the pool's note.
+    /// Removes and returns the next pool whose alarm is due; the caller clears the pool's own copy of the alarm.
     pub(crate) fn next_due(&mut self, now: Time) -> Option<PoolKey> {
         let (time, pool) = *self.alarms.first()?;
         if time > now {

@@ -1,8 +1,9 @@
-//! A token bucket, and a bounded table of them: how much of a rate each key has used up.
+//! Token buckets in a bounded table: how much of a rate each key has used.
 //!
-//! Always true: what is taken from one bucket within any time T is never more than its burst and what its rate gives in T. Arithmetic is in
-//! whole numbers and exact: a token is divided into as many units as there are microseconds in an hour, so that each rate per second, minute
-//! or hour gives a whole number of them each microsecond. A full bucket is not remembered, so that strangers cannot make the table grow.
+//! Always true: within any time T no more tokens are taken from one bucket than its burst plus what its rate yields in T.
+//! The arithmetic uses integers and is exact: a token consists of as many units as an hour has microseconds, so that each
+//! rate per second, minute or hour yields a whole number of units per microsecond. Full buckets are removed, so that
+//! unauthenticated clients cannot make the table grow.
 //! Not here: what is counted, and by which keys (`rates`).
 
 use std::collections::{HashMap, VecDeque};
@@ -10,33 +11,33 @@ use std::time::Duration;
 
 use base::Time;
 
-/// So many in a second, a minute or an hour, and so many at once.
+/// A rate per second, minute or hour, and a burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// How many in each period, from 1 to [`Rate::COUNT_MAX`].
+    /// Tokens per period, from 1 to [`Rate::COUNT_MAX`].
     pub count: u32,
-    /// In which time.
+    /// The period.
     pub period: Period,
-    /// How many at once, after a rest; from 1 to [`Rate::COUNT_MAX`].
+    /// Tokens that may be taken at once from a full bucket, from 1 to [`Rate::COUNT_MAX`].
     pub burst: u32,
 }
 
-/// The time that a rate is told for.
+/// The period of a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
     /// One second.
     Second,
-    /// Sixty of them.
+    /// One minute.
     Minute,
-    /// Sixty of those.
+    /// One hour.
     Hour,
 }
 
 impl Rate {
-    /// The most that a rate or a burst may be.
+    /// The largest count and the largest burst.
     pub const COUNT_MAX: u32 = 1_000_000;
 
-    /// Units of a token in each microsecond.
+    /// Units of a token that the rate yields per microsecond.
     fn gain(self) -> u64 {
         let periods_per_hour = match self.period {
             Period::Second => 3600,
@@ -51,23 +52,23 @@ impl Rate {
     }
 }
 
-/// What is left of a rate.
+/// One token bucket.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Units of a token, at `at`.
+    /// The content at time `at`, in units of a token.
     level: u64,
     at: Time,
 }
 
 impl Bucket {
-    /// The same bucket at a later time. Workers read their clocks by themselves, so that it may be told an earlier one.
+    /// The bucket at a later time. `now` may be earlier than `at`, because each worker reads the clock by itself.
     fn at(self, now: Time, rate: Rate) -> Self {
         let at = self.at.max(now);
         let gained = (at.0 - self.at.0).saturating_mul(rate.gain());
         Self { level: self.level.saturating_add(gained).min(rate.full()), at }
     }
 
-    /// When it has so many units, if nobody takes any.
+    /// When the bucket contains this many units, if none are taken until then.
     fn reaches(self, units: u64, rate: Rate) -> Time {
         Time(self.at.0.saturating_add(units.saturating_sub(self.level).div_ceil(rate.gain())))
     }
@@ -78,19 +79,19 @@ impl Bucket {
 pub(crate) struct Buckets {
     rate: Rate,
     rows: HashMap<u64, Bucket>,
-    /// Every key of `rows`, once: whose bucket is looked at next, whether it is full again.
+    /// Every key of `rows` once, in the order in which their buckets are examined for removal.
     round: VecDeque<u64>,
-    /// For all keys for which there is no room.
+    /// The common bucket of all keys for which the table has no room.
     shared: Bucket,
     capacity: usize,
 }
 
-/// Which bucket a key has.
+/// Which bucket a key uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Whose {
-    /// One of its own.
+    /// Its own bucket.
     Own(u64),
-    /// The one of all for whom there is no room.
+    /// The common bucket of all keys for which the table has no room.
     Shared,
 }
 
@@ -100,7 +101,7 @@ impl Buckets {
         Self { rate, rows: HashMap::new(), round: VecDeque::new(), shared, capacity }
     }
 
-    /// The bucket of this key at this time, and until when there is no token in it, if there is none.
+    /// Finds the bucket of a key, and if it has no token, the time when it will have one.
     pub(crate) fn look(&mut self, key: u64, now: Time) -> (Whose, Option<Time>) {
         let whose = self.whose(key, now);
         let until = self.find(whose).map(|bucket| bucket.at(now, self.rate));
@@ -108,7 +109,7 @@ impl Buckets {
         (whose, until)
     }
 
-    /// Takes a token that [`Buckets::look`] has found.
+    /// Takes a token from a bucket in which [`Buckets::look`] has found one.
     pub(crate) fn take(&mut self, whose: Whose, now: Time) {
         let rate = self.rate;
         let shared = self.shared.at(now, rate);
@@ -116,7 +117,7 @@ impl Buckets {
             Whose::Shared => &mut self.shared,
             Whose::Own(key) => self.rows.entry(key).or_insert_with(|| {
                 self.round.push_back(key);
-                // It may have taken from the bucket of all before: what it has left is no more than what they have.
+                // The key may have used the shared bucket before, so its own bucket begins with the shared one's content.
                 shared
             }),
         };
@@ -125,12 +126,12 @@ impl Buckets {
         bucket.level = bucket.level.saturating_sub(TOKEN);
     }
 
-    /// When this bucket is full again, if nobody takes from it.
+    /// When a bucket is full again, if no token is taken until then.
     pub(crate) fn full_at(&self, whose: Whose, now: Time) -> Time {
         self.find(whose).map_or(now, |bucket| bucket.at(now, self.rate).reaches(self.rate.full(), self.rate))
     }
 
-    /// How many keys are remembered.
+    /// The number of keys with a bucket of their own.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -146,7 +147,7 @@ impl Buckets {
         if self.rows.contains_key(&key) {
             return Whose::Own(key);
         }
-        // Two leave for one that comes, so that the table shrinks when its keys are not used any more.
+        // Up to two buckets are removed for one that is added, so that the table shrinks when its keys are no longer used.
         for _ in 0..LOOKS {
             self.forget_next_if_full(now);
         }
@@ -166,10 +167,10 @@ impl Buckets {
 
 /// Units of a token: microseconds in an hour.
 const TOKEN: u64 = 3_600_000_000;
-/// Buckets that are looked at, whether they are full again, for each new key.
+/// How many buckets are examined for removal for each new key.
 const LOOKS: usize = 2;
 
-/// How long this is, in whole milliseconds, and at least one.
+/// A duration in milliseconds, rounded up, and at least 1.
 #[must_use]
 pub fn millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
@@ -199,7 +200,7 @@ mod tests {
         let mut buckets = Buckets::new(rate(3, Period::Second, 2), 8);
         let now = 1_000_000;
         assert!(takes(&mut buckets, 7, now) && takes(&mut buckets, 7, now));
-        // A third of a second is no whole number of microseconds: nothing comes early, and nothing is lost.
+        // A third of a second is no whole number of microseconds: no token comes early, and no fraction is lost.
         assert_eq!(buckets.look(7, Time(now)).1, Some(Time(now + 333_334)));
         assert!(!takes(&mut buckets, 7, now + 333_333));
         assert!(takes(&mut buckets, 7, now + 333_334));
@@ -256,19 +257,19 @@ mod tests {
         assert_eq!((buckets.len(), buckets.round.len()), (2, 2));
     }
 
-    /// Otherwise it would have the burst twice: of the bucket of all, and of its own.
+    /// Otherwise the key would have the burst twice: from the shared bucket and from its own.
     #[test]
     fn whoever_gets_room_has_no_more_than_was_left_for_all() {
         let mut buckets = Buckets::new(rate(1, Period::Second, 3), 1);
         assert!(takes(&mut buckets, 1, 2_000_000));
         (0..3).for_each(|_| assert!(takes(&mut buckets, 2, 2_000_000)));
-        // Its neighbour's bucket is full again, and it has its own.
+        // The bucket of key 1 is full again and is removed, so that key 2 gets its own.
         assert!(takes(&mut buckets, 2, 3_000_000));
         assert_eq!(buckets.look(2, Time(3_000_000)), (Whose::Own(2), Some(Time(4_000_000))));
     }
 
     proptest! {
-        /// Whatever the times, whatever the keys, and however often a key has changed between a bucket of its own and that of all.
+        /// For any times and any keys, however often a key changes between its own bucket and the shared one.
         #[test]
         fn no_more_is_taken_than_the_burst_and_what_the_rate_gives(
             (count, burst, capacity) in (1_u32..50, 1_u32..6, 0_usize..4),

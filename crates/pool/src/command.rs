@@ -1,89 +1,89 @@
-//! What the pools want done.
+//! The commands of the pools to their worker.
 //!
-//! Always true: commands are carried out in the order in which they stand; none needs an answer within the same call.
+//! Always true: the worker carries out commands in their order; none needs an answer within the same call.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{ClientKey, Failure, PoolKey, ServerKey, WaitReason};
 
-/// Something the worker must do.
+/// An order to the worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Open a connection and log in; answered by [`crate::Event::Ready`] or [`crate::Event::DialFailed`].
     Dial {
-        /// For whom.
+        /// The pool.
         pool: PoolKey,
-        /// The slot it fills.
+        /// The slot of the new server.
         server: ServerKey,
-        /// The client whose dedicated server it is to be.
+        /// The client of a dedicated server.
         owner: Option<ClientKey>,
-        /// What for.
+        /// Why it is opened.
         why: OpenReason,
     },
     /// Lend the server to the client.
     Attach {
-        /// To whom.
+        /// The client.
         client: ClientKey,
-        /// What.
+        /// The server.
         server: ServerKey,
         /// How long the client has waited.
         waited: Duration,
     },
-    /// The dedicated server that was dialed for the client is ready: it has it from now on.
+    /// Bind to the client the dedicated server that was dialed for it, whose login is complete.
     Bind {
-        /// Whose it is.
+        /// The client.
         client: ClientKey,
-        /// What.
+        /// The server.
         server: ServerKey,
         /// How long the client has waited.
         waited: Duration,
     },
-    /// The parameters of a login are known: greet the client.
+    /// Greet the client: the server parameters of a login are known.
     Welcome {
-        /// Whom.
+        /// The client.
         client: ClientKey,
     },
     /// Run the reset query; answered by [`crate::Event::Cleaned`] or [`crate::Event::Lost`].
     Reset {
-        /// On which.
+        /// The server.
         server: ServerKey,
     },
     /// Run the check query; answered by [`crate::Event::Cleaned`] or [`crate::Event::Lost`].
     Check {
-        /// On which.
+        /// The server.
         server: ServerKey,
     },
     /// Close the connection; answered by [`crate::Event::Closed`].
     Close {
-        /// Which.
+        /// The server.
         server: ServerKey,
-        /// What the log says about it.
+        /// The reason for the log.
         why: CloseReason,
     },
     /// Tell the client that it will get no server.
     Refuse {
-        /// Whom.
+        /// The client.
         client: ClientKey,
         /// Why.
         why: Refusal,
     },
     /// Ask the ledger for one more server of this user. An ask for a client waits in line until it is granted or
-    /// withdrawn; one for a minimum is granted or denied soon.
+    /// withdrawn; an ask for a minimum is granted or denied soon.
     Ask {
-        /// Whose.
+        /// The user.
         user: u32,
-        /// What for.
+        /// What the server is needed for.
         need: Need,
     },
-    /// One ask for a client is no longer needed.
+    /// Withdraw one ask for a client.
     Withdraw {
-        /// Whose.
+        /// The user.
         user: u32,
     },
-    /// A granted server of this user is gone, or was not needed after all.
+    /// Give one grant back to the ledger: a granted server of this user is closed, or was not needed after all.
     GiveBack {
-        /// Whose.
+        /// The user.
         user: u32,
     },
     /// A line for the log.
@@ -93,7 +93,7 @@ pub enum Command {
 /// Why a server is opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OpenReason {
-    /// A client waits for one.
+    /// A client waits for a server.
     Client,
     /// The pool is below `min_pool_size`.
     MinPoolSize,
@@ -106,18 +106,18 @@ pub enum OpenReason {
 /// What a server is needed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Somebody waits.
+    /// A client waits.
     Client,
-    /// The pool is below its minimum. Nothing is evicted and nobody is delayed for that.
+    /// The pool is below `min_pool_size`. For that no server is evicted and no client is delayed.
     Minimum,
 }
 
-/// Something an operator may want to read.
+/// An event that an operator may want to read in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// The pool is full and its first client has waited too long.
+    /// A login uses the reserve pool, because the pool is full and its first client has waited for `reserve_pool_timeout`.
     ReserveTaken {
-        /// Which.
+        /// The pool.
         pool: PoolKey,
     },
 }
@@ -133,27 +133,27 @@ impl fmt::Display for Note {
 /// Why a server is closed. Printed in PgBouncer's words, which people search their logs for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {
-    /// It lay idle for longer than `server_idle_timeout`.
+    /// It was idle for longer than `server_idle_timeout`.
     IdleTooLong,
-    /// It is older than `server_lifetime`, or for one loan only.
+    /// It is older than `server_lifetime`, or `server_lifetime` is 0 and its only loan is over.
     LifetimeOver,
-    /// Obsolete, found idle.
+    /// Obsolete, while it was idle.
     ConfigurationChanged,
-    /// Obsolete, found while it was being dialed.
+    /// Obsolete, while it was being dialed.
     ConnectStringChanged,
-    /// Obsolete, found when it came back from a loan.
+    /// Obsolete, when it was returned from a loan.
     CloseNeeded,
-    /// Obsolete, found when it was clean and would have been lent.
+    /// Obsolete, when its reset, check or cleanup had ended.
     Obsolete,
-    /// Its place is needed by a client of another pool.
+    /// A client of another pool, or one that waits for a dedicated server, needs its place.
     Evicted,
-    /// The limit of the pool was lowered.
+    /// The size of the pool was lowered.
     TooManyServers,
-    /// The database is gone from the configuration.
+    /// The database was removed from the configuration.
     DatabaseRemoved,
     /// An operator has paused the pool.
     PauseMode,
-    /// A client drops, renames, moves or copies the database, for which nobody else may be connected to it.
+    /// A client drops, renames, moves or copies the database, for which PostgreSQL allows no other connection to it.
     DatabaseClaimed,
 }
 
@@ -173,7 +173,7 @@ impl CloseReason {
         Self::DatabaseClaimed,
     ];
 
-    /// The words for the log.
+    /// The text for the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -201,14 +201,14 @@ impl fmt::Display for CloseReason {
 /// Why a client gets no server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It waited for longer than `query_wait_timeout`, and for this when that was over.
+    /// The client waited for longer than `query_wait_timeout`, in the end for this reason.
     QueryWaitTimeout(WaitReason),
-    /// The login it waited for was refused: one failure, shared by all who waited for it.
+    /// The login that the client waited for was refused: one failure, shared by all clients that waited for it.
     LoginFailed(Failure),
-    /// The last login failed a moment ago and the next attempt is not due: the failure that is remembered.
+    /// The last login has failed and the next attempt is not due yet: the failure of the last login.
     LoginFailing(Failure),
-    /// The database is gone from the configuration.
+    /// The database was removed from the configuration.
     DatabaseRemoved,
-    /// The server did not let the client's dedicated login in, which says nothing about logins of others.
+    /// The server refused the login of the client's dedicated server, which says nothing about other clients' logins.
     DedicatedRefused(Failure),
 }

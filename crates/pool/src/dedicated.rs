@@ -1,9 +1,9 @@
-//! Dedicated servers: one client's alone, from its login to its end, as replication needs them.
+//! Dedicated servers: each belongs to one client from its login to its end, as replication needs it.
 //!
-//! Always true: a dedicated server is promised to one client before it is dialed, and bound to it afterwards; by the table of
-//! moves (`slot`) it is never idle and never lent. Until its client has it, the client is in the queue or has been promised a server, and
-//! a login that does not come about for a reason that waiting heals puts it back into its place in the queue.
-//! Not here: the other servers and clients of the pool (`pool`), what the two say to each other (`worker`).
+//! Always true: a dedicated server is assigned to a client before it is dialed, and bound to that client after the login; by
+//! the table of moves (`slot`) it is never idle and never lent. Until then the client is either in the queue or has a server
+//! assigned. If the login fails without being refused, the client gets back its place in the queue.
+//! Not here: the other servers and clients of the pool (`pool`), the messages between client and server (`worker`).
 
 use base::Time;
 
@@ -16,7 +16,7 @@ use crate::wanted::Source;
 use crate::{CloseReason, Command, Failure, FailureKind, Fingerprint, Refusal, ServerKey};
 
 impl Pool {
-    /// A client needs a server for itself alone. It must not wait anywhere.
+    /// Queues a client for a dedicated server. The client must not wait anywhere yet.
     pub(crate) fn wants_dedicated(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
         match self.life {
             Life::Closed => out.push(Command::Refuse { client: seat.client, why: Refusal::DatabaseRemoved }),
@@ -24,13 +24,13 @@ impl Pool {
         }
     }
 
-    /// The client that the next dedicated server is for.
+    /// Removes from the queue the client for which the next dedicated server is dialed.
     pub(crate) fn next_owner(&mut self, tables: &mut Tables) -> Option<Owner> {
         let seat = self.dedicated.pop(&mut tables.seats)?;
         Some(Owner { client: seat.client, since: seat.since })
     }
 
-    /// A dedicated login is complete.
+    /// Handles a completed dedicated login.
     pub(crate) fn dedicated_ready(
         &mut self,
         now: Time,
@@ -45,8 +45,8 @@ impl Pool {
         }
     }
 
-    /// A dedicated login did not come about; its slot is free already. What the server says about this client says nothing about
-    /// others, who may lack neither the right to replicate nor a rule for it.
+    /// Handles a failed dedicated login, whose slot is free already. A refusal says nothing about the logins of other clients,
+    /// which need neither the REPLICATION attribute nor a `pg_hba.conf` rule for replication.
     pub(crate) fn dedicated_failed(
         &mut self,
         tables: &mut Tables,
@@ -63,7 +63,7 @@ impl Pool {
         self.queue_again(tables, owner);
     }
 
-    /// Gives up a dedicated server that is being dialed; its client waits for another one.
+    /// Closes a dedicated server that is being dialed, and queues its client for another one.
     pub(crate) fn renounce(
         &mut self,
         now: Time,
@@ -79,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// Gives up idle servers while the first in line wants a dedicated one and has no place for it.
+    /// Closes idle servers while the first client in line needs a dedicated server and there is no place for it.
     pub(crate) fn make_room(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while self.is_dedicated_stuck(now, tables) {
             let Some(server) = self.servers.list(State::Idle).oldest() else { return };
@@ -87,8 +87,8 @@ impl Pool {
         }
     }
 
-    /// Whether the first in line wants a dedicated server, and an idle one would have to go for it. Then no server that comes
-    /// back is lent to those behind: under a steady load it would never be the first one's turn.
+    /// Whether the first client in line needs a dedicated server for which an idle server has to be closed. If so, returned
+    /// servers are not lent to the clients behind it, because under a steady load its turn would never come.
     pub(crate) fn is_dedicated_stuck(&self, now: Time, tables: &Tables) -> bool {
         let in_flight = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating);
         let may_dial =
@@ -100,8 +100,8 @@ impl Pool {
         is_in_line || self.is_too_full(tables)
     }
 
-    /// Whether those who want a dedicated server now will not find a place among the servers of the pool. While others wait
-    /// too, one after the other is looked after.
+    /// Whether the pool has no place for the clients that wait for a dedicated server. While other clients wait too, only the
+    /// first of them counts.
     fn is_too_full(&self, tables: &Tables) -> bool {
         if self.limits.dedicated_max.is_some() || self.limits.servers_max == 0 {
             return false;
@@ -112,15 +112,15 @@ impl Pool {
         staying.saturating_add(wanted) > self.limits.servers_max
     }
 
-    /// Whether who has waited longest of all wants a dedicated server.
+    /// Whether the client that has waited longest of all needs a dedicated server.
     pub(crate) fn is_dedicated_first(&self, tables: &Tables) -> bool {
         let others = first_since([&self.waiting, &self.greeting], tables);
         let first = first_since([&self.dedicated], tables);
         first.is_some_and(|first| others.is_none_or(|other| first <= other))
     }
 
-    /// What the next dedicated server would take its place of, if one is wanted and has any. `shared` is the place that any
-    /// server would have.
+    /// The limit against which the next dedicated server would count; `None` if none is needed or there is no place. `shared`
+    /// is the same for an ordinary server.
     pub(crate) fn dedicated_place(&self, tables: &Tables, shared: Option<Source>) -> Option<Source> {
         if self.dedicated.is_empty() {
             return None;
@@ -131,7 +131,7 @@ impl Pool {
         }
     }
 
-    /// The servers that count against the size of the pool.
+    /// How many servers count against the size of the pool.
     pub(crate) fn counted(&self, tables: &Tables) -> u32 {
         let dedicated = if self.limits.dedicated_max.is_some() { self.servers.dedicated(&tables.slots) } else { 0 };
         self.servers.total() - dedicated - self.outside_size_count()

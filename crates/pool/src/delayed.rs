@@ -1,8 +1,8 @@
-//! Clients of one worker that wait for a rate limit: in the order in which they came, and one at a time.
+//! Clients of one worker that are delayed by a rate limit, in the order in which they came.
 //!
-//! Always true: only the first of those who wait for a bucket is woken, so that a token costs the same however many wait; whoever leaves
-//! leaves nothing behind.
-//! Not here: when a bucket has a token (`bucket`), what a client does then.
+//! Always true: only the first client that waits for a bucket is woken, so that the cost of a token does not depend on how
+//! many clients wait. Nothing remains of a client that leaves.
+//! Not here: when a bucket has a token (`bucket`), what a woken client does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,14 +11,14 @@ use base::Time;
 use crate::ClientKey;
 use crate::rates::BucketKey;
 
-/// Who waits for which bucket.
+/// The delayed clients, by bucket.
 #[derive(Debug, Default)]
 pub struct Delayed {
     tickets: HashMap<ClientKey, Ticket>,
     queues: BTreeMap<BucketKey, Queue>,
-    /// When the first of each queue is to be woken.
+    /// When the first client of each queue is to be woken.
     alarms: BTreeSet<(Time, BucketKey)>,
-    /// Of the last that came.
+    /// The number of the last ticket.
     number: u64,
 }
 
@@ -36,13 +36,13 @@ struct Queue {
 }
 
 impl Delayed {
-    /// A client waits for this bucket, behind all others, until then at least.
+    /// Queues a client for a bucket behind all others, until `until` at least.
     pub fn join(&mut self, client: ClientKey, bucket: BucketKey, until: Time) {
         self.number += 1;
         self.enter(client, Ticket { bucket, number: self.number }, until);
     }
 
-    /// A client that was woken has to wait on, for the same bucket or another one. It keeps its place among those who came later.
+    /// Queues a woken client again, for the same bucket or another one. The client stays ahead of those that came later.
     pub fn rejoin(&mut self, client: ClientKey, ticket: Ticket, bucket: BucketKey, until: Time) {
         self.enter(client, Ticket { bucket, ..ticket }, until);
     }
@@ -61,7 +61,7 @@ impl Delayed {
         }
     }
 
-    /// A client waits no longer.
+    /// Removes a client.
     pub fn leave(&mut self, client: ClientKey) {
         let Some(ticket) = self.tickets.remove(&client) else { return };
         let Some(queue) = self.queues.get_mut(&ticket.bucket) else { return };
@@ -72,7 +72,8 @@ impl Delayed {
         }
     }
 
-    /// Whoever is to be woken by now: the first of a queue, which it leaves. Whoever is behind it is next, until somebody has to wait on.
+    /// Removes and returns a client that is to be woken by now, the first of a queue. The client behind it is due at once, too,
+    /// until one of them is queued again by [`Delayed::rejoin`].
     pub fn due(&mut self, now: Time) -> Option<(ClientKey, Ticket)> {
         let (_, bucket) = self.alarms.first().filter(|(due, _)| *due <= now)?;
         let (_, client) = self.queues.get(bucket)?.waiting.first_key_value()?;
@@ -82,7 +83,7 @@ impl Delayed {
         Some((client, ticket))
     }
 
-    /// Limits have changed: everybody is woken in turn.
+    /// Wakes all clients in turn, because limits have changed.
     pub fn wake_all(&mut self, now: Time) {
         self.alarms.clear();
         for (bucket, queue) in &mut self.queues {
@@ -91,19 +92,19 @@ impl Delayed {
         }
     }
 
-    /// When [`Delayed::due`] has somebody next.
+    /// When [`Delayed::due`] will return the next client.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         self.alarms.first().map(|(due, _)| *due)
     }
 
-    /// Whether somebody waits for this bucket.
+    /// Whether a client waits for this bucket.
     #[must_use]
     pub fn is_queued(&self, bucket: BucketKey) -> bool {
         self.queues.contains_key(&bucket)
     }
 
-    /// Whether nobody waits.
+    /// Whether no client waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tickets.is_empty()
@@ -135,7 +136,7 @@ mod tests {
         }
         assert_eq!(delayed.next_deadline(), Some(Time(10)));
         assert_eq!(woken(&mut delayed, 9), None);
-        // The next of the same bucket may find another token at once.
+        // The next client of the same bucket may find another token at once.
         assert_eq!(
             [woken(&mut delayed, 10), woken(&mut delayed, 10), woken(&mut delayed, 10)],
             [Some(1), Some(2), None]

@@ -1,8 +1,9 @@
-//! When a login may begin: never a stampede.
+//! When a login may begin, so that many waiting clients do not cause many logins at a host that fails.
 //!
-//! Always true: until a login has succeeded, and again after one has failed, a single attempt is on its way at a time;
-//! after a failure the next begins `retry_after` and up to a tenth of it after the failed one began, and never in the same turn.
-//! Not here: how many logins are wished for (`pool`), whether there is room for one (`limits`, `quotas`).
+//! Always true: until a login has succeeded, and again after one has failed, only one login is in flight at a time. After a
+//! failure the next login begins `retry_after` plus a jitter of up to a tenth of it after the failed one began, and never
+//! in the same turn.
+//! Not here: how many logins are needed (`pool`), whether there is room for one (`limits`, `quotas`).
 
 use std::time::Duration;
 
@@ -10,43 +11,44 @@ use base::{Random, Time};
 
 use crate::{Failure, FailureKind, Limits};
 
-/// What a pool knows of its logins.
+/// The outcomes of the logins of a pool.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     health: Health,
-    /// Whether the parameters of a login are known, so that clients can be greeted.
+    /// Whether the server parameters of a login are known, so that clients can be greeted.
     is_welcomed: bool,
 }
 
 #[derive(Debug, Default)]
 enum Health {
-    /// Nobody has tried.
+    /// No login has ended yet.
     #[default]
     Unknown,
-    /// The last attempt that ended has succeeded.
+    /// The login that ended last has succeeded.
     Well,
-    /// The last attempt that ended has failed.
+    /// The login that ended last has failed.
     Failing {
         failure: Failure,
-        /// When the attempt began.
+        /// When the login began.
         began: Time,
-        /// What is added to the pause, in thousandths of it.
+        /// The addition to the pause, in thousandths of it.
         jitter: u32,
     },
 }
 
 impl Logins {
-    /// An attempt has succeeded.
+    /// Notes that a login has succeeded.
     pub(crate) fn succeeded(&mut self) {
         *self = Self { health: Health::Well, is_welcomed: true };
     }
 
-    /// An attempt for one client alone has succeeded: its parameters are that client's, and greet nobody else.
+    /// Notes that a dedicated login has succeeded. Its parameters belong to its client and are not used to greet others.
     pub(crate) fn dedicated_succeeded(&mut self) {
         self.health = Health::Well;
     }
 
-    /// An attempt that began then has failed. Of several failures the one that began last decides about the pause.
+    /// Notes that a login that began at `began` has failed. Of several failed logins the one that began last decides when the
+    /// next is due.
     pub(crate) fn failed(&mut self, failure: Failure, began: Time, random: &mut Random) {
         let began = match &self.health {
             Health::Failing { began: other, .. } => began.max(*other),
@@ -63,7 +65,7 @@ impl Logins {
         }
     }
 
-    /// When the next attempt is due, if the last one has failed.
+    /// When the next login is due, if the last one has failed.
     pub(crate) fn retry_at(&self, limits: &Limits) -> Option<Time> {
         match &self.health {
             Health::Failing { began, jitter, .. } => Some(*began + pause(limits.retry_after, *jitter)),
@@ -71,20 +73,20 @@ impl Logins {
         }
     }
 
-    /// Whether another login may begin while so many are in flight.
+    /// Whether another login may begin while `in_flight` are in flight.
     pub(crate) fn may_begin(&self, in_flight: u32, limits: &Limits, now: Time) -> bool {
         in_flight < self.parallel_max(limits) && self.retry_at(limits).is_none_or(|due| now >= due)
     }
 
-    /// The failure that a newcomer is refused with at once: the clients of this pool have been greeted, the last login
-    /// has failed for a reason that waiting does not heal, and nobody may try again yet.
+    /// The failure with which a new waiting client is refused at once: a login of this pool has succeeded before, the last
+    /// one has failed for a reason that does not pass by waiting, and the next is not due yet.
     pub(crate) fn refusal(&self, limits: &Limits, now: Time) -> Option<&Failure> {
         let failure = self.failure()?;
         let is_hopeless = failure.kind != FailureKind::Passing && self.retry_at(limits).is_some_and(|due| now < due);
         (is_hopeless && self.is_welcomed).then_some(failure)
     }
 
-    /// Why the last attempt has failed.
+    /// Why the last login has failed.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match &self.health {
             Health::Failing { failure, .. } => Some(failure),
@@ -103,8 +105,8 @@ fn pause(retry_after: Duration, jitter: u32) -> Duration {
     retry_after.saturating_add(retry_after.saturating_mul(jitter) / 1000)
 }
 
-/// However short the operator's pause: a dial that fails at once, such as for a name that is not found, would otherwise be tried
-/// again and again within one turn, and nobody else would be served.
+/// The shortest pause, whatever `server_login_retry` is. Otherwise a dial that fails at once, such as for an unknown host
+/// name, would be repeated within one turn without end.
 const RETRY_AT_LEAST: Duration = Duration::from_millis(100);
 /// The largest jitter, in thousandths of the pause.
 const JITTER_MAX: u64 = 100;

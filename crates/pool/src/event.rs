@@ -1,37 +1,38 @@
-//! What the world tells the pools.
+//! The events that a worker passes to its pools.
 //!
-//! Always true: an event about somebody who is not there (a stale key, a client that does not wait) is harmless.
+//! Always true: an event with a stale key, or about a client that does not wait, is harmless.
 
 use base::Time;
 
 use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
 
-/// What is set in a session.
+/// A digest of the settings of a session, by which a server that suits a client is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fingerprint {
-    /// All of it in one number: with a server of the same number a client need not be told anything, and nobody is wrong if two are
-    /// the same by chance. 0 is that of a session in which nothing is set.
+    /// A hash of all settings. A server with the client's hash probably needs no `SET` before it is lent; a collision does no
+    /// harm. 0 is a session in which nothing is set.
     pub settings: u32,
-    /// The settings with a dot in their names that it has ever had, one bit for each name or for several. PostgreSQL keeps them as
-    /// placeholders: whoever asks for one reads `''` from then on, and NULL otherwise.
+    /// The settings with a dot in their names that the session has ever had, as a bit set in which names may share a bit.
+    /// PostgreSQL keeps each as a placeholder: once it has existed in a session, `current_setting(name, true)` returns `''`
+    /// there, and NULL otherwise.
     pub placeholders: u64,
 }
 
 impl Fingerprint {
-    /// Of a session in which this is set, and no setting with a dot has ever been.
+    /// A session with these settings that has never had a setting with a dot in its name.
     #[must_use]
     pub const fn of(settings: u32) -> Self {
         Self { settings, placeholders: 0 }
     }
 
-    /// Whether the same is set.
+    /// Whether both sessions have the same settings.
     #[must_use]
     pub const fn is_like(self, other: Self) -> bool {
         self.settings == other.settings
     }
 
-    /// How well a server suits a client in whose session the same is set: best if both have had the same settings with a dot, and better
-    /// if the server has had none that the client has not.
+    /// How well a server with the client's settings suits the client: best if both sessions have had the same placeholders,
+    /// second best if the server has had none that the client has not. `None` if their settings differ.
     #[must_use]
     pub(crate) fn fit(self, client: Self) -> Option<Fit> {
         self.is_like(client).then(|| match self.placeholders & !client.placeholders {
@@ -45,168 +46,172 @@ impl Fingerprint {
 /// How well a server suits a client, from worst to best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fit {
-    /// The client may read `''` where it has never set anything.
+    /// The client may read `''` for a placeholder that it has never set.
     Like,
-    /// The server has never had what the client has not.
+    /// The server has never had a placeholder that the client has not had.
     Fresh,
-    /// Both have had the same, so that servers that have never had something stay so.
+    /// Both have had the same placeholders. Preferred to [`Fit::Fresh`], so that servers without a placeholder stay without it.
     Exact,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The client needs a server. A client waits in one place: a later wish elsewhere replaces an earlier one, the same
-    /// wish again keeps its place.
+    /// A client needs a server. A client waits in one place only: a later wish in another place replaces an earlier one; a
+    /// repeated wish keeps its place.
     Wants {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
-        /// Who.
+        /// The client.
         client: ClientKey,
-        /// What it has set in its session.
+        /// The settings of the client's session.
         fingerprint: Fingerprint,
     },
-    /// The client needs another server, for the one that it got was lost before it was asked anything: it takes the place in
-    /// the queue that it had.
+    /// A client needs another server, because the one that it was lent was lost before any request was sent to it. The client
+    /// gets its former place in the wait queue.
     WantsAgain {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
-        /// Who.
+        /// The client.
         client: ClientKey,
-        /// Since when it has waited in all.
+        /// When the client first began to wait.
         since: Time,
-        /// What it has set in its session.
+        /// The settings of the client's session.
         fingerprint: Fingerprint,
     },
-    /// The client waits for the parameters of a first login, which it is greeted with.
+    /// A client waits for the server parameters of a first login, with which it is to be greeted.
     Greets {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
-        /// Who.
+        /// The client.
         client: ClientKey,
     },
-    /// The client needs a server that is nobody else's, as replication does: it is dialed for this client and closed with
-    /// it, never lent. While it is being dialed the client waits nowhere: if it leaves, its server is [`Event::Lost`].
+    /// A client needs a dedicated server, as replication does: the server is dialed for this client, closed with it and
+    /// never lent. While it is being dialed the client is in no queue; if the client leaves then, the worker sends
+    /// [`Event::Lost`] for the server.
     WantsDedicated {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
-        /// Who.
+        /// The client.
         client: ClientKey,
-        /// Since when it has waited in all.
+        /// When the client first began to wait.
         since: Time,
     },
-    /// A client in the queue is gone, or no longer wants a server.
+    /// A waiting client has disconnected, or no longer needs a server.
     Left {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
-        /// Who.
+        /// The client.
         client: ClientKey,
     },
-    /// The login at the server is complete.
+    /// A login is complete.
     Ready {
-        /// Which was dialed.
+        /// The server that was dialed.
         server: ServerKey,
     },
-    /// The login did not come about. The socket is already gone, the slot is free at once.
+    /// A login has failed. The socket is already closed; the slot becomes free at once.
     DialFailed {
-        /// Which was dialed.
+        /// The server that was dialed.
         server: ServerKey,
         /// Why.
         failure: Failure,
     },
-    /// What is lent here is lent for all clients: until it comes back it does not count against the size of its pool, but it does
-    /// against the limits of its database and its user.
+    /// A lent server works for all clients of its database (it listens for notifications). Until it is returned it does not
+    /// count against the size of its pool, but it does count against the limits of its database and its user.
     TakeOutsideSize {
-        /// Which is lent. One in a pool at most.
+        /// The lent server; at most one in a pool.
         server: ServerKey,
     },
-    /// The loan is over.
+    /// A loan is over.
     Returned {
-        /// Which was lent.
+        /// The server that was lent.
         server: ServerKey,
-        /// In which condition.
+        /// Its condition.
         as_: Return,
-        /// What is set in its session.
+        /// The settings of its session.
         fingerprint: Fingerprint,
     },
-    /// What was ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
+    /// The work ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
     /// succeeded.
     Cleaned {
-        /// Which was being cleaned.
+        /// The server that was being cleaned.
         server: ServerKey,
     },
-    /// The connection has ended, in whatever state; the slot is free at once.
+    /// The connection of a server in any state has ended; the slot becomes free at once.
     Lost {
-        /// Which.
+        /// The server.
         server: ServerKey,
     },
-    /// A [`crate::Command::Close`] has been carried out; the slot is free at once.
+    /// A [`crate::Command::Close`] has been carried out; the slot becomes free at once.
     Closed {
-        /// Which was being closed.
+        /// The server that was being closed.
         server: ServerKey,
     },
-    /// Servers opened until now are obsolete (RECONNECT, changed connection settings): idle ones and those being dialed
-    /// close now, the others when they come back. What is known of logins, good or bad, is forgotten.
+    /// All present servers of a pool are obsolete (RECONNECT, changed connection settings): those idle or being dialed are
+    /// closed now, the others when they are returned. The outcomes of former logins are forgotten.
     Retire {
-        /// Where.
+        /// The pool.
         pool: PoolKey,
     },
-    /// One server is obsolete, since its host is no longer where it is: the same happens to it alone.
+    /// One server is obsolete, because its host name no longer resolves to the server's address: as [`Event::Retire`], for
+    /// this server alone.
     RetireServer {
-        /// Which.
+        /// The server.
         server: ServerKey,
     },
-    /// Somebody needs the database of this pool alone: no server is opened for the minimum for a while.
+    /// A client needs the database of this pool without other connections: no server is opened for `min_pool_size` for a
+    /// while.
     Vacate {
-        /// Which.
+        /// The pool.
         pool: PoolKey,
     },
-    /// Somebody needs the database of this server alone: it closes now, if nobody has it or waits for its login.
+    /// A client needs the database of this server without other connections: the server is closed now if no client has it or
+    /// waits for its login.
     VacateServer {
-        /// Which.
+        /// The server.
         server: ServerKey,
     },
-    /// An operator wants the servers of this pool left alone: idle ones and those being dialed close now, the others when they
-    /// come back; nobody is refused for it, and nobody gets a server before [`Event::Resume`].
+    /// An operator pauses the pool: servers idle or being dialed are closed now, the others when they are returned. No client
+    /// gets a server before [`Event::Resume`], and none is refused because of the pause.
     Pause {
-        /// Which.
+        /// The pool.
         pool: PoolKey,
     },
-    /// Who has waited during a pause is served.
+    /// The pause is over: waiting clients are served.
     Resume {
-        /// Which.
+        /// The pool.
         pool: PoolKey,
     },
-    /// The ledger granted one server of this user, as asked by [`crate::Command::Ask`].
+    /// The ledger granted one server of this user, in answer to [`crate::Command::Ask`].
     Granted {
-        /// Whose.
+        /// The user.
         user: u32,
-        /// What it was asked for; it may be used for something else.
+        /// The need named in the ask; the grant may be used for another one.
         need: Need,
     },
-    /// The ledger has nothing left for an ask of [`crate::Need::Minimum`].
+    /// The ledger denied an ask of [`crate::Need::Minimum`].
     Denied {
-        /// Whose.
+        /// The user.
         user: u32,
     },
-    /// Whether somebody, here or on another worker, waits in line at the ledger for a server of this user. One idle
-    /// server is given up for each time this is said with `true`, at once or as soon as there is one.
+    /// Whether any worker, this one included, waits in the ledger's line for a server of this user. For each event with
+    /// `true`, one idle server is closed, at once or as soon as there is one.
     Wanted {
-        /// Whose.
+        /// The user.
         user: u32,
-        /// Whether somebody waits.
+        /// Whether a worker waits.
         is_wanted: bool,
     },
-    /// [`crate::Pools::next_deadline`] has come.
+    /// The time [`crate::Pools::next_deadline`] has passed.
     Tick,
 }
 
-/// In which condition a server comes back from a loan.
+/// The condition in which a server is returned from a loan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Return {
-    /// It owes nothing and stands outside a transaction.
+    /// The server owes no answer and is outside a transaction block.
     Clean,
-    /// It was abandoned. The worker has begun to cancel, roll back and reset it, and will say [`Event::Cleaned`] or
-    /// [`Event::Lost`].
+    /// The client abandoned the server. The worker has begun to cancel, roll back and reset, and will send
+    /// [`Event::Cleaned`] or [`Event::Lost`].
     Mending,
 }

@@ -1,42 +1,42 @@
-//! Why a login at a server did not come about.
+//! Why a login at a host failed.
 //!
-//! Always true: one failure is shared by all who suffer from it; cloning it copies no text.
-//! Not here: what is done about it (`dial`).
+//! Always true: one failure is shared by all clients that it affects; cloning it copies no text.
+//! Not here: when the next login begins (`dial`).
 
 use std::sync::Arc;
 
-/// A failed attempt to log in at a server.
+/// A failed login at a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Whose fault it is, which decides who has to pay.
+    /// The kind of the failure, which decides whether waiting clients are refused.
     pub kind: FailureKind,
-    /// What a client or an operator reads: the server's own message, or words such as `connect failed`.
+    /// The text for clients and operators: the server's message, or a text such as `connect failed`.
     pub text: Arc<str>,
-    /// The server's code, if it gave one.
+    /// The server's SQLSTATE, if there was one.
     pub sqlstate: Option<[u8; 5]>,
-    /// The server's own detail.
+    /// The DETAIL field of the server's error.
     pub detail: Option<Arc<str>>,
-    /// The server's own hint.
+    /// The HINT field of the server's error.
     pub hint: Option<Arc<str>>,
-    /// Whose login it was, and where: `host 10.0.0.1, port 5432, user "u"`.
+    /// The address and the user of the login: `host 10.0.0.1, port 5432, user "u"`.
     pub whose: Option<Arc<str>>,
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureKind {
-    /// No conversation came about or it broke off: refused connection, unknown name, TLS, time-out. Who waits stays.
+    /// The connection failed or broke off: connection refused, unknown host name, TLS, timeout. Waiting clients keep waiting.
     Unreachable,
-    /// The server answered the login with an ErrorResponse, or cannot be logged in at with the secrets at hand. Who
-    /// waits is told.
+    /// The server answered the login with an ErrorResponse, or a login is impossible with the known secrets. Waiting clients
+    /// are refused.
     Refused,
-    /// Waiting helps: the server is starting up or shutting down (SQLSTATE 57P03), or is being asked for another secret. Who
-    /// waits stays.
+    /// The cause will pass: the server is starting up or shutting down (SQLSTATE 57P03), or another secret is being fetched.
+    /// Waiting clients keep waiting.
     Passing,
 }
 
 impl Failure {
-    /// A failure without words from the server.
+    /// Returns a failure without a message from the server.
     #[must_use]
     pub fn unreachable(text: impl Into<Arc<str>>) -> Self {
         Self {
@@ -49,21 +49,21 @@ impl Failure {
         }
     }
 
-    /// The server cannot be logged in at with the secrets at hand.
+    /// Returns the failure of a login that is impossible with the known secrets.
     #[must_use]
     pub fn unproved(text: impl Into<Arc<str>>) -> Self {
         Self { kind: FailureKind::Refused, ..Self::unreachable(text) }
     }
 
-    /// What the server said in its ErrorResponse during login. SQLSTATE 57P03 (`cannot_connect_now` in PostgreSQL's
-    /// `errcodes.txt`) means that waiting helps, anything else that it does not.
+    /// Returns the failure for an ErrorResponse during login. SQLSTATE 57P03 (`cannot_connect_now` in PostgreSQL's
+    /// `errcodes.txt`) passes by waiting; any other is a refusal.
     #[must_use]
     pub fn refused(sqlstate: [u8; 5], text: impl Into<Arc<str>>) -> Self {
         let kind = if &sqlstate == b"57P03" { FailureKind::Passing } else { FailureKind::Refused };
         Self { kind, sqlstate: Some(sqlstate), ..Self::unreachable(text) }
     }
 
-    /// In one line, for an operator: what has happened, whose login it was, and what else is known.
+    /// One line for an operator: the text, followed by `whose` and the detail in parentheses.
     #[must_use]
     pub fn words(&self) -> String {
         let more = [&self.whose, &self.detail].into_iter().flatten().map(|more| &**more).collect::<Vec<_>>().join(": ");
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// The same with what else the server said.
+    /// Adds the detail and the hint of the server's error.
     #[must_use]
     pub fn explained(self, detail: Option<&str>, hint: Option<&str>) -> Self {
         Self { detail: detail.map(Arc::from), hint: hint.map(Arc::from), ..self }

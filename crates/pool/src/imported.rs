@@ -1,7 +1,7 @@
-//! Servers that another process has had, at an online restart.
+//! Servers that are taken over from another process at an online restart.
 //!
-//! Always true: they count like those that were dialed here; what is too many, or obsolete, serves nobody new.
-//! Not here: how they come (`worker::handover::import`).
+//! Always true: they count like servers that were dialed here; surplus and obsolete ones are not lent to another client.
+//! Not here: how they are transferred (`worker::handover::import`).
 
 use base::Time;
 
@@ -9,26 +9,26 @@ use crate::pool::{Pool, Tables};
 use crate::slot::{Move, Slot};
 use crate::{Command, ServerKey};
 
-/// A server that comes from another process.
+/// A server that is taken over from another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Imported {
-    /// When its login was complete.
+    /// When its login was completed.
     pub born: Time,
-    /// Since when it has been idle, or lent.
+    /// Since when it has been idle or lent.
     pub since: Time,
-    /// A client goes on with it.
+    /// It is lent to a client that was taken over with it.
     pub is_lent: bool,
-    /// It serves nobody else.
+    /// It is not lent to another client.
     pub is_obsolete: bool,
 }
 
 impl Pool {
-    /// What clients are greeted with is known from another process.
+    /// Notes that the parameters with which clients are greeted were taken over from another process.
     pub(crate) fn is_welcomed_already(&mut self) {
         self.logins.succeeded();
     }
 
-    /// A server comes from another process, where a client may have had it, which goes on with it here.
+    /// Adds a server from another process, either idle or lent to a client that is taken over as well.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
@@ -50,5 +50,5 @@ impl Pool {
     }
 }
 
-/// The era in which a pool is opened; what comes from an earlier one is obsolete.
+/// The era in which a pool is opened. A server of an earlier era is obsolete.
 pub(crate) const FIRST_ERA: u32 = 1;

@@ -1,14 +1,14 @@
-//! Limits that span workers, the side that counts: how many slots of a key each worker holds, and who waits for one.
+//! Limits that span workers, the counting side: how many slots of a key each worker holds, and which workers wait for one.
 //!
-//! Always true: what the ledger has given out, spare slots and answers under way included, is within the limit of a key,
-//! unless the limit was lowered or set below what is already there; then nothing is given until enough came home. Nobody
-//! is denied while a slot is free or may lie spare in a worker's quota. Letters and answers between the ledger and one worker's quota
-//! arrive in the order in which they were written.
-//! Not here: the other side (`worker_quota`), who carries the letters (the workers).
+//! Always true: the slots that the ledger has granted, including spare slots and answers in transit, are within the limit of
+//! a key, unless the limit was lowered or set below what was already granted; then nothing is granted until enough slots
+//! are returned. No ask is denied while a slot is free or may be spare in a worker's quota. Letters and answers between the
+//! ledger and one worker's quota arrive in the order in which they were sent.
+//! Not here: the other side (`worker_quota`), the transport of letters (crate `worker`).
 //!
-//! Two kinds of asks. A login has to know soon: it is answered yes or no, after spare slots of other workers have been
-//! called back if that may help. A server can wait: it stands in line until a slot comes home, and everybody is told
-//! that one is wanted, so that an idle server may be given up for it.
+//! There are two kinds of asks. A login needs a quick answer: it is granted or denied, after spare slots of other workers
+//! have been recalled if that may help. A server can wait: its ask stands in line until a slot is returned, and all workers
+//! are told that a slot is wanted, so that one of them may close an idle server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,19 +26,19 @@ pub enum LedgerKey {
     UserServers(Arc<str>),
 }
 
-/// A key without its user: what a default limit is about.
+/// A key without its user: what a default limit applies to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LedgerKind {
-    /// Of [`LedgerKey::Clients`].
+    /// The kind of [`LedgerKey::Clients`].
     Clients,
-    /// Of [`LedgerKey::UserClients`].
+    /// The kind of [`LedgerKey::UserClients`].
     UserClients,
-    /// Of [`LedgerKey::UserServers`].
+    /// The kind of [`LedgerKey::UserServers`].
     UserServers,
 }
 
 impl LedgerKey {
-    /// What kind of key it is.
+    /// The kind of the key.
     #[must_use]
     pub fn kind(&self) -> LedgerKind {
         match self {
@@ -79,54 +79,54 @@ impl KeyLimits {
 /// Whether an ask may stand in line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
-    /// It is answered yes or no as soon as that is certain.
+    /// The ask is granted or denied as soon as the answer is certain.
     Now,
-    /// It waits until a slot comes back or it is withdrawn.
+    /// The ask waits until it is granted or withdrawn.
     Wait,
 }
 
-/// From a worker's quota to the ledger.
+/// A message from a worker's quota to the ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Letter {
-    /// One slot for somebody, and up to so many in advance if there are plenty.
+    /// Asks for one slot, and for up to `spare` more in advance if there are plenty.
     Ask {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// Whether it may stand in line.
+        /// Whether the ask may stand in line.
         patience: Patience,
-        /// Slots in advance.
+        /// How many slots in advance.
         spare: u32,
     },
-    /// Slots that were taken without asking, since the key had no limit.
+    /// Reports slots that were taken without asking, because the key had no limit.
     Took {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
         /// How many.
         slots: u32,
     },
-    /// Slots come home.
+    /// Returns slots.
     Give {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
         /// How many.
         slots: u32,
     },
-    /// The answer to a recall: so many spare slots come home, perhaps none.
+    /// Answers a recall: returns all spare slots, perhaps none.
     Home {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
         /// How many.
         slots: u32,
     },
-    /// The last ask of this worker that still stands in line need not be answered.
+    /// Withdraws the last ask of this worker that still stands in line.
     Withdraw {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
     },
 }
 
 impl Letter {
-    /// What it is about.
+    /// The key of the letter.
     #[must_use]
     pub fn key(&self) -> &LedgerKey {
         match self {
@@ -139,38 +139,38 @@ impl Letter {
     }
 }
 
-/// From the ledger to a worker's quota.
+/// A message from the ledger to a worker's quota.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// One slot for the first who asked like this, the others to spare.
+    /// Grants one slot for the worker's first ask of this patience, and spare slots beyond it.
     Granted {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// How the ask was meant.
+        /// The patience of the ask.
         patience: Patience,
         /// How many, at least 1.
         slots: u32,
     },
-    /// Nothing for the first who asked for an answer now.
+    /// Denies the worker's first ask of [`Patience::Now`].
     Denied {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
     },
-    /// Send spare slots home.
+    /// Recalls spare slots.
     Recall {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
     },
-    /// Whether somebody waits in line for this key; said again after each grant while somebody does.
+    /// Tells whether any worker waits in line for this key; repeated after each grant while one does.
     Wanted {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// Whether somebody waits.
+        /// Whether a worker waits.
         is_wanted: bool,
     },
 }
 
-/// The counting side; worker 0 owns it.
+/// The counting side, owned by worker 0.
 #[derive(Debug)]
 pub struct Ledger {
     workers: u8,
@@ -178,23 +178,23 @@ pub struct Ledger {
     accounts: BTreeMap<LedgerKey, Account>,
 }
 
-/// What is out of one key. Keys of which nothing is out are forgotten.
+/// The granted slots and the open asks of one key. An account is removed when it is empty.
 #[derive(Debug)]
 struct Account {
-    /// What each worker holds or will hold when its answer arrives.
+    /// How many slots each worker holds, or will hold when the answers in transit have arrived.
     slots: Vec<u32>,
-    /// Which workers may have spare slots: they were granted some and not called back since.
+    /// Which workers may have spare slots: they were granted some, and those have not been recalled since.
     may_spare: Vec<bool>,
-    /// How many recalls each worker has not yet answered. It may be called back again before it has answered, when slots
-    /// came home meanwhile and it was granted some in advance again.
+    /// How many recalls each worker has not answered yet. A second recall may follow before the first is answered, if slots
+    /// were returned and the worker was granted spare ones again in the meantime.
     recalls: Vec<u32>,
-    /// Asks that want to know now.
+    /// Open asks of [`Patience::Now`].
     nows: VecDeque<Ask>,
-    /// The line.
+    /// The line: open asks of [`Patience::Wait`].
     waits: VecDeque<WorkerId>,
-    /// Whether everybody was last told that somebody waits.
+    /// Whether the workers were last told that a slot is wanted.
     is_wanted: bool,
-    /// Whether slots have come home, or a place in the line was given up, since they were told.
+    /// Whether slots were returned, or an ask was withdrawn, since the workers were last told.
     has_shrunk: bool,
 }
 
@@ -205,32 +205,32 @@ struct Ask {
 }
 
 impl Ledger {
-    /// A ledger for so many workers, without any limit.
+    /// Returns a ledger for this number of workers, without limits.
     #[must_use]
     pub fn new(workers: u8) -> Self {
         Self { workers, limits: KeyLimits::default(), accounts: BTreeMap::new() }
     }
 
-    /// Changes the limit of a key; 0 is off. A lowered limit takes nothing away from who has it.
+    /// Changes the limit of a key; 0 is off. A lowered limit takes no granted slot away.
     pub fn set_limit(&mut self, key: LedgerKey, slots_max: u32, answers: &mut Vec<(WorkerId, Answer)>) {
         self.limits.set(key.clone(), slots_max);
         self.settle(&key, answers);
     }
 
-    /// A key has no limit of its own any longer; that of its kind holds.
+    /// Removes a key's own limit; the default limit of its kind applies from now on.
     pub fn inherit_limit(&mut self, key: &LedgerKey, answers: &mut Vec<(WorkerId, Answer)>) {
         self.limits.inherit(key);
         self.settle(key, answers);
     }
 
-    /// Changes the limit of all keys of a kind that have none of their own; 0 is off.
+    /// Changes the default limit of a kind, which applies to keys without an own limit; 0 is off.
     pub fn set_default(&mut self, kind: LedgerKind, slots_max: u32, answers: &mut Vec<(WorkerId, Answer)>) {
         self.limits.set_default(kind, slots_max);
         let keys: Vec<_> = self.accounts.keys().filter(|key| key.kind() == kind).cloned().collect();
         keys.iter().for_each(|key| self.settle(key, answers));
     }
 
-    /// A letter of a worker's quota has come.
+    /// Handles a letter from a worker's quota.
     pub fn handle(&mut self, from: WorkerId, letter: Letter, answers: &mut Vec<(WorkerId, Answer)>) {
         let key = letter.key().clone();
         let workers = usize::from(self.workers);
@@ -250,13 +250,13 @@ impl Ledger {
         self.settle(&key, answers);
     }
 
-    /// Slots of a key that are out, those included that lie spare in a worker's quota.
+    /// How many slots of a key are granted, including spare ones in workers' quotas.
     #[must_use]
     pub fn granted(&self, key: &LedgerKey) -> u32 {
         self.accounts.get(key).map_or(0, Account::granted)
     }
 
-    /// Answers whom it can, in the order of the line.
+    /// Answers the asks that can be answered, in their order.
     fn settle(&mut self, key: &LedgerKey, answers: &mut Vec<(WorkerId, Answer)>) {
         let Some(account) = self.accounts.get_mut(key) else { return };
         account.settle(key, self.limits.of(key), answers);
@@ -289,8 +289,8 @@ impl Account {
         }
         self.answer_nows(key, slots_max, answers);
         self.is_wanted = !self.waits.is_empty();
-        // Said again after a grant, since the server that was given up for it is no longer owed by anybody; and when one that
-        // came home was not enough, since more than the limit were out.
+        // Repeated after a grant, because no worker owes another server after closing one for that grant; and after a returned
+        // slot that was not enough, because more slots than the limit were granted.
         let has_shrunk = std::mem::take(&mut self.has_shrunk);
         if self.is_wanted != was_wanted || (self.is_wanted && (has_moved || has_shrunk)) {
             let is_wanted = self.is_wanted;
@@ -298,7 +298,7 @@ impl Account {
         }
     }
 
-    /// Answers those who want to know now, unless spare slots that come home may help them.
+    /// Answers the asks of [`Patience::Now`], unless recalled spare slots may still help them.
     fn answer_nows(&mut self, key: &LedgerKey, slots_max: Option<u32>, answers: &mut Vec<(WorkerId, Answer)>) {
         let is_over = slots_max.is_some_and(|slots_max| self.granted() > slots_max);
         if is_over {
@@ -334,7 +334,7 @@ impl Account {
         answers.push((to, Answer::Granted { key: key.clone(), patience, slots }));
     }
 
-    /// Calls spare slots back from everybody who may have some.
+    /// Recalls spare slots from every worker that may have some.
     fn recall(&mut self, key: &LedgerKey, answers: &mut Vec<(WorkerId, Answer)>) {
         for to in self.workers() {
             let index = usize::from(to.0);
@@ -345,12 +345,12 @@ impl Account {
         }
     }
 
-    /// Takes the last ask of a worker out of the line. If there is none, its grant is on the way and the worker's quota will
-    /// give it back.
+    /// Takes the last ask of a worker out of the line. If there is none, its grant is in transit and the worker's quota will
+    /// return it.
     fn withdraw(&mut self, from: WorkerId) {
         if let Some(place) = self.waits.iter().rposition(|worker| *worker == from) {
             self.waits.remove(place);
-            // What was closed for it may have been a server without a grant, which nobody brings home.
+            // The server that was closed for this ask may have had no grant, so that no slot is returned for it.
             self.has_shrunk = true;
         }
     }
@@ -374,7 +374,7 @@ impl Account {
         slots_max.unwrap_or(u32::MAX).saturating_sub(self.granted())
     }
 
-    /// Whether spare slots may still come home.
+    /// Whether a recall is unanswered, so that spare slots may still be returned.
     fn is_recalling(&self) -> bool {
         self.recalls.iter().any(|recalls| *recalls > 0)
     }

@@ -1,11 +1,11 @@
-//! Who gets which server, and when another one is opened or closed: the machine in the middle of the house.
+//! The pooling machine: decides which client gets which server, and when servers are opened and closed.
 //!
-//! Always true: nothing here reads a clock, opens a socket, logs or iterates over a hash. A worker tells [`Pools`] what
-//! happened and carries out the [`Command`]s that come back, in their order. The same seed and the same events give the
-//! same commands.
-//! Not here: what a client or a server says on its connection (`protocol`), which pool a request belongs to (`route`).
+//! Always true: nothing here reads a clock, opens a socket, logs or iterates over a hash. A worker passes events to
+//! [`Pools`] and carries out the returned [`Command`]s in their order. The same seed and the same events give the same
+//! commands.
+//! Not here: the messages of a client or a server (`protocol`), which pool a request belongs to (`route`).
 //!
-//! To read it, begin with `pools` (which event goes where), then `pool` (what one pool does about it).
+//! Begin reading with `pools` (which event goes to which pool), then `pool` (how one pool reacts).
 
 mod affinity_hold;
 mod agenda;
@@ -60,9 +60,9 @@ pub use snapshot::Snapshot;
 pub use spell::{Look, Spell, Word};
 pub use worker_quota::{Claimant, Outcome, Taken, WorkerQuota};
 
-/// A client of this worker. Its index is small, since it comes from the worker's own table of clients.
+/// A client of this worker. Its index is small, because it comes from the worker's own table of clients.
 pub type ClientKey = base::Key;
-/// A slot, and therefore the server in it; given out by [`Pools`].
+/// A slot and the server in it; allocated by [`Pools`].
 pub type ServerKey = base::Key;
-/// A pool of this worker; given out by [`Pools::open`].
+/// A pool of this worker; allocated by [`Pools::open`].
 pub type PoolKey = base::Key;

@@ -1,28 +1,29 @@
-//! What one pool may do, as values.
+//! The limits of one pool, as values.
 //!
 //! Always true: limits are read where a decision is taken and never copied into the state of a pool, so that a changed
-//! one counts from the next event on.
+//! limit applies from the next event on.
 //! Not here: limits of a database or a user over several pools (`quotas`), limits that span workers (`ledger`).
 
 use std::time::Duration;
 
-/// When a loan ends. The pool only carries it for whoever asks: the end of a loan is told by [`crate::Event::Returned`].
+/// When a loan ends. The pool only stores the mode for the worker, which reports the end of a loan by
+/// [`crate::Event::Returned`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// When the client disconnects.
     Session,
-    /// When a transaction is over.
+    /// After a transaction.
     Transaction,
-    /// When a statement is over; transactions of several statements are refused.
+    /// After a statement; transactions of several statements are refused.
     Statement,
 }
 
 /// Which idle server is lent first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reuse {
-    /// The one returned last, so that the rest may age out.
+    /// The server returned last, so that the rest may age out.
     Newest,
-    /// The one returned first (`server_round_robin`).
+    /// The server returned first (`server_round_robin`).
     Oldest,
 }
 
@@ -31,51 +32,51 @@ pub enum Reuse {
 pub struct Limits {
     /// When a loan ends (`pool_mode`).
     pub mode: Mode,
-    /// Servers of the pool in any state, those being dialed or closed included; 0 is unlimited (`default_pool_size`).
+    /// Servers of the pool in any state, including those being dialed or closed; 0 is unlimited (`default_pool_size`).
     pub servers_max: u32,
     /// Dedicated servers of the pool in any state; `None` counts them in `servers_max` (`replication_pool_size`).
     pub dedicated_max: Option<u32>,
-    /// Servers that are opened before anybody asks, and that idleness never closes (`min_pool_size`).
+    /// Servers that are opened before a client asks, and that `server_idle_timeout` does not close (`min_pool_size`).
     pub servers_min: u32,
     /// Servers above `servers_max` for clients that wait too long (`reserve_pool_size`).
     pub reserve_max: u32,
-    /// How long the first client in the queue must have waited before the reserve is touched (`reserve_pool_timeout`).
+    /// How long the first client in the queue must have waited before the reserve is used (`reserve_pool_timeout`).
     /// `None` turns the reserve off.
     pub reserve_after: Option<Duration>,
-    /// Logins of this pool that may be in flight together while logins succeed; counts as 1 if it is 0.
+    /// Logins of this pool that may be in flight together while logins succeed; 0 counts as 1.
     pub dials_max: u32,
     /// The longest wait in the queue (`query_wait_timeout`). `None` is no limit.
     pub wait_max: Option<Duration>,
-    /// How long a server may lie idle (`server_idle_timeout`). `None` is no limit.
+    /// How long a server may be idle (`server_idle_timeout`). `None` is no limit.
     pub idle_max: Option<Duration>,
-    /// How old a server may get (`server_lifetime`). Zero is for a single loan, `None` is no limit.
+    /// How old a server may get (`server_lifetime`). Zero closes it after a single loan, `None` is no limit.
     pub lifetime_max: Option<Duration>,
-    /// From the beginning of a failed login to the next attempt (`server_login_retry`), before jitter.
+    /// Time from the beginning of a failed login to the next attempt (`server_login_retry`), before jitter.
     pub retry_after: Duration,
     /// Which idle server is lent first (`server_round_robin`).
     pub reuse: Reuse,
-    /// After how much idleness a server is checked before it is lent (`server_check_delay`). Zero is always, `None` is
-    /// never.
+    /// How long a server must have been idle to be checked before it is lent (`server_check_delay`). Zero is always, `None`
+    /// is never.
     pub check_after: Option<Duration>,
     /// Whether a returned server is reset before it is lent again (`server_reset_query`).
     pub reset: bool,
 }
 
 impl Limits {
-    /// What the pool may hold with its reserve taken; `None` is without limit.
+    /// How many servers the pool may have including its reserve; `None` is unlimited.
     pub(crate) fn ceiling(&self) -> Option<u32> {
         let reserve = if self.reserve_after.is_some() { self.reserve_max } else { 0 };
         (self.servers_max > 0).then(|| self.servers_max.saturating_add(reserve))
     }
 
-    /// Whether a server is for one loan only.
+    /// Whether a server is closed after a single loan.
     pub(crate) fn is_single_use(&self) -> bool {
         self.lifetime_max == Some(Duration::ZERO)
     }
 }
 
 impl Default for Limits {
-    /// What PgBouncer does without any setting; it dials one server at a time, we four.
+    /// PgBouncer's defaults, except that PgBouncer dials one server at a time and we dial four.
     fn default() -> Self {
         Self {
             mode: Mode::Session,

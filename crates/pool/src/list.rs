@@ -1,7 +1,7 @@
-//! Rows of one table in an order of their own: a list that knows its length and lets go of any row at once.
+//! A doubly linked list through the rows of a table.
 //!
-//! Always true: a row is in one list at most; adding, removing and asking for the length cost the same however long the
-//! list is, and allocate nothing.
+//! Always true: a row is in one list at most. Adding and removing any row and asking for the length take constant time and
+//! allocate nothing.
 
 use base::{Key, Slab};
 
@@ -13,12 +13,12 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// The key of the row that came next.
+    /// The neighbour that was added later.
     pub(crate) fn newer(&self) -> Option<Key> {
         self.newer
     }
 
-    /// The neighbour that came before.
+    /// The neighbour that was added earlier.
     pub(crate) fn older(&self) -> Option<Key> {
         self.older
     }
@@ -30,7 +30,7 @@ pub(crate) trait Linked {
     fn links_mut(&mut self) -> &mut Links;
 }
 
-/// Rows in the order in which they came.
+/// A list of rows, the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct List {
     oldest: Option<Key>,
@@ -39,7 +39,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Puts a row behind all others.
+    /// Adds a row at the end.
     pub(crate) fn push<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
         *links(rows, key) = Links { older: self.newest, newer: None };
         match self.newest {
@@ -50,7 +50,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts a row behind this one of the list, or before all others.
+    /// Inserts a row behind the row `older` of this list, or at the front if that is `None`.
     pub(crate) fn insert<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key, older: Option<Key>) {
         let newer = match older {
             Some(older) => links(rows, older).newer.replace(key),
@@ -64,7 +64,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a row out, which must be in this list.
+    /// Removes a row, which must be in this list.
     pub(crate) fn remove<T: Linked>(&mut self, rows: &mut Slab<T>, key: Key) {
         let Links { older, newer } = std::mem::take(links(rows, key));
         match older {
@@ -78,27 +78,27 @@ impl List {
         self.len -= 1;
     }
 
-    /// The row that came first.
+    /// The first row.
     pub(crate) fn oldest(&self) -> Option<Key> {
         self.oldest
     }
 
-    /// The row that came last.
+    /// The last row.
     pub(crate) fn newest(&self) -> Option<Key> {
         self.newest
     }
 
-    /// How many rows are in it.
+    /// The number of rows.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether no row is in it.
+    /// Whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its rows, the oldest first.
+    /// The rows, the oldest first.
     pub(crate) fn iter<'a, T: Linked>(&self, rows: &'a Slab<T>) -> impl Iterator<Item = (Key, &'a T)> {
         let mut next = self.oldest;
         std::iter::from_fn(move || {

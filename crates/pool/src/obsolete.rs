@@ -1,7 +1,9 @@
-//! Servers that a pool would not open like this any more: by a reload, by RECONNECT, or because their host has moved.
+//! Obsolete servers: opened before a reload that changed the connection settings, before RECONNECT, or at a former address
+//! of their host.
 //!
-//! Always true: none of them is lent again; who has one keeps it until the loan ends, unless it might never end.
-//! Not here: how a server that comes back is looked at (`pool`).
+//! Always true: an obsolete server is not lent again. A client keeps a lent one until its loan ends; dedicated servers are
+//! closed at once, because their use might never end.
+//! Not here: the check of a returned server (`pool`).
 
 use base::Time;
 
@@ -11,7 +13,7 @@ use crate::slot::State;
 use crate::{CloseReason, Command, ServerKey};
 
 impl Pool {
-    /// Servers opened until now are obsolete, and what is known of logins with them.
+    /// Makes all present servers obsolete, and forgets the outcomes of former logins.
     pub(crate) fn retire(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.era += 1;
         self.logins = Logins::default();
@@ -20,14 +22,14 @@ impl Pool {
         }
     }
 
-    /// A server is obsolete.
+    /// Makes a server obsolete.
     pub(crate) fn retire_server(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let Some(slot) = tables.slots.get_mut(server) else { return };
         slot.era = slot.era.min(self.era - 1);
         match slot.state {
             State::Dialing => self.expire(now, tables, server, CloseReason::ConnectStringChanged, out),
             State::Dedicating => self.renounce(now, tables, server, CloseReason::ConnectStringChanged, out),
-            // The loan of a bound one may last for ever, so its end is not waited for.
+            // A client may keep a dedicated server for ever, so it is closed at once.
             State::Idle | State::Dedicated => {
                 self.expire(now, tables, server, CloseReason::ConfigurationChanged, out);
             }

@@ -1,9 +1,10 @@
 //! Which idle server is lent first.
 //!
-//! Always true: a server that has been idle for `check_after` is only chosen when no fresher one is there, and then to
-//! be checked; among the others the one returned last goes first, so that the rest may age out, or the one returned
-//! first if the operator wants all of them kept in use. A server in which what the client has set is set already goes before both.
-//! Not here: whether the client may have one at all (`pool`), or when to dial another (`dial`).
+//! Always true: a server that has been idle for `check_after` is chosen only if all are, and then to be checked first.
+//! Among the others the server returned last goes first, so that the rest may age out; with `server_round_robin` the
+//! server returned first does. Without round robin, a server that already has the client's settings goes before the
+//! server returned last.
+//! Not here: whether the client may have a server at all (`pool`), when to dial another (`dial`).
 
 use base::{Slab, Time};
 
@@ -21,8 +22,8 @@ pub(crate) enum Pick {
     Aged(ServerKey),
 }
 
-/// Chooses among the idle servers of a pool, for a client of this fingerprint. Costs the same however many there are, except that the oldest fresh one is
-/// looked for behind the aged ones: these are many only when there is little to do.
+/// Chooses among the idle servers of a pool, for a client of this fingerprint. The cost does not depend on their number,
+/// except that round robin searches for the oldest fresh server behind the aged ones, which are many only under low load.
 pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Fingerprint, now: Time) -> Option<Pick> {
     let newest = idle.newest()?;
     let slot = slots.get(newest)?;
@@ -46,7 +47,7 @@ pub(crate) fn pick(idle: &List, slots: &Slab<Slot>, limits: &Limits, wanted: Fin
     }
 }
 
-/// The one that suits a client best, among the last that were returned; of several the last.
+/// The server that suits a client best among the last [`LAST_RETURNED`]; of several, the one returned last.
 fn alike<'a>(idle: &List, slots: &'a Slab<Slot>, wanted: Fingerprint) -> Option<(ServerKey, &'a Slot)> {
     let mut next = idle.newest();
     let mut best = None;
@@ -64,10 +65,10 @@ fn alike<'a>(idle: &List, slots: &'a Slab<Slot>, wanted: Fingerprint) -> Option<
     best.map(|(_, found)| found)
 }
 
-/// So many idle servers are looked at for one that is like a client.
+/// How many idle servers are examined for one that suits a client.
 const LAST_RETURNED: usize = 32;
 
-/// Whether an idle server has to be checked before it is lent.
+/// Whether an idle server has to be checked before it is lent (`server_check_delay`).
 pub(crate) fn is_aged(slot: &Slot, limits: &Limits, now: Time) -> bool {
     limits.check_after.is_some_and(|after| now.since(slot.since) >= after)
 }
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Servers idle since these seconds, in order.
+    /// Servers that have been idle since these seconds, in order.
     fn idle(since: &[u64]) -> (Slab<Slot>, List, Vec<ServerKey>) {
         let (mut slots, mut list) = (Slab::with_capacity(9), List::default());
         let keys = since.iter().map(|secs| {

@@ -1,8 +1,8 @@
 //! One pool: what it does with its own servers and its own clients.
 //!
-//! Always true: a client waits only while no server can be given to it; a server lies idle only while nobody waits for
-//! it. Whatever stands against that is undone by [`Pool::serve`] before an event is over.
-//! Not here: what it shares with other pools (`share`), the passing on of events (`pools`).
+//! Always true: a client waits only while no server can be lent to it, and a server is idle only while no client waits for
+//! it. [`Pool::serve`] restores this before an event is over.
+//! Not here: the limits shared with other pools (`share`), passing events to pools (`pools`).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
     ServerKey, Snapshot, WaitReason,
 };
 
-/// The rows of all pools of a worker.
+/// The slots and seats of all pools of a worker.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) slots: Slab<Slot>,
@@ -40,37 +40,37 @@ pub(crate) struct Pool {
     pub(crate) servers: PoolServers,
     pub(crate) waiting: Queue,
     pub(crate) greeting: Queue,
-    /// Those who want a dedicated server.
+    /// The clients that wait for a dedicated server.
     pub(crate) dedicated: Queue,
     pub(crate) demand: Demand,
-    /// When the agenda wakes it.
+    /// When the agenda wakes this pool.
     pub(crate) alarm: Option<Time>,
     pub(crate) life: Life,
     pub(crate) logins: Logins,
-    /// Counts [`Pool::retire`]. A server of an earlier era is obsolete.
+    /// Incremented by [`Pool::retire`]. A server of an earlier era is obsolete.
     pub(crate) era: u32,
-    /// No server is closed for its age before this, so that those opened together are not closed together.
+    /// No server is closed for its age before this time, so that servers opened together are not closed together.
     expiry_from: Time,
-    /// No idle server is too old before this. It may be early, never late.
+    /// No idle server exceeds its lifetime before this time. It may be too early, never too late.
     expiry_look: Option<Time>,
-    /// No login for the minimum begins before this.
+    /// No login for `min_pool_size` begins before this time.
     minimum_from: Time,
-    /// An operator has ordered that nobody gets a server.
+    /// An operator has paused the pool: no client gets a server.
     pub(crate) is_paused: bool,
-    /// The next server that comes back is given up for a pool of the same database that starves.
+    /// The next server that is returned is closed in favour of a starving pool of the same database.
     pub(crate) has_to_yield: bool,
     /// A lent server that does not count against the size of the pool.
     pub(crate) outside_size: Option<ServerKey>,
-    /// How long its clients wait for what.
+    /// Measures how long clients wait here, by reason.
     pub(crate) waits: WaitMeter,
-    /// The most servers that have been lent at once.
+    /// The largest number of servers that were lent at once.
     peak_lent: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     Open,
-    /// Its database is gone; it is forgotten with its last server.
+    /// The database was removed; the pool is forgotten together with its last server.
     Closed,
 }
 
@@ -101,7 +101,7 @@ impl Pool {
         }
     }
 
-    /// A client needs a server. It must not wait anywhere.
+    /// Queues a client for a server, or refuses it. The client must not wait anywhere yet.
     pub(crate) fn wants(&mut self, now: Time, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
         match self.refusal(now, tables) {
             Some(why) => out.push(Command::Refuse { client: seat.client, why }),
@@ -109,7 +109,7 @@ impl Pool {
         }
     }
 
-    /// A client waits to be greeted. It must not wait anywhere.
+    /// Queues a client for the parameters of a first login. The client must not wait anywhere yet.
     pub(crate) fn greets(&mut self, tables: &mut Tables, seat: Seat, out: &mut Vec<Command>) {
         let client = seat.client;
         match self.life {
@@ -119,7 +119,7 @@ impl Pool {
         }
     }
 
-    /// A client that waits here leaves.
+    /// Removes a client from its queue.
     pub(crate) fn left(&mut self, tables: &mut Tables, client: ClientKey, wish: Wish) {
         match wish {
             Wish::Server => self.waiting.leave(&mut tables.seats, client),
@@ -128,7 +128,7 @@ impl Pool {
         }
     }
 
-    /// A login begins.
+    /// Begins a login.
     pub(crate) fn dial(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl Pool {
         out.push(Command::Dial { pool: self.key, server, owner, why: wanted.reason() });
     }
 
-    /// A login is complete.
+    /// Handles a completed login.
     pub(crate) fn ready(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         if !self.servers.shift(&mut tables.slots, server, Move::Ready, now) {
             self.dedicated_ready(now, tables, server, out);
@@ -167,8 +167,8 @@ impl Pool {
         self.lend_or_rest(now, tables, server, out);
     }
 
-    /// A login did not come about; its slot is free already. If nothing else can serve the clients, they are told what
-    /// the server said.
+    /// Handles a failed login, whose slot is free already. If the server refused the login and no other server can serve the
+    /// waiting clients, they are refused with the server's error.
     pub(crate) fn dial_failed(&mut self, tables: &mut Tables, began: Time, failure: Failure, out: &mut Vec<Command>) {
         let is_final = failure.kind == FailureKind::Refused && !self.has_future(tables);
         self.logins.failed(failure.clone(), began, &mut tables.random);
@@ -177,7 +177,7 @@ impl Pool {
         }
     }
 
-    /// A loan is over.
+    /// Handles the end of a loan.
     pub(crate) fn returned(
         &mut self,
         now: Time,
@@ -206,7 +206,7 @@ impl Pool {
         }
     }
 
-    /// A server is proven fit for the next client.
+    /// Handles a successful reset, check or cleanup of a server.
     pub(crate) fn cleaned(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let Some(slot) = tables.slots.get(server).filter(|slot| matches!(slot.state, State::Cleaning(_))) else {
             return;
@@ -215,7 +215,7 @@ impl Pool {
             Some(CloseReason::CloseNeeded) => self.expire(now, tables, server, CloseReason::Obsolete, out),
             Some(why) => self.expire(now, tables, server, why, out),
             None => {
-                // Where every loan begins with a check, what was mended gets one, too.
+                // If every loan begins with a check (`server_check_delay = 0`), so does the first one after a cleanup.
                 let is_always_checked = self.limits.check_after.is_some_and(|after| after.is_zero());
                 let is_unchecked = slot.state == State::Cleaning(Work::Cleanup) && is_always_checked;
                 self.servers.shift(&mut tables.slots, server, Move::Clean, now);
@@ -228,7 +228,7 @@ impl Pool {
         }
     }
 
-    /// Nobody gets a server until this is undone; who waits goes on waiting.
+    /// Pauses the pool: no client gets a server before [`Pool::resume`], and waiting clients keep waiting.
     pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.is_paused = true;
         for state in [State::Dialing, State::Idle] {
@@ -241,12 +241,12 @@ impl Pool {
         }
     }
 
-    /// The pause is over.
+    /// Ends the pause.
     pub(crate) fn resume(&mut self) {
         self.is_paused = false;
     }
 
-    /// The database is gone: nobody waits any longer, every server is closed.
+    /// Closes the pool, because its database was removed: refuses all waiting clients and closes all servers.
     pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.life = Life::Closed;
         self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
@@ -258,14 +258,14 @@ impl Pool {
         }
     }
 
-    /// Other limits hold from now on.
+    /// Applies changed limits.
     pub(crate) fn set_limits(&mut self, now: Time, tables: &mut Tables, limits: Limits, out: &mut Vec<Command>) {
         self.limits = limits;
         self.trim(now, tables, out);
         self.look_for_expiry(tables);
     }
 
-    /// Closes what is idle and too much.
+    /// Closes idle servers above the ceiling of the pool.
     pub(crate) fn trim(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while self.is_over_ceiling() {
             let Some(server) = self.servers.list(State::Idle).oldest() else { break };
@@ -273,16 +273,17 @@ impl Pool {
         }
     }
 
-    /// Gives up the server that has been idle longest.
+    /// Closes the server that has been idle longest, in favour of another pool.
     pub(crate) fn evict(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         if let Some(server) = self.servers.list(State::Idle).oldest() {
             self.expire(now, tables, server, CloseReason::Evicted, out);
         }
     }
 
-    /// Time has passed: who waited too long is refused, what idled or lived too long is closed.
+    /// Handles passed deadlines: refuses clients after `query_wait_timeout`, closes servers after `server_lifetime` or
+    /// `server_idle_timeout`.
     pub(crate) fn tick(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
-        // The same for all of them: whoever goes first has taken nothing from the others.
+        // One reason for all of them: refusing the first client does not change what the others waited for.
         let why = self.waits_for(tables).unwrap_or(WaitReason::NoneFree);
         while self.wait_deadline(tables).is_some_and(|due| due <= now) {
             let Some(seat) = self.waiting.pop(&mut tables.seats) else { break };
@@ -297,7 +298,7 @@ impl Pool {
         }
     }
 
-    /// Brings idle servers and waiting clients together, in the order of the queue.
+    /// Lends idle servers to waiting clients, in the order of the wait queue.
     pub(crate) fn serve(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         self.make_room(now, tables, out);
         while !self.waiting.is_empty() {
@@ -313,7 +314,7 @@ impl Pool {
         }
     }
 
-    /// The login it would begin now, as far as it alone is concerned.
+    /// The login that the pool would begin now by its own limits alone.
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
         let (dialing, total) = (self.servers.count(State::Dialing), self.counted(tables));
         let in_flight = dialing + self.servers.count(State::Dedicating);
@@ -340,13 +341,13 @@ impl Pool {
         (has_place && is_minimum_due).then_some(Wanted::Minimum)
     }
 
-    /// A login for the minimum is not possible for now.
+    /// Postpones the next login for `min_pool_size`.
     pub(crate) fn put_off_minimum(&mut self, now: Time) {
         self.minimum_from = now + MINIMUM_PAUSE;
     }
 
-    /// When it must be looked at again, if nothing happens until then. What is due but stands against a limit has no
-    /// deadline: the limit gives way to an event.
+    /// When the pool must be looked at again if no event comes first. A wish that is held back only by a limit has no
+    /// deadline, because only an event can make room.
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
         let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty();
@@ -364,18 +365,19 @@ impl Pool {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the pool can be forgotten.
     pub(crate) fn is_over(&self) -> bool {
         self.life == Life::Closed && self.servers.total() == 0
     }
 
-    /// Whether one of its servers may be taken for another pool. One that has waiting clients itself would only want it
-    /// back.
+    /// Whether an idle server of this pool may be evicted for another pool. A pool with waiting clients of its own would
+    /// only want it back.
     pub(crate) fn may_be_evicted(&self) -> bool {
         self.waiting.is_empty() && self.servers.count(State::Idle) > 0
     }
 
-    /// Whether it has nothing (what is set aside serves no client in line), and its first client has waited for so long that another pool of its database has to give way.
+    /// Whether the pool has no server and its first client has waited for [`STARVING`], so that another pool of the same
+    /// database has to give one up. A server outside the size does not count, because it serves no waiting client.
     pub(crate) fn starves(&self, now: Time, tables: &Tables) -> bool {
         self.starves_from(tables).is_some_and(|from| from <= now)
     }
@@ -387,13 +389,13 @@ impl Pool {
         Some(since + STARVING)
     }
 
-    /// Since when its longest idle server has been idle.
+    /// Since when the longest idle server of the pool has been idle.
     pub(crate) fn idle_since(&self, tables: &Tables) -> Option<Time> {
         let oldest = self.servers.list(State::Idle).oldest()?;
         tables.slots.get(oldest).map(|slot| slot.since)
     }
 
-    /// Whether a server of this pool is closed as soon as it comes back.
+    /// Whether a server of this pool will be closed as soon as it is returned.
     pub(crate) fn is_obsolete(&self, slot: &Slot) -> bool {
         slot.era < self.era
     }
@@ -425,7 +427,7 @@ impl Pool {
         }
     }
 
-    /// Gives a server that is proven fit, and idle since this moment, to the first who waits.
+    /// Lends a server that has just become idle to the first waiting client, or leaves it idle, or closes it.
     fn lend_or_rest(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         if self.is_over_ceiling() {
             self.expire(now, tables, server, CloseReason::TooManyServers, out);
@@ -445,7 +447,7 @@ impl Pool {
         out.push(Command::Attach { client: seat.client, server, waited: now.since(seat.since) });
     }
 
-    /// Notes when a server that has become idle will be too old.
+    /// Notes when a server that has just become idle will exceed its lifetime.
     pub(crate) fn rest(&mut self, tables: &Tables, server: ServerKey) {
         let due = tables.slots.get(server).and_then(|slot| self.expiry_of(slot));
         self.expiry_look = [self.expiry_look, due].into_iter().flatten().min();
@@ -469,7 +471,7 @@ impl Pool {
         }
     }
 
-    /// Closes idle servers that are too old, the oldest first.
+    /// Closes idle servers that have exceeded their lifetime, the oldest first.
     fn expire_the_old(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
         while let Some(server) = self.oldest_expired(now, tables) {
             self.expire(now, tables, server, CloseReason::LifetimeOver, out);
@@ -504,17 +506,18 @@ impl Pool {
         (!has_hope).then(|| Refusal::LoginFailing(failure.clone()))
     }
 
-    /// Whether a server is there that will serve another client: one that is obsolete closes when it comes back.
+    /// Whether the pool has a server that will serve another client. An obsolete server does not, because it is closed when it
+    /// is returned.
     fn has_future(&self, tables: &Tables) -> bool {
         let is_usable =
             |state| !matches!(state, State::Dialing | State::Closing | State::Dedicating | State::Dedicated);
         let is_coming = |slot: &Slot| is_usable(slot.state) && !self.is_obsolete(slot);
-        // One that is set aside serves nobody else.
+        // The server outside the size serves no waiting client.
         let mut others = self.servers.iter(&tables.slots).filter(|(key, _)| self.outside_size != Some(*key));
         self.servers.usable() > 0 && others.any(|(_, slot)| is_coming(slot))
     }
 
-    /// Why a server that comes back cannot stay.
+    /// Why a returned server must be closed, if it must.
     fn fault_of(&self, slot: &Slot, now: Time) -> Option<CloseReason> {
         let was_used = slot.state != State::Cleaning(Work::Check);
         let is_too_old = match self.limits.is_single_use() {
@@ -536,13 +539,13 @@ impl Pool {
         }
     }
 
-    /// When a server is too old. A server for one loan only is closed after that and never for its age.
+    /// When a server exceeds its lifetime. A server for a single loan is closed after that loan and never for its age.
     fn expiry_of(&self, slot: &Slot) -> Option<Time> {
         let lifetime = self.limits.lifetime_max.filter(|lifetime| !lifetime.is_zero())?;
         Some((slot.born + lifetime).max(self.expiry_from))
     }
 
-    /// The time between two closings for age: all servers of a full pool in one lifetime.
+    /// The time between two closings for age, such that all servers of a full pool are closed within one lifetime.
     fn expiry_gap(&self) -> Duration {
         let servers = self.limits.servers_max.max(self.servers.staying()).max(1);
         self.limits.lifetime_max.unwrap_or_default() / servers
@@ -557,20 +560,21 @@ impl Pool {
         self.life == Life::Open && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
     }
 
-    /// Logins that would each help somebody: one for each waiting client without a server that is about to be clean,
-    /// and one for all who wait to be greeted.
+    /// How many logins would each help a client: one for each waiting client beyond the servers that are about to become
+    /// idle, and one for all clients that wait to be greeted.
     fn logins_missed(&self) -> u32 {
         self.waiting.len().saturating_sub(self.servers.coming()) + u32::from(!self.greeting.is_empty())
     }
 
-    /// One login at a time is for the reserve, for the client that has waited long enough.
+    /// Whether the next login may use the reserve pool: the first client has waited for `reserve_pool_timeout`, and no other
+    /// login is in flight.
     fn may_take_reserve(&self, now: Time, tables: &Tables) -> bool {
         let has_place = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) < ceiling);
         let is_alone = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating) == 0;
         has_place && is_alone && self.reserve_from(tables).is_some_and(|from| from <= now)
     }
 
-    /// When the first client will have waited long enough for the reserve.
+    /// When the first client will have waited for `reserve_pool_timeout`.
     fn reserve_from(&self, tables: &Tables) -> Option<Time> {
         let after = self.limits.reserve_after.filter(|_| self.limits.reserve_max > 0 && self.limits.servers_max > 0)?;
         Some(first_since([&self.waiting, &self.greeting, &self.dedicated], tables)? + after)
@@ -586,18 +590,19 @@ impl Pool {
     }
 }
 
-/// A pool without a server whose first client has waited for so long gets one of a busy pool; and so long that one keeps it at
-/// least. Pools that share too few servers take turns, and a server is logged in to once in that time at most.
+/// A pool without servers whose first client has waited for this long gets a server of a busy pool, and keeps it for at least
+/// as long. So pools that share too few servers take turns, with at most one login per server in this time.
 const STARVING: Duration = Duration::from_secs(1);
 
-/// The time between two logins for a minimum, so that a server which ends every connection is not asked in a circle;
-/// PgBouncer looks after its minimum as often.
+/// The time between two logins for `min_pool_size`, so that a host which closes every connection is not dialed in a tight
+/// loop. PgBouncer checks its minimum in the same interval.
 const MINIMUM_PACE: Duration = Duration::from_millis(333);
 
-/// The pause after the ledger had nothing for a minimum, and while somebody needs the database alone, for which PostgreSQL waits as long.
+/// How long logins for `min_pool_size` are postponed after the ledger denied one, or while a client needs the database
+/// without other connections. PostgreSQL waits as long for other connections to go (`CountOtherDBBackends`).
 const MINIMUM_PAUSE: Duration = Duration::from_secs(5);
 
-/// Since when the first in several queues has waited.
+/// Since when the first client of several queues has waited.
 pub(crate) fn first_since<const N: usize>(queues: [&Queue; N], tables: &Tables) -> Option<Time> {
     queues.into_iter().filter_map(|queue| queue.first(&tables.seats)).map(|seat| seat.since).min()
 }

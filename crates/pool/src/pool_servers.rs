@@ -1,7 +1,7 @@
 //! The servers of one pool, each in the list of its state.
 //!
-//! Always true: a server is in exactly the list of its state, and every list is in the order in which its servers came
-//! there. Counts are lengths of lists.
+//! Always true: a server is in exactly the list of its state, and every list is in the order in which its servers entered
+//! the state. Counts are lengths of lists.
 //! Not here: which move is allowed (`slot`), who decides on it (`pool`).
 
 use base::{Slab, Time};
@@ -17,7 +17,7 @@ pub(crate) struct PoolServers {
 }
 
 impl PoolServers {
-    /// Takes a slot for a login that begins now: for whoever comes, or for its owner.
+    /// Takes a slot for a login that begins now: of a dedicated server if the slot has an owner.
     pub(crate) fn dial(&mut self, slots: &mut Slab<Slot>, mut slot: Slot) -> ServerKey {
         let by = if slot.owner.is_some() { Move::Dedicate } else { Move::Dial };
         let state = slot.state.after(by).expect("a new slot is free");
@@ -27,7 +27,7 @@ impl PoolServers {
         key
     }
 
-    /// Takes a slot for a server that comes from another process.
+    /// Takes a slot for a server that is taken over from another process.
     pub(crate) fn arrive(&mut self, slots: &mut Slab<Slot>, mut slot: Slot) -> ServerKey {
         slot.state = slot.state.after(Move::Arrive).expect("a new slot is free");
         let key = slots.insert(slot).expect("the table of slots is as large as keys can count");
@@ -35,7 +35,8 @@ impl PoolServers {
         key
     }
 
-    /// Moves a server, if the table of moves has it; whether it had. A server whose slot becomes free is gone.
+    /// Moves a server to another state. Returns false if the table of moves forbids that. A server whose slot becomes free is
+    /// removed.
     pub(crate) fn shift(&mut self, slots: &mut Slab<Slot>, server: ServerKey, by: Move, now: Time) -> bool {
         let Some(before) = slots.get(server).map(|slot| slot.state) else { return false };
         let Some(after) = before.after(by) else { return false };
@@ -51,7 +52,7 @@ impl PoolServers {
         true
     }
 
-    /// The servers in a state, those that came there first at the front.
+    /// The servers in a state, those that entered it first at the front.
     pub(crate) fn list(&self, state: State) -> &List {
         &self.lists[place(state)]
     }
@@ -61,48 +62,48 @@ impl PoolServers {
         self.list(state).len()
     }
 
-    /// All servers: what limits count.
+    /// How many servers there are in all states, as limits count them.
     pub(crate) fn total(&self) -> u32 {
         self.lists.iter().map(List::len).sum()
     }
 
-    /// Servers that are here to stay: all but those being closed.
+    /// How many servers are not being closed.
     pub(crate) fn staying(&self) -> u32 {
         self.total() - self.count(State::Closing)
     }
 
-    /// Servers for whoever comes that are here to stay.
+    /// How many servers are neither being closed nor dedicated.
     pub(crate) fn shared(&self) -> u32 {
         self.staying() - self.count(State::Dedicating) - self.count(State::Dedicated)
     }
 
-    /// Servers for one client alone, in any state.
+    /// How many dedicated servers there are, in any state.
     pub(crate) fn dedicated(&self, slots: &Slab<Slot>) -> u32 {
         let closing = self.list(State::Closing).iter(slots).filter(|(_, slot)| slot.owner.is_some()).count() as u32;
         self.count(State::Dedicating) + self.count(State::Dedicated) + closing
     }
 
-    /// Servers that serve any client sooner or later: logged in and not being closed.
+    /// How many servers are logged in and neither being closed nor dedicated, so that they can serve any client.
     pub(crate) fn usable(&self) -> u32 {
         self.shared() - self.count(State::Dialing)
     }
 
-    /// Servers that will be idle in a moment, without a login and without a client that could hold them back.
+    /// How many servers are being reset or checked, and so are about to become idle without waiting for a login or a client.
     pub(crate) fn coming(&self) -> u32 {
         self.count(State::Cleaning(Work::Reset)) + self.count(State::Cleaning(Work::Check))
     }
 
-    /// All servers, by state and then by age in it; those being closed come last.
+    /// All servers, by state and then by the time when they entered it.
     pub(crate) fn iter<'a>(&'a self, slots: &'a Slab<Slot>) -> impl Iterator<Item = (ServerKey, &'a Slot)> {
         self.lists.iter().flat_map(|list| list.iter(slots))
     }
 
-    /// The keys of all servers that are not being closed; a copy, so that they may be moved while walking it.
+    /// The keys of all servers that are not being closed; a copy, so that the servers may be moved while it is iterated.
     pub(crate) fn keys_staying(&self, slots: &Slab<Slot>) -> Vec<ServerKey> {
         self.iter(slots).filter(|(_, slot)| slot.state != State::Closing).map(|(key, _)| key).collect()
     }
 
-    /// The keys of the servers that the ledger does not count.
+    /// The keys of the servers that have no grant of the ledger.
     pub(crate) fn ungranted<'a>(&'a self, slots: &'a Slab<Slot>) -> impl Iterator<Item = ServerKey> + 'a {
         self.iter(slots).filter(|(_, slot)| !slot.is_granted).map(|(key, _)| key)
     }
@@ -112,7 +113,7 @@ impl PoolServers {
     }
 }
 
-/// Which list is that of a state.
+/// The index of the list of a state.
 fn place(state: State) -> usize {
     match state {
         State::Dialing => 0,

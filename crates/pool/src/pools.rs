@@ -1,8 +1,8 @@
-//! All pools of one worker: which event goes to which of them, and who is looked at afterwards.
+//! All pools of one worker: passes each event to its pool and then settles every pool that the event touched.
 //!
-//! Always true: when an event has been handled, every pool that it touched is settled: nobody waits who could be served,
-//! no login is missing that could begin, the agenda knows when to look again.
-//! Not here: what one pool does (`pool`), what they compete for (`share`).
+//! Always true: after an event, every pool that it touched is settled: no client waits that could be served, every login
+//! that is needed and may begin has begun, and the agenda knows when the pool has to be looked at again.
+//! Not here: what one pool does (`pool`), the limits that pools share (`share`).
 
 use std::collections::VecDeque;
 
@@ -27,13 +27,14 @@ pub struct Pools {
     pub(crate) quotas: Quotas,
     /// Pools that have to be settled before the event is over.
     pub(crate) unsettled: VecDeque<PoolKey>,
-    /// Servers of another process are coming: what their number allows is not known before the last.
+    /// An online restart is importing servers. No pool is settled before the last one has arrived, because limits depend
+    /// on their number.
     is_arriving: bool,
     agenda: Agenda,
 }
 
 impl Pools {
-    /// No pool yet. The seed decides the jitter of retries.
+    /// Returns an empty set of pools. The seed decides the jitter of login retries.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -46,9 +47,9 @@ impl Pools {
         }
     }
 
-    /// Opens the pool of a database and a user, both in small numbers of the caller's choice; the pair must not be open
-    /// yet. A pool is opened because a client came or because the database names the user of its servers, so from now
-    /// on its minimum is kept.
+    /// Opens the pool of a database and a user, both given as small numbers of the caller's choice; the pair must not be
+    /// open yet. `min_pool_size` applies from now on, because a pool is opened when a client logs in or when the database
+    /// entry names the user of its servers.
     pub fn open(&mut self, now: Time, database: u32, user: u32, limits: Limits) -> PoolKey {
         let unnamed = Key { index: 0, generation: 0 };
         let inserted = self.pools.insert(Pool::new(unnamed, database, user, limits));
@@ -62,15 +63,15 @@ impl Pools {
         key
     }
 
-    /// Other limits hold from now on, also for who waits already. Idle servers above a lowered limit close at once,
-    /// others when they come back.
+    /// Changes the limits of a pool, also for clients that wait already. Idle servers above a lowered limit are closed at
+    /// once, others when they are returned.
     pub fn set_limits(&mut self, now: Time, pool: PoolKey, limits: Limits, out: &mut Vec<Command>) {
         self.with(pool, |pool, tables| pool.set_limits(now, tables, limits, out));
         self.settle(now, out);
     }
 
-    /// How many servers all pools of a database may have together; 0 is unlimited. A lowered limit closes nothing, but
-    /// nothing is opened above it.
+    /// Sets how many servers all pools of a database may have together; 0 is unlimited. A lowered limit closes no server,
+    /// but none is opened above it.
     pub fn set_database_limit(&mut self, database: u32, servers_max: u32) {
         let database = self.quotas.database(database);
         database.servers_max = servers_max;
@@ -79,28 +80,28 @@ impl Pools {
         }
     }
 
-    /// Whether servers of this user need a grant of the ledger. When the limit is set while servers exist, they are
-    /// asked for at the next event.
+    /// Sets whether servers of this user need a grant of the ledger. If servers exist when the limit is set, grants for
+    /// them are requested at the next event.
     pub fn set_user_limit(&mut self, user: u32, is_limited: bool) {
         self.change_user_limit(user, is_limited);
     }
 
-    /// Forgets a user whose number is to be given to another. Whether nothing refers to it: no pool that is there still, and no
-    /// question to the ledger.
+    /// Forgets a user, so that its number can be reused. Returns false while a pool or an unanswered ask to the ledger
+    /// still refers to the user.
     pub fn forget_user(&mut self, user: u32) -> bool {
         self.quotas.forget_user(user)
     }
 
-    /// The database is gone: every server is closed, everybody who waits is refused. The pool is forgotten with its last
-    /// server.
+    /// Closes a pool whose database was removed: all its servers are closed and all its waiting clients are refused. The
+    /// pool is forgotten together with its last server.
     pub fn close(&mut self, now: Time, pool: PoolKey, out: &mut Vec<Command>) {
         self.with(pool, |pool, tables| pool.close(now, tables, out));
         self.settle(now, out);
     }
 
-    /// A server comes from another process; its key. It is counted against all limits, and opens none above them: what is
-    /// too many closes as soon as nobody has it. Nothing follows from it before [`Self::have_arrived`]: others may be about to
-    /// come. `None` if there is no such pool.
+    /// Adds a server that was taken over from another process, and returns its key; `None` if there is no such pool. The
+    /// server counts against all limits. If that makes too many, servers are closed as soon as no client has them. No pool
+    /// is settled before [`Self::have_arrived`], because more servers may follow.
     pub fn arrive(&mut self, now: Time, key: PoolKey, imported: Imported, out: &mut Vec<Command>) -> Option<ServerKey> {
         let pool = self.pools.get_mut(key)?;
         let server = pool.arrive(now, &mut self.tables, imported, out);
@@ -111,26 +112,26 @@ impl Pools {
         Some(server)
     }
 
-    /// All servers that come from another process are there.
+    /// All servers of the other process have arrived: settles the pools.
     pub fn have_arrived(&mut self, now: Time, out: &mut Vec<Command>) {
         self.is_arriving = false;
         self.settle(now, out);
     }
 
-    /// What clients of a pool are greeted with is known from another process.
+    /// Notes that the parameters with which clients of a pool are greeted were taken over from another process.
     pub fn is_welcomed(&mut self, key: PoolKey) {
         if let Some(pool) = self.pools.get_mut(key) {
             pool.is_welcomed_already();
         }
     }
 
-    /// When the login of a server was complete, and since when it stands where it stands.
+    /// When the login of a server was completed, and since when the server has been in its present state.
     #[must_use]
     pub fn times_of(&self, server: ServerKey) -> Option<(Time, Time)> {
         self.tables.slots.get(server).map(|slot| (slot.born, slot.since))
     }
 
-    /// The world tells the pools something; the pools say what must be done about it.
+    /// Applies an event, and appends the commands that follow from it to `out`.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Wants { pool, client, fingerprint } => {
@@ -177,44 +178,45 @@ impl Pools {
         self.settle(now, out);
     }
 
-    /// When [`Event::Tick`] must be handled next, if ever. It may be earlier than anything is due, never later.
+    /// When [`Event::Tick`] must be handled next. It may be too early, never too late. `None` if no deadline is pending.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         self.agenda.first()
     }
 
-    /// How a pool looks.
+    /// The present state of a pool, for display.
     #[must_use]
     pub fn snapshot(&self, now: Time, pool: PoolKey) -> Option<Snapshot> {
         self.pools.get(pool).map(|pool| pool.snapshot(now, &self.tables))
     }
 
-    /// Who waits in a pool, for whoever watches that ([`Spell`](crate::Spell)).
+    /// The present state of a pool's wait queue, for [`Spell`](crate::Spell).
     pub fn look_at_waits(&mut self, now: Time, pool: PoolKey) -> Option<crate::Look> {
         let pool = self.pools.get_mut(pool)?;
         Some(pool.look_at_waits(now, &self.tables))
     }
 
-    /// What the clients wait for that wait in a pool.
+    /// What the waiting clients of a pool wait for; `None` if none waits.
     #[must_use]
     pub fn waits_for(&self, pool: PoolKey) -> Option<WaitReason> {
         self.pools.get(pool)?.waits_for(&self.tables)
     }
 
-    /// The pool whose clients wait for what this one gives up; `None` if they are at another worker, or its own.
+    /// The pool whose waiting clients profit when this pool has a server evicted; `None` if they are clients of another
+    /// worker or of this pool itself.
     #[must_use]
     pub fn evicts(&self, pool: PoolKey) -> Option<PoolKey> {
         let row = self.pools.get(pool)?;
         self.quotas.first_beside(pool, row.database, row.user)
     }
 
-    /// Whether the last login at the host of a pool has failed.
+    /// Whether the last login of a pool at its host failed.
     #[must_use]
     pub fn has_failed(&self, pool: PoolKey) -> bool {
         self.pools.get(pool).is_some_and(|pool| pool.logins.failure().is_some())
     }
 
-    /// The servers of a pool that clients have.
+    /// The servers of a pool that are lent or dedicated to a client.
     pub fn lent(&self, pool: PoolKey) -> impl Iterator<Item = ServerKey> {
         let lists = self
             .pools
@@ -224,8 +226,8 @@ impl Pools {
         lists.flat_map(|list| list.iter(&self.tables.slots)).map(|(server, _)| server)
     }
 
-    /// Whether a server in which this is set is better given back to its pool than left for a moment with a client that may come back at once:
-    /// not if everybody in front of those who wait has something else set.
+    /// Whether a server with these session settings should be returned to its pool at once, rather than held for a client
+    /// that may come back (affinity hold). False if all clients at the front of the wait queue have other settings.
     #[must_use]
     pub fn wants_back(&self, pool: PoolKey, fingerprint: Fingerprint) -> bool {
         let Some(pool) = self.pools.get(pool) else { return true };
@@ -235,7 +237,7 @@ impl Pools {
         pool.limits.reset || is_always_checked || is_called || has_use
     }
 
-    /// All pools, in the order of their places.
+    /// The keys of all pools, in table order.
     #[must_use]
     pub fn keys(&self) -> Vec<PoolKey> {
         self.pools.keys()
@@ -247,7 +249,7 @@ impl Pools {
         self.pools.get(pool).map(|pool| &pool.limits)
     }
 
-    /// Idle servers of a pool that would be checked before they are lent (`sv_used` of PgBouncer's SHOW POOLS).
+    /// How many idle servers of a pool would be checked before they are lent (`sv_used` of PgBouncer's SHOW POOLS).
     #[must_use]
     pub fn aged(&self, now: Time, pool: PoolKey) -> u32 {
         let Some(pool) = self.pools.get(pool) else { return 0 };
@@ -255,26 +257,26 @@ impl Pools {
         idle.filter(|(_, slot)| is_aged(slot, &pool.limits, now)).count() as u32
     }
 
-    /// Whose a server is.
+    /// The pool of a server.
     #[must_use]
     pub fn pool_of(&self, server: ServerKey) -> Option<PoolKey> {
         self.tables.slots.get(server).map(|slot| slot.pool)
     }
 
-    /// Where a server stands; [`State::Free`] for one that is not there.
+    /// The state of a server; [`State::Free`] if there is no such server.
     #[must_use]
     pub fn state_of(&self, server: ServerKey) -> State {
         self.tables.slots.get(server).map_or(State::Free, |slot| slot.state)
     }
 
-    /// Whether a server is closed as soon as it comes back (`close_needed` of PgBouncer's SHOW SERVERS).
+    /// Whether a server will be closed as soon as it is returned (`close_needed` of PgBouncer's SHOW SERVERS).
     #[must_use]
     pub fn is_obsolete(&self, server: ServerKey) -> bool {
         let Some(slot) = self.tables.slots.get(server) else { return false };
         self.pools.get(slot.pool).is_some_and(|pool| pool.is_obsolete(slot))
     }
 
-    /// A client waits for something. It waits in one place only, the latest.
+    /// Queues a client for what it needs. A client that waits elsewhere leaves that queue, because it waits in one place only.
     fn wishes(&mut self, now: Time, wished: Seat, out: &mut Vec<Command>) {
         let Seat { client, pool: key, wish, .. } = wished;
         if let Some(seat) = self.tables.seats.at(client) {
@@ -303,7 +305,7 @@ impl Pools {
         let Some(slot) = self.tables.slots.get(server) else { return };
         let (key, state, began, owner) = (slot.pool, slot.state, slot.born, slot.owner);
         self.free(now, server, Move::Lose, out);
-        // One that was given up while it was being dialed says nothing about the next.
+        // If the server was given up while it was being dialed, its failure says nothing about the next login.
         match (state, owner) {
             (State::Dialing, _) => self.with(key, |pool, tables| pool.dial_failed(tables, began, failure, out)),
             (State::Dedicating, Some(owner)) => {
@@ -313,7 +315,7 @@ impl Pools {
         }
     }
 
-    /// A server is gone, by a move that ends in a free slot.
+    /// Removes a server by a move that frees its slot.
     fn free(&mut self, now: Time, server: ServerKey, by: Move, out: &mut Vec<Command>) {
         let Some(slot) = self.tables.slots.get(server) else { return };
         let (key, is_granted) = (slot.pool, slot.is_granted);
@@ -338,7 +340,7 @@ impl Pools {
         }
     }
 
-    /// Settles whom the event has touched, and whom that touches.
+    /// Settles the pools that the event touched, and those touched by settling them.
     fn settle(&mut self, now: Time, out: &mut Vec<Command>) {
         while !self.is_arriving
             && let Some(key) = self.unsettled.pop_front()
@@ -353,7 +355,7 @@ impl Pools {
         }
     }
 
-    /// Sets the alarm of a pool, or forgets the pool.
+    /// Sets the alarm of a pool, or forgets the pool if it is over.
     fn look_again(&mut self, now: Time, key: PoolKey) {
         let Some(pool) = self.pools.get_mut(key) else { return };
         if !pool.is_over() {
@@ -367,14 +369,14 @@ impl Pools {
         self.pools.remove(key);
     }
 
-    /// Has a pool looked at with the next tick, which is due at once.
+    /// Has a pool looked at by the next tick, which is due at once.
     pub(crate) fn wake(&mut self, key: PoolKey) {
         if let Some(pool) = self.pools.get_mut(key) {
             self.agenda.ring_by(Time(0), key, &mut pool.alarm);
         }
     }
 
-    /// Does something with a pool, which is settled afterwards.
+    /// Runs `act` on a pool and queues the pool for settling.
     pub(crate) fn with(&mut self, key: PoolKey, act: impl FnOnce(&mut Pool, &mut Tables)) {
         if let Some(pool) = self.pools.get_mut(key) {
             act(pool, &mut self.tables);

@@ -1,8 +1,8 @@
-//! Who waits, in the order in which they came.
+//! The wait queues: the clients that wait, in the order in which they came.
 //!
-//! Always true: a client waits in one place at most; finding it and letting it go cost the same however many wait, so
-//! that thousands who leave together cost no more than as many who leave one by one.
-//! Not here: what they wait for becomes true (`pool`).
+//! Always true: a client waits in one place at most. Finding and removing a client take constant time, so that thousands of
+//! clients leaving together cost no more than the same number leaving one by one.
+//! Not here: serving the clients (`pool`).
 
 use base::{Key, Slab, Time};
 
@@ -15,22 +15,22 @@ use crate::{ClientKey, Fingerprint, PoolKey};
 pub(crate) enum Wish {
     /// A server.
     Server,
-    /// The parameters of a first login.
+    /// The server parameters of a first login.
     Welcome,
-    /// A server for itself alone.
+    /// A dedicated server.
     Dedicated,
 }
 
-/// One client that waits.
+/// One waiting client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     pub(crate) client: ClientKey,
     pub(crate) pool: PoolKey,
     pub(crate) wish: Wish,
     pub(crate) since: Time,
-    /// What it has set in its session.
+    /// The settings of the client's session.
     pub(crate) fingerprint: Fingerprint,
-    /// How often somebody behind it got a server that was more like that one.
+    /// How often a client behind this one was served first, because its settings matched the server's.
     passed_over: u32,
     links: Links,
 }
@@ -51,11 +51,12 @@ impl Linked for Seat {
     }
 }
 
-/// Everybody who waits on this worker, whichever pool for.
+/// All waiting clients of this worker, in all pools.
 #[derive(Debug)]
 pub(crate) struct Seats {
     rows: Slab<Seat>,
-    /// The seat of a client, by the index of its key: indices are small, and one that does not wait costs a word.
+    /// The seat of each client, by the index of the client's key. Indices are small, so a table costs little even though most
+    /// clients do not wait.
     by_client: Vec<Option<Key>>,
 }
 
@@ -64,7 +65,8 @@ impl Seats {
         Self { rows: Slab::with_capacity(u32::MAX), by_client: Vec::new() }
     }
 
-    /// The seat at this client's index: its own, or that of an earlier client of the same index that never said it left.
+    /// The seat at this client's index: its own, or that of an earlier client of the same index whose
+    /// [`crate::Event::Left`] never came.
     pub(crate) fn at(&self, client: ClientKey) -> Option<Seat> {
         let key = (*self.by_client.get(client.index as usize)?)?;
         self.rows.get(key).copied()
@@ -76,15 +78,15 @@ impl Seats {
     }
 }
 
-/// The clients that wait for one thing in one pool, first come first served.
+/// The clients that wait for the same thing in one pool, first come first served.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     list: List,
 }
 
 impl Queue {
-    /// Lets a client wait behind all who have waited as long or longer: behind all others, unless it had its turn already and
-    /// got nothing of it. It must not wait anywhere.
+    /// Queues a client behind all that have waited as long or longer. A new client goes to the end; a client that lost its
+    /// server before using it gets its former place. The client must not wait anywhere yet.
     pub(crate) fn join(&mut self, seats: &mut Seats, seat: Seat) {
         let (client, since) = (seat.client, seat.since);
         let key = seats.rows.insert(seat).expect("the table of seats is as large as keys can count");
@@ -101,27 +103,27 @@ impl Queue {
         seats.by_client[index] = Some(key);
     }
 
-    /// Lets a client go that waits here.
+    /// Removes a client that waits here.
     pub(crate) fn leave(&mut self, seats: &mut Seats, client: ClientKey) {
         let Some(key) = seats.by_client.get_mut(client.index as usize).and_then(Option::take) else { return };
         self.list.remove(&mut seats.rows, key);
         seats.rows.remove(key);
     }
 
-    /// Who has waited longest.
+    /// The client that has waited longest.
     pub(crate) fn first(&self, seats: &Seats) -> Option<Seat> {
         seats.rows.get(longest_waiting(&self.list)?).copied()
     }
 
-    /// Lets the first go.
+    /// Removes and returns the client that has waited longest.
     pub(crate) fn pop(&mut self, seats: &mut Seats) -> Option<Seat> {
         let seat = self.first(seats)?;
         self.leave(seats, seat.client);
         Some(seat)
     }
 
-    /// Lets the first go that is like this, of those in front; the very first, if nobody is, or if that would pass over somebody
-    /// once too often.
+    /// Removes and returns the first of the [`IN_FRONT`] clients in front that has these settings; the very first client if
+    /// none has, or if a client ahead of it has already been passed over [`PASSED_OVER_MAX`] times.
     pub(crate) fn pop_alike(&mut self, seats: &mut Seats, fingerprint: Fingerprint) -> Option<Seat> {
         let Some(place) = self.place_of(seats, fingerprint).filter(|place| *place > 0) else {
             return self.pop(seats);
@@ -137,7 +139,7 @@ impl Queue {
         Some(seat)
     }
 
-    /// Whether somebody in front is like this, and may go first.
+    /// Whether a client in front has these settings and may be served first.
     pub(crate) fn has_alike(&self, seats: &Seats, fingerprint: Fingerprint) -> bool {
         self.place_of(seats, fingerprint).is_some()
     }
@@ -145,26 +147,26 @@ impl Queue {
     fn place_of(&self, seats: &Seats, fingerprint: Fingerprint) -> Option<usize> {
         let mut is_last = false;
         let in_front = self.list.iter(&seats.rows).map(|(_, seat)| seat).take(IN_FRONT);
-        // Nobody goes before one that has been passed over often.
+        // No client is served before one that has been passed over this often.
         let mut may_go =
             in_front.take_while(|seat| !std::mem::replace(&mut is_last, seat.passed_over >= PASSED_OVER_MAX));
         may_go.position(|seat| seat.fingerprint.is_like(fingerprint))
     }
 
-    /// How many wait.
+    /// How many clients wait.
     pub(crate) fn len(&self) -> u32 {
         self.list.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no client waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
-/// So many of those who wait are looked at for one that is like a server.
+/// How many waiting clients are examined for one with the settings of a server.
 const IN_FRONT: usize = 32;
-/// So often somebody who waits may be passed over for that.
+/// How often a waiting client may be passed over for another one with matching settings.
 const PASSED_OVER_MAX: u32 = 32;
 
 #[cfg(test)]

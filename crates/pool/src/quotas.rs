@@ -1,14 +1,14 @@
 //! What the pools of one worker compete for: servers of a database, servers of a user.
 //!
-//! Always true: who needs a server stands in one line at most, and lines are first come first served. A place in line is
-//! for one server; who needs another joins again behind the rest, so that no pool starves its neighbours.
-//! Not here: the moves of pools along the lines (`share`), limits that span workers (`ledger`).
+//! Always true: a pool that needs a server stands in one line at most, and lines are first come first served. A place in
+//! line is for one server; a pool that needs another one joins again at the end, so that no pool starves the others.
+//! Not here: how pools join and leave the lines (`share`), limits that span workers (`ledger`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Need, PoolKey};
 
-/// Where a pool stands that needs another server.
+/// The line in which a pool waits for another server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Demand {
     /// Nowhere.
@@ -16,13 +16,13 @@ pub(crate) enum Demand {
     Sated,
     /// In line for a grant of the ledger for its user.
     Grant(Place),
-    /// In line for room in its database; perhaps with a grant in hand. Grants are got first: they may take long, and
-    /// nobody of the same database should have to wait for that.
+    /// In line for room in its database, with a grant if one is needed. The grant comes first, because it may take long, and
+    /// other pools of the database should not have to wait for it.
     Room { place: Place, is_granted: bool },
 }
 
 impl Demand {
-    /// The place in whichever line.
+    /// The place in the line, if the pool stands in one.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
             Self::Sated => None,
@@ -30,7 +30,7 @@ impl Demand {
         }
     }
 
-    /// Whether a grant is in hand, which must be used or given back.
+    /// Whether the pool holds a grant, which must be used or given back.
     pub(crate) fn has_grant(self) -> bool {
         matches!(self, Self::Room { is_granted: true, .. })
     }
@@ -43,7 +43,7 @@ pub(crate) struct Place {
     pub(crate) need: Need,
 }
 
-/// Pools in the order in which they joined, those with waiting clients before those below their minimum.
+/// Pools in the order in which they joined, those with waiting clients before those below `min_pool_size`.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     clients: BTreeMap<u64, PoolKey>,
@@ -51,39 +51,39 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Takes a pool in. Tickets grow over time.
+    /// Adds a pool. Tickets must increase over time.
     pub(crate) fn join(&mut self, pool: PoolKey, ticket: u64, need: Need) -> Place {
         self.side_mut(need).insert(ticket, pool);
         Place { ticket, need }
     }
 
-    /// Lets a pool go.
+    /// Removes a pool.
     pub(crate) fn leave(&mut self, place: Place) {
         self.side_mut(place.need).remove(&place.ticket);
     }
 
-    /// Who is next, and what for.
+    /// The next pool and its need.
     pub(crate) fn first(&self) -> Option<(PoolKey, Need)> {
         let client = self.clients.first_key_value().map(|(_, pool)| (*pool, Need::Client));
         client.or_else(|| self.minimums.first_key_value().map(|(_, pool)| (*pool, Need::Minimum)))
     }
 
-    /// The next of those below their minimum.
+    /// The next pool below its minimum.
     pub(crate) fn first_minimum(&self) -> Option<PoolKey> {
         self.minimums.first_key_value().map(|(_, pool)| *pool)
     }
 
-    /// How many pools with waiting clients stand in it.
+    /// How many pools with waiting clients stand in line.
     pub(crate) fn clients(&self) -> u32 {
         self.clients.len() as u32
     }
 
-    /// Everybody in it, in order.
+    /// All pools in line, in order.
     pub(crate) fn pools(&self) -> Vec<PoolKey> {
         self.clients.values().chain(self.minimums.values()).copied().collect()
     }
 
-    /// Whether nobody stands in it.
+    /// Whether the line is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.clients.is_empty() && self.minimums.is_empty()
     }
@@ -103,7 +103,7 @@ pub(crate) struct Database {
     pub(crate) servers_max: u32,
     pub(crate) pools: BTreeSet<PoolKey>,
     pub(crate) line: Line,
-    /// One of them has to give a server up.
+    /// Whether one of the pools has to give up a server.
     pub(crate) is_pressed: bool,
 }
 
@@ -114,14 +114,14 @@ pub(crate) struct User {
     pub(crate) is_limited: bool,
     pub(crate) pools: BTreeSet<PoolKey>,
     pub(crate) line: Line,
-    /// Asks of [`Need::Client`] that are on their way.
+    /// How many asks of [`Need::Client`] are unanswered.
     pub(crate) asked: u32,
-    /// Whether an ask of [`Need::Minimum`] is on its way.
+    /// Whether an ask of [`Need::Minimum`] is unanswered.
     pub(crate) is_minimum_asked: bool,
-    /// Whether there may be servers without a grant, from before the limit was set. They are asked for like new ones,
-    /// and before these.
+    /// Whether there may be servers without a grant, opened before the limit was set. Grants for them are asked for like
+    /// those for new servers, and are used for them first.
     pub(crate) is_in_arrears: bool,
-    /// Whether an idle server is to be given up for somebody in the ledger's line.
+    /// Whether an idle server is to be closed for a worker in the ledger's line.
     pub(crate) owes_one: bool,
 }
 
@@ -135,26 +135,26 @@ impl User {
 /// All databases and users.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
-    // By the caller's small numbers.
+    // Both tables are indexed by the caller's small numbers.
     databases: Vec<Database>,
     users: Vec<User>,
     tickets: u64,
 }
 
 impl Quotas {
-    /// Takes in a pool that has been opened.
+    /// Adds a new pool.
     pub(crate) fn open(&mut self, pool: PoolKey, database: u32, user: u32) {
         self.database(database).pools.insert(pool);
         self.user(user).pools.insert(pool);
     }
 
-    /// Forgets a pool, which stands in no line.
+    /// Forgets a pool, which must not stand in a line.
     pub(crate) fn forget(&mut self, pool: PoolKey, database: u32, user: u32) {
         self.database(database).pools.remove(&pool);
         self.user(user).pools.remove(&pool);
     }
 
-    /// Forgets a user, if nothing refers to it; whether it is forgotten.
+    /// Forgets a user if no pool and no unanswered ask refers to it, and returns whether it did.
     pub(crate) fn forget_user(&mut self, number: u32) -> bool {
         let Some(user) = self.users.get_mut(number as usize) else { return true };
         let is_unused = user.pools.is_empty() && user.asked == 0 && !user.is_minimum_asked;
@@ -164,19 +164,19 @@ impl Quotas {
         is_unused
     }
 
-    /// Takes a pool into the line of its user.
+    /// Puts a pool in the line of its user.
     pub(crate) fn queue_for_grant(&mut self, pool: PoolKey, user: u32, need: Need) -> Place {
         let ticket = self.ticket();
         self.user(user).line.join(pool, ticket, need)
     }
 
-    /// Takes a pool into the line of its database.
+    /// Puts a pool in the line of its database.
     pub(crate) fn queue_for_room(&mut self, pool: PoolKey, database: u32, need: Need) -> Place {
         let ticket = self.ticket();
         self.database(database).line.join(pool, ticket, need)
     }
 
-    /// The first pool with waiting clients in the line of a database, or of a user, that is not this one.
+    /// The first pool other than `pool` that has waiting clients and stands in the line of the database or the user.
     pub(crate) fn first_beside(&self, pool: PoolKey, database: u32, user: u32) -> Option<PoolKey> {
         let of_database = self.databases.get(database as usize).map(|database| &database.line);
         let of_user = self.users.get(user as usize).map(|user| &user.line);

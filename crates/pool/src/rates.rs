@@ -1,8 +1,9 @@
 //! Rate limits: how many logins and transactions are admitted, by user, database, client address and `application_name`.
 //!
-//! Always true: whoever is admitted has a token of each rule that counts it, and whoever is not takes none of any. A rule that stays as it was
-//! keeps what it has counted. What admits is told once when a rule begins to hold somebody back, and once when that has ended.
-//! Not here: the buckets (`bucket`), who waits in which order (`delayed`), how rules are written (crate `config`).
+//! Always true: a client that is admitted has taken a token of each rule that applies to it; a client that is not admitted
+//! takes no token. A rule that a reload does not change keeps its counts. Each rule reports once that it begins to limit, and
+//! once that it has stopped.
+//! Not here: the buckets (`bucket`), the order of delayed clients (`delayed`), how rules are written (crate `config`).
 
 use core::net::IpAddr;
 use std::fmt;
@@ -14,20 +15,20 @@ use base::Time;
 
 use crate::bucket::{Buckets, Period, Rate, Whose};
 
-/// One limit.
+/// One rate limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateRule {
     /// Its name.
     pub name: Arc<str>,
     /// What is counted.
     pub counts: Counted,
-    /// Whose counts are apart from each other.
+    /// By which keys clients are counted separately.
     pub by: RateKeys,
-    /// Whom it is about, if not everybody.
+    /// To which clients the rule applies.
     pub only: RateFilter,
     /// How much is admitted.
     pub rate: Rate,
-    /// What becomes of the rest.
+    /// What happens to a client for which there is no token.
     pub excess: Excess,
 }
 
@@ -40,66 +41,68 @@ pub enum Counted {
     Transactions,
 }
 
-/// What becomes of somebody for whom there is no token; the worse comes later.
+/// What happens to a client for which there is no token, in order of severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Excess {
-    /// It waits for one.
+    /// The client waits for a token.
     Delay,
-    /// It is told an error.
+    /// The client gets an error.
     Reject,
 }
 
-/// By what counts are kept apart. By none of it, all have one.
+/// The keys by which clients are counted separately. Without a key, all clients share one bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateKeys {
     /// The user that the client logs in as.
     pub user: bool,
     /// The database.
     pub database: bool,
-    /// The client's address; of IPv6 its network of 64 bits. Clients by unix sockets have one together.
+    /// The client's address; for IPv6, its /64 network. Clients on Unix sockets share one bucket.
     pub address: bool,
-    /// What the client calls itself.
+    /// The client's `application_name`.
     pub application_name: bool,
 }
 
-/// Whom a rule is about: everybody who has all of this.
+/// The clients to which a rule applies: those that match all fields that are set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateFilter {
     /// This user.
     pub user: Option<Arc<str>>,
     /// This database.
     pub database: Option<Arc<str>>,
-    /// An address in this network: its first bits, and how many of them.
+    /// An address in this network: network address and prefix length.
     pub address: Option<(IpAddr, u8)>,
     /// This `application_name`.
     pub application_name: Option<Arc<str>>,
 }
 
-/// When somebody is counted.
+/// When a client is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
-    /// It has asked to log in. All that is certain is its address: by that it is counted before anything is spent on it.
+    /// The client has sent its startup packet. Only its address is certain, by which it can be counted before work is spent on
+    /// it.
     Knocks,
-    /// It has shown who it is. Before, a stranger could use up the logins of a user whose name it gives.
+    /// The client has been authenticated. If it were counted earlier, anybody could use up the logins of another user by giving
+    /// that user's name.
     LogsIn,
-    /// It begins a transaction.
+    /// The client begins a transaction.
     Begins,
 }
 
-/// Who is counted.
+/// The client that is counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
-    /// Its user.
+    /// The user.
     pub user: &'s str,
-    /// Its database.
+    /// The database.
     pub database: &'s str,
-    /// Its address; none of a client by a unix socket.
+    /// The client's address; `None` on a Unix socket.
     pub address: Option<IpAddr>,
-    /// Its `application_name`.
+    /// The `application_name`.
     pub application_name: &'s str,
 }
 
-/// A bucket among those of all rules.
+/// A bucket of any rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BucketKey {
     rule: u64,
@@ -112,72 +115,72 @@ impl BucketKey {
     }
 }
 
-/// What becomes of somebody.
+/// The decision about a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It goes on.
+    /// The client proceeds.
     Admitted,
-    /// It waits.
+    /// The client waits.
     Delayed(Shortage),
-    /// It is told an error.
+    /// The client gets an error.
     Rejected(Shortage),
 }
 
-/// What is lacking.
+/// The missing token of a client that is not admitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// By which rule.
+    /// The rule.
     pub rule: Arc<RateRule>,
-    /// In which bucket.
+    /// The bucket.
     pub bucket: BucketKey,
     /// When there may be a token.
     pub until: Time,
-    /// Whether the rule holds somebody back for the first time after a while.
+    /// Whether the rule begins to limit with this client.
     pub begins: bool,
 }
 
-/// A rule holds nobody back any more.
+/// A rule has stopped limiting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relief {
-    /// Which.
+    /// The rule.
     pub rule: Arc<RateRule>,
-    /// For how long it did.
+    /// For how long the rule limited.
     pub lasted: Duration,
-    /// What it has counted meanwhile.
+    /// The counts of that time.
     pub tally: RateTally,
 }
 
-/// What a rule has done.
+/// The counts of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateTally {
-    /// How many it has admitted.
+    /// How many were admitted.
     pub admitted: u64,
-    /// How many have had to wait.
+    /// How many had to wait.
     pub delayed: u64,
-    /// How many were told an error.
+    /// How many got an error.
     pub rejected: u64,
 }
 
-/// How a rule looks, for the console. Never used for decisions.
+/// The visible state of a rule, for the console. Never used for decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateRow {
-    /// Which.
+    /// The rule.
     pub rule: Arc<RateRule>,
-    /// What it has done.
+    /// The counts of the rule.
     pub tally: RateTally,
-    /// Keys whose buckets are not full, and some whose buckets are full again.
+    /// How many keys have a bucket: those whose bucket is not full, and some whose bucket is full again.
     pub keys: usize,
-    /// Since when it holds somebody back, if it does.
+    /// Since when the rule limits, if it does.
     pub limiting_since: Option<Time>,
 }
 
-/// All rules, and what they have counted.
+/// All rules and their counts.
 #[derive(Debug)]
 pub struct Rates {
     rows: Vec<Ruled>,
-    /// So that nobody can find a name that has the bucket of another one.
+    /// Seeds the hash of the keys, so that nobody can find a name whose hash equals that of another name.
     seed: [u8; 32],
-    /// Of the last rule that was made.
+    /// The number of the last rule that was created.
     number: u64,
 }
 
@@ -190,23 +193,24 @@ struct Ruled {
     limiting: Option<Limiting>,
 }
 
-/// A rule holds somebody back.
+/// A rule is limiting.
 #[derive(Clone, Copy, Debug)]
 struct Limiting {
     since: Time,
-    /// When that has ended, if nobody else is held back.
+    /// When the rule stops limiting, if it holds no other client back until then.
     until: Time,
     before: RateTally,
 }
 
 impl Rates {
-    /// No rules. The seed is secret, and the same for as long as the rules count.
+    /// Returns an empty set of rules. The seed must be secret, and must not change while rules count.
     #[must_use]
     pub fn new(seed: [u8; 32]) -> Self {
         Self { rows: Vec::new(), seed, number: 0 }
     }
 
-    /// These rules hold from now on. One that counts the same goes on with its counters, and with its buckets if it admits as much as before.
+    /// Replaces the rules. A rule of the same name that counts the same events keeps its tally; if it also counts by the same
+    /// keys, filter and rate, it keeps its buckets.
     pub fn put_in_force<'r>(&mut self, rules: impl Iterator<Item = &'r Arc<RateRule>>) {
         let mut old = std::mem::take(&mut self.rows);
         for rule in rules {
@@ -225,8 +229,8 @@ impl Rates {
         }
     }
 
-    /// Admits somebody, or not. `is_again` is said of whoever waited: it is not counted as delayed once more. Whoever comes anew gets
-    /// no token of a bucket for which somebody waits already, as `is_queued` says.
+    /// Decides whether a client is admitted. `is_again` marks a client that was delayed before, which is not counted as delayed
+    /// once more. Any other client gets no token of a bucket for which a client waits already, as `is_queued` tells.
     pub fn admit(
         &mut self,
         now: Time,
@@ -236,7 +240,7 @@ impl Rates {
         is_queued: &dyn Fn(BucketKey) -> bool,
     ) -> Admission {
         let mut found = [None; RULES_MAX];
-        // Whoever is to be rejected by one rule does not wait for another one.
+        // A client that one rule rejects does not wait for another rule.
         let mut lacking: Option<((Excess, Time), usize, Whose)> = None;
         for (place, (row, found)) in self.rows.iter_mut().zip(&mut found).enumerate() {
             if row.rule.moment() != moment || !row.rule.only.is_about(subject) {
@@ -273,18 +277,18 @@ impl Rates {
         }
     }
 
-    /// The rules that hold nobody back any more; each is told once.
+    /// Returns the rules that have stopped limiting; each is reported once.
     pub fn ended(&mut self, now: Time) -> Vec<Relief> {
         self.rows.iter_mut().filter_map(|row| row.relief(now)).collect()
     }
 
-    /// When [`Rates::ended`] may tell of one next.
+    /// When [`Rates::ended`] may next return a rule.
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
         self.rows.iter().filter_map(|row| Some(row.limiting?.until)).min()
     }
 
-    /// How the rules look.
+    /// The visible state of all rules.
     #[must_use]
     pub fn snapshot(&self) -> Vec<RateRow> {
         let row = |row: &Ruled| RateRow {
@@ -324,7 +328,7 @@ impl Ruled {
 }
 
 impl RateRule {
-    /// When whoever it is about is counted.
+    /// When the clients to which the rule applies are counted.
     #[must_use]
     pub fn moment(&self) -> Moment {
         let RateKeys { user, database, application_name, .. } = self.by;
@@ -338,7 +342,7 @@ impl RateRule {
         }
     }
 
-    /// Whether what another rule of this name has counted is what this one counts.
+    /// Whether another rule of this name counts in the same way, so that its buckets can be kept.
     fn is_counted_like(&self, other: &Self) -> bool {
         let Self { counts, by, only, rate, .. } = self;
         (counts, by, only, rate) == (&other.counts, &other.by, &other.only, &other.rate)
@@ -356,7 +360,7 @@ impl RateRule {
 }
 
 impl RateFilter {
-    /// Whether a rule with it is about somebody.
+    /// Whether a rule with this filter applies to a client.
     #[must_use]
     pub fn is_about(&self, subject: &Subject<'_>) -> bool {
         let is = |wanted: &Option<Arc<str>>, name: &str| wanted.as_ref().is_none_or(|wanted| **wanted == *name);
@@ -370,7 +374,7 @@ impl RateFilter {
     }
 }
 
-/// The first bits of an address; of one of IPv4 that is written as IPv6, those of the former.
+/// The network of an address. An IPv4-mapped IPv6 address counts as IPv4.
 fn network_of(address: IpAddr, bits: u8) -> IpAddr {
     let kept = |width: u32, bits: u8| width.saturating_sub(u32::from(bits));
     match address.to_canonical() {
@@ -385,7 +389,7 @@ fn network_of(address: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
-/// As the log says it: `"api" (100 transactions a second by user, burst 200)`.
+/// The form for the log: `"api" (100 transactions a second by user, burst 200)`.
 impl fmt::Display for RateRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\" ({})", self.name, self.limit())
@@ -410,7 +414,7 @@ impl fmt::Display for Excess {
     }
 }
 
-/// As in the file: `user,database`.
+/// The form of the configuration file: `user,database`.
 impl fmt::Display for RateKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
@@ -425,7 +429,7 @@ impl fmt::Display for RateKeys {
 }
 
 impl RateRule {
-    /// What it admits, in words: `100 transactions a second by user, burst 200`.
+    /// The limit in words: `100 transactions a second by user, burst 200`.
     #[must_use]
     pub fn limit(&self) -> String {
         let Rate { count, period, burst } = self.rate;
@@ -440,14 +444,15 @@ impl RateRule {
         format!("{count} {counted} {period}{by}, burst {burst}")
     }
 
-    /// More rules than anybody keeps apart: each one costs each transaction.
+    /// The largest number of rules. Each rule costs time in each transaction.
     pub const RULES_MAX: usize = RULES_MAX;
 }
 
 const RULES_MAX: usize = 32;
-/// Keys of one rule whose buckets are remembered while they are not full. The rest share one.
+/// How many keys of one rule may have a bucket of their own. The others share one bucket.
 const KEYS_MAX: usize = 16_384;
-/// Of an address by which counts are kept apart. Whoever has one address of IPv6 has as many as this leaves; one of IPv4 is shorter.
+/// The prefix length by which addresses are counted separately. A client with one IPv6 address usually has a whole /64
+/// network; an IPv4 address is shorter than that and counts as a whole.
 const NETWORK_BITS: u8 = 64;
-/// A rule that holds nobody back for so long has ended to, so that a log has two lines for that in a second at most.
+/// A rule stops limiting only after it has held no client back for this time, so that it logs at most two lines per second.
 const REST_MIN: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
-//! What a client waits for, and sums of that.
+//! The reasons for which clients wait, and sums of wait times by reason.
 //!
 //! Always true: each reason has one word.
-//! Not here: which of them it is, and for how long at each moment (`why`).
+//! Not here: which reason applies at each moment (`why`).
 
-/// What keeps a client from having a server.
+/// Why a client has to wait for a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum WaitReason {
@@ -13,11 +13,11 @@ pub enum WaitReason {
     DatabaseLimit,
     /// The pool may have more, but its user may not (`max_user_connections`).
     UserLimit,
-    /// A server is being dialed, or made clean.
+    /// A server is being dialed, reset or checked.
     Dialing,
-    /// The last login at the host has failed, and is tried again.
+    /// The last login at the host has failed and will be retried.
     Unreachable,
-    /// An operator has paused the database, or everything.
+    /// An operator has paused the database, or all databases.
     Paused,
 }
 
@@ -26,7 +26,7 @@ impl WaitReason {
     pub const ALL: [Self; 6] =
         [Self::NoneFree, Self::DatabaseLimit, Self::UserLimit, Self::Dialing, Self::Unreachable, Self::Paused];
 
-    /// In tables and metrics.
+    /// The word used in tables and metrics.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl WaitReason {
         }
     }
 
-    /// In a sentence, behind "because".
+    /// A clause that can follow "because" in a sentence.
     #[must_use]
     pub fn clause(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl WaitReason {
     }
 }
 
-/// The time that clients have waited, in microseconds by reason.
+/// The time that clients have waited, in microseconds, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waited([u64; WaitReason::ALL.len()]);
 
@@ -62,20 +62,20 @@ impl Waited {
         self.0[why as usize] += micros;
     }
 
-    /// For one reason.
+    /// The time waited for one reason.
     #[must_use]
     pub fn of(&self, why: WaitReason) -> u64 {
         self.0[why as usize]
     }
 
-    /// For which reason most of the time since an earlier moment has been waited; none if nobody has.
+    /// The reason for most of the time waited since `earlier`; `None` if no client has waited since.
     #[must_use]
     pub fn main_since(&self, earlier: &Self) -> Option<WaitReason> {
         let of = |why: WaitReason| self.of(why).saturating_sub(earlier.of(why));
         WaitReason::ALL.into_iter().max_by_key(|why| of(*why)).filter(|why| of(*why) > 0)
     }
 
-    /// For all reasons.
+    /// The time waited for all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()

@@ -1,9 +1,9 @@
 //! How pools compete for servers of a database and servers of a user.
 //!
 //! Always true: a login begins only when its user has a grant (if the user is limited) and its database has room (if the
-//! database is limited); a server is evicted only for a waiting client, never to reach a minimum, and only from a pool
-//! in which nobody waits, unless the other pool starves: then pools of a database take turns.
-//! Not here: whether a pool wishes for a login (`pool`), how grants are shared among workers (`ledger`).
+//! database is limited). A server is evicted only for a waiting client, never to reach a minimum, and only from a pool
+//! in which no client waits, unless the other pool starves: then the pools of a database take turns.
+//! Not here: whether a pool needs a login (`pool`), how grants are shared among workers (`ledger`).
 
 use base::Time;
 
@@ -15,7 +15,7 @@ use crate::wanted::Wanted;
 use crate::{Command, Need, PoolKey};
 
 impl Pools {
-    /// Begins the logins a pool wishes for, or has it stand in line for them; then serves the lines it may have moved.
+    /// Begins the logins that a pool needs, or puts the pool in line for them; then serves the lines that this may have moved.
     pub(crate) fn share(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
         self.seek(now, key, out);
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return };
@@ -34,7 +34,7 @@ impl Pools {
         self.ask(user, out);
     }
 
-    /// A grant has come from the ledger.
+    /// Handles a grant of the ledger.
     pub(crate) fn granted(&mut self, now: Time, number: u32, need: Need, out: &mut Vec<Command>) {
         let user = self.quotas.user(number);
         match need {
@@ -51,7 +51,7 @@ impl Pools {
         self.ask(number, out);
     }
 
-    /// The ledger has nothing for a minimum.
+    /// Handles a denial of the ledger for a minimum.
     pub(crate) fn denied(&mut self, now: Time, number: u32) {
         self.quotas.user(number).is_minimum_asked = false;
         while let Some(key) = self.quotas.user(number).line.first_minimum() {
@@ -60,7 +60,7 @@ impl Pools {
         }
     }
 
-    /// Somebody at the ledger waits for a server of this user, or no longer does.
+    /// Notes whether a worker waits at the ledger for a server of this user.
     pub(crate) fn sought(&mut self, now: Time, number: u32, is_wanted: bool, out: &mut Vec<Command>) {
         self.quotas.user(number).owes_one = is_wanted;
         if is_wanted {
@@ -68,14 +68,15 @@ impl Pools {
         }
     }
 
-    /// A granted server is gone or was not needed, which may be just what somebody at the ledger waits for.
+    /// Gives a grant back to the ledger, because its server is closed or was not needed. This also settles an owed server,
+    /// because the worker that waits at the ledger can use this grant.
     pub(crate) fn give_back(&mut self, number: u32, out: &mut Vec<Command>) {
         self.quotas.user(number).owes_one = false;
         out.push(Command::GiveBack { user: number });
     }
 
-    /// Whether servers of this user need a grant from now on. Who stands in line without need steps out; who has servers
-    /// without a grant asks for them. Both happen with the next tick, which is due at once.
+    /// Sets whether servers of this user need a grant from now on. Pools that need no grant any more leave the line; for
+    /// servers without a grant, grants are asked for. The next tick, which is due at once, settles these pools.
     pub(crate) fn change_user_limit(&mut self, number: u32, is_limited: bool) {
         let user = self.quotas.user(number);
         user.is_limited = is_limited;
@@ -90,7 +91,7 @@ impl Pools {
         }
     }
 
-    /// Begins logins or joins a line until the pool has what it wishes for, as far as that is possible now.
+    /// Begins logins until the pool needs none, or until it has to stand in line.
     fn seek(&mut self, now: Time, key: PoolKey, out: &mut Vec<Command>) {
         while let Some(pool) = self.pools.get(key) {
             match (pool.wanted(now, &self.tables), pool.demand.place()) {
@@ -111,7 +112,7 @@ impl Pools {
         }
     }
 
-    /// Begins a login, or has the pool stand in line for it. Whether it has begun.
+    /// Begins a login, or puts the pool in line for it. Returns whether the login has begun.
     fn obtain(&mut self, now: Time, key: PoolKey, wanted: Wanted, out: &mut Vec<Command>) -> bool {
         let Some(pool) = self.pools.get_mut(key) else { return false };
         if !self.quotas.user(pool.user).is_limited {
@@ -121,14 +122,14 @@ impl Pools {
         false
     }
 
-    /// The same for a pool that has its grant in hand, or needs none.
+    /// As [`Pools::obtain`], for a pool that holds a grant or needs none.
     fn take_room(&mut self, now: Time, key: PoolKey, wanted: Wanted, is_granted: bool, out: &mut Vec<Command>) -> bool {
         let Some((database, user)) = self.pools.get(key).map(|pool| (pool.database, pool.user)) else { return false };
         if self.has_room(database) && self.quotas.database(database).line.is_empty() {
             self.begin(now, key, wanted, is_granted, out);
             return true;
         }
-        // A grant is not held back for a minimum: elsewhere a client may wait for it.
+        // A grant for a minimum is not held back, because a client elsewhere may wait for it.
         let keeps_grant = is_granted && wanted.need() == Need::Client;
         if is_granted && !keeps_grant {
             self.give_back(user, out);
@@ -138,7 +139,7 @@ impl Pools {
         false
     }
 
-    /// Uses a grant for the pool at the front of the line of its user.
+    /// Uses a grant for the pool at the front of its user's line.
     fn use_grant(&mut self, now: Time, key: PoolKey, user: u32, out: &mut Vec<Command>) {
         let place = self.step_out(key).place();
         self.unsettled.push_back(key);
@@ -150,14 +151,14 @@ impl Pools {
         }
     }
 
-    /// Gives the room there is in a database to those who stand in line for it.
+    /// Gives the free room of a database to the pools in line for it.
     fn fill_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         while self.has_room(number) {
             let Some(key) = self.next_in_line(now, number) else { return };
             let demand = self.step_out(key);
             self.unsettled.push_back(key);
             let Some(user) = self.pools.get(key).map(|pool| pool.user) else { return };
-            // Who has no grant where one is needed stands in the other line first.
+            // A pool that lacks a required grant has to stand in the line of its user first.
             let may_begin = demand.has_grant() || !self.quotas.user(user).is_limited;
             match self.still_wanted(now, key, demand.place()) {
                 Some(wanted) if may_begin => self.begin(now, key, wanted, demand.has_grant(), out),
@@ -167,7 +168,8 @@ impl Pools {
         }
     }
 
-    /// Evicts until everybody in line for this database will have room, as soon as what is being closed is closed.
+    /// Evicts idle servers until every client in line for this database will have room, once the servers being closed are
+    /// closed.
     fn evict_for_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         loop {
             let database = self.quotas.database(number);
@@ -185,8 +187,8 @@ impl Pools {
         }
     }
 
-    /// Has the largest pool of a database give up the next server that comes back, if a pool starves beside it and no room is
-    /// on its way.
+    /// Has the largest pool of a database close the next server that is returned, if another pool starves and no server of the
+    /// database is being closed for it.
     fn press(&mut self, now: Time, number: u32) {
         let is_hungry = self.next_in_line(now, number).is_some_and(|key| self.starves(now, key));
         let database = self.quotas.database(number);
@@ -209,7 +211,7 @@ impl Pools {
         }
     }
 
-    /// Whoever has to give up what it has stands behind the others if it wants it back.
+    /// Puts a pool that has to give up a server at the end of the database's line.
     fn step_back(&mut self, key: PoolKey, database: u32) {
         let Some(&Demand::Room { place, is_granted }) = self.pools.get(key).map(|pool| &pool.demand) else { return };
         self.quotas.database(database).line.leave(place);
@@ -217,8 +219,8 @@ impl Pools {
         self.set_demand(key, Demand::Room { place, is_granted });
     }
 
-    /// Who is next to have a server of a database: the first that has nothing and starves, or the first. A pool with waiting clients
-    /// that is always served from what it has would otherwise stand in front of the others for ever.
+    /// The pool that gets the next server of a database: the first starving pool, or else the first in line. Otherwise a pool
+    /// whose clients are always served by its own servers would stay in front of the others for ever.
     fn next_in_line(&mut self, now: Time, number: u32) -> Option<PoolKey> {
         let line = &self.quotas.database(number).line;
         let (first, all) = (line.first().map(|(key, _)| key), line.pools());
@@ -229,7 +231,7 @@ impl Pools {
         self.pools.get(key).is_some_and(|pool| pool.starves(now, &self.tables))
     }
 
-    /// Evicts one server for whoever stands in line at the ledger, or leaves it owed.
+    /// Evicts an idle server for a worker in the ledger's line, or leaves it owed if there is none.
     fn evict_for_ledger(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
         let user = self.quotas.user(number);
         let pools = user.pools.iter().filter_map(|key| self.pools.get(*key));
@@ -239,7 +241,7 @@ impl Pools {
         }
     }
 
-    /// Has as many asks on their way as there are pools in line and servers in arrears.
+    /// Sends or withdraws asks, so that there is one for each pool in line and for each server without a grant.
     fn ask(&mut self, number: u32, out: &mut Vec<Command>) {
         let user = self.quotas.user(number);
         if user.is_calm() {
@@ -266,7 +268,7 @@ impl Pools {
         }
     }
 
-    /// Uses a grant for a server that was opened before there was a limit. Whether there is one.
+    /// Uses a grant for a server that was opened before the limit was set. Returns whether there was such a server.
     fn pay_arrears(&mut self, number: u32) -> bool {
         let user = self.quotas.user(number);
         if !user.is_in_arrears {
@@ -286,7 +288,7 @@ impl Pools {
         }
     }
 
-    /// What a pool wishes for, if that is still what it stood in line for.
+    /// The login that a pool needs, if it is still of the kind for which the pool stood in line.
     fn still_wanted(&self, now: Time, key: PoolKey, place: Option<Place>) -> Option<Wanted> {
         let wanted = self.pools.get(key)?.wanted(now, &self.tables)?;
         (Some(wanted.need()) == place.map(|place| place.need)).then_some(wanted)
@@ -300,7 +302,7 @@ impl Pools {
             || pools.map(|pool| size_for_database(&pool.servers)).sum::<u32>() < database.servers_max
     }
 
-    /// Takes a pool out of its line. Where it stood.
+    /// Takes a pool out of its line, and returns its former demand.
     fn step_out(&mut self, key: PoolKey) -> Demand {
         let Some(pool) = self.pools.get_mut(key) else { return Demand::Sated };
         let demand = std::mem::take(&mut pool.demand);
@@ -319,7 +321,7 @@ impl Pools {
     }
 }
 
-/// Whose server has been idle longest and may be taken; ties by the key of the pool.
+/// The pool with the longest idle server that may be evicted; ties by the key of the pool.
 fn longest_idle<'a>(pools: impl Iterator<Item = &'a Pool>, tables: &Tables) -> Option<PoolKey> {
     let candidates = pools.filter(|pool| pool.may_be_evicted());
     candidates.min_by_key(|pool| (pool.idle_since(tables), pool.key)).map(|pool| pool.key)

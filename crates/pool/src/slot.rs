@@ -1,8 +1,8 @@
-//! The life of a server as its pool sees it, as one table of moves.
+//! The states of a server as its pool sees it, and the table of moves between them.
 //!
 //! Always true: [`State::after`] is the only way from one state to another, and a pair of state and move that is not in
-//! its table does not happen.
-//! Not here: who decides on a move (`pool`), the lists that follow from the state (`servers`).
+//! its table is refused.
+//! Not here: who decides on a move (`pool`), the lists that follow from the state (`pool_servers`).
 
 use base::Time;
 
@@ -10,69 +10,69 @@ use crate::list::{Linked, Links};
 use crate::planted::{frees_its_slot, is_for_anybody};
 use crate::{ClientKey, Fingerprint, PoolKey};
 
-/// Where a server stands.
+/// The state of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// There is no server; the slot may be taken by another.
+    /// There is no server; the slot may be reused.
     Free,
-    /// The login is on its way.
+    /// The server is being dialed or logged in to.
     Dialing,
-    /// It waits for a client.
+    /// The server waits for a client.
     Idle,
-    /// A client has it.
+    /// The server is lent to a client.
     Lent,
-    /// It is made or proven fit for the next client.
+    /// The server is being reset, checked or cleaned up for the next client.
     Cleaning(Work),
-    /// The login is on its way for one client alone.
+    /// A dedicated server is being dialed or logged in to for its client.
     Dedicating,
-    /// It is that client's, and nobody else's, as long as it lasts.
+    /// The server belongs to one client until it is closed.
     Dedicated,
     /// The connection is being closed.
     Closing,
 }
 
-/// What is done to a server between two clients.
+/// The work done on a server between two clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// The reset query runs.
     Reset,
-    /// The check query runs, because a client waits and the server has been idle for long.
+    /// The check query runs, because a client waits and the server has been idle for `server_check_delay`.
     Check,
-    /// The worker cancels, rolls back and resets what an abandoned loan left behind.
+    /// The worker cancels, rolls back and resets the session that an abandoned loan left behind.
     Cleanup,
 }
 
-/// What may happen to a server.
+/// A change of a server's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Move {
     /// A login begins.
     Dial,
-    /// It comes from another process, logged in.
+    /// The server is taken over from another process, logged in.
     Arrive,
     /// The login is complete.
     Ready,
-    /// A client gets it.
+    /// The server is lent to a client.
     Attach,
     /// The loan is over and nothing has to be done.
     Return,
-    /// The loan is over and this has to be done, or an idle one has to be checked.
+    /// The loan is over and this work begins, or the check of an idle server begins.
     Work(Work),
-    /// What had to be done is done.
+    /// The work has succeeded.
     Clean,
-    /// A login begins for one client alone.
+    /// A dedicated login begins.
     Dedicate,
-    /// That login is complete.
+    /// The dedicated login is complete.
     Bind,
-    /// It is to be closed.
+    /// The server is to be closed.
     Expire,
-    /// It has been closed on order.
+    /// The connection has been closed on the pool's order.
     Close,
-    /// The connection ended by itself.
+    /// The connection has ended without an order.
     Lose,
 }
 
 impl State {
-    /// Where the move leads, or nothing if it is forbidden.
+    /// The state after a move; `None` if the move is not allowed in this state.
     pub(crate) fn after(self, by: Move) -> Option<Self> {
         use State::{Cleaning, Closing, Dedicated, Dedicating, Dialing, Free, Idle, Lent};
         Some(match (self, by) {
@@ -94,28 +94,28 @@ impl State {
     }
 }
 
-/// The right to have one server, and what the pool knows about the server in it.
+/// The right to have one server, and the pool's record of that server.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) pool: PoolKey,
     pub(crate) state: State,
-    /// Since when it stands there.
+    /// When the server entered this state.
     pub(crate) since: Time,
-    /// When the login began, then when it was complete.
+    /// When the login began; after the login, when it was completed.
     pub(crate) born: Time,
-    /// The era of the pool in which it was dialed; in a later one it is obsolete.
+    /// The era of the pool in which the server was dialed; in a later era it is obsolete.
     pub(crate) era: u32,
-    /// Whether the ledger counts it against the limit of its user.
+    /// Whether the ledger counts the server against the limit of its user.
     pub(crate) is_granted: bool,
-    /// For whom alone it is.
+    /// The client of a dedicated server.
     pub(crate) owner: Option<Owner>,
-    /// What is set in its session, as far as is known.
+    /// The settings of the session, as far as they are known.
     pub(crate) fingerprint: Fingerprint,
     links: Links,
 }
 
 impl Slot {
-    /// A free slot of a pool, from now on.
+    /// Returns a free slot of a pool.
     pub(crate) fn new(pool: PoolKey, now: Time, era: u32, is_granted: bool) -> Self {
         let (owner, fingerprint) = (None, Fingerprint::default());
         Self {
@@ -132,11 +132,11 @@ impl Slot {
     }
 }
 
-/// The client that a dedicated server is for.
+/// The client of a dedicated server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner {
     pub(crate) client: ClientKey,
-    /// Since when it waits, or has waited.
+    /// When the client began to wait.
     pub(crate) since: Time,
 }
 

@@ -1,4 +1,4 @@
-//! How a pool looks from outside, for console, metrics and simulation. Never used for decisions.
+//! The visible state of a pool, for console, metrics and simulation. Never used for decisions.
 
 use base::Time;
 
@@ -7,52 +7,52 @@ use crate::{Failure, Limits, WaitReason, Waited};
 /// One pool at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
-    /// The caller's name of the database.
+    /// The caller's number of the database.
     pub database: u32,
-    /// The caller's name of the user.
+    /// The caller's number of the user.
     pub user: u32,
-    /// What is in force.
+    /// The limits in force.
     pub limits: Limits,
     /// Clients that wait for a server.
     pub waiting: u32,
-    /// Clients that wait for the first login.
+    /// Clients that wait to be greeted after the first login.
     pub greeting: u32,
-    /// Clients that wait for a dedicated server which is not being dialed yet.
+    /// Clients that wait for a dedicated server whose dialing has not begun.
     pub dedicated_waiting: u32,
     /// Since when the first client that waits for a server has waited.
     pub waiting_since: Option<Time>,
-    /// Servers whose login is on its way.
+    /// Servers that are being dialed or logged in to.
     pub dialing: u32,
     /// Servers that wait for a client.
     pub idle: u32,
-    /// Servers that a client has.
+    /// Servers that are lent to a client.
     pub lent: u32,
-    /// Servers that are being reset or mended.
+    /// Servers that are being reset or cleaned up.
     pub cleaning: u32,
     /// Servers that are being checked.
     pub checking: u32,
-    /// Dedicated servers whose login is on its way.
+    /// Dedicated servers that are being dialed or logged in to.
     pub dedicating: u32,
-    /// Dedicated servers that their clients have.
+    /// Dedicated servers that are bound to their clients.
     pub bound: u32,
     /// Servers that are being closed.
     pub closing: u32,
     /// Dedicated servers in any state.
     pub dedicated: u32,
-    /// Whether the parameters of a login are known.
+    /// Whether the server parameters of a login are known.
     pub is_welcomed: bool,
-    /// Why the last login did not come about, unless one has succeeded since.
+    /// Why the last login failed, unless a login has succeeded since.
     pub failure: Option<Failure>,
-    /// What those who wait wait for.
+    /// What the waiting clients wait for.
     pub waits_for: Option<WaitReason>,
-    /// How long clients have waited here since the pool was opened, by what they waited for.
+    /// How long clients have waited since the pool was opened, by reason.
     pub waited: Waited,
-    /// The most servers that have been lent at once since then.
+    /// The largest number of servers that were lent at once since the pool was opened.
     pub peak_lent: u32,
 }
 
 impl Snapshot {
-    /// Servers in any state: what the limits count.
+    /// Servers in any state, as the limits count them.
     #[must_use]
     pub fn servers(&self) -> u32 {
         self.dialing

@@ -1,8 +1,8 @@
-//! When the clients of a pool begin to wait, and when that is over: what the log says of it.
+//! Spells: when the log reports that the clients of a pool begin to wait, and that this is over.
 //!
-//! Always true: a spell begins when somebody has waited for long enough, and ends when nobody has for [`CALM`], so that a pool has one
-//! beginning and one end in that time at most, however often its queue is empty for a moment.
-//! Not here: why somebody waits (`why`), who looks when (`worker::admin::spells`).
+//! Always true: a spell begins when a client has waited for long enough, and ends when none has for [`CALM`]. So a pool has
+//! at most one beginning and one end in that time, however often its queue is empty for a moment.
+//! Not here: why clients wait (`why`), when the pools are looked at (`worker::admin::spells`).
 
 use std::time::Duration;
 
@@ -10,62 +10,62 @@ use base::Time;
 
 use crate::reason::{WaitReason, Waited};
 
-/// Who waits in a pool, at one look.
+/// The state of a pool's wait queues at one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// The most who have waited at once since the last look.
+    /// The largest number of clients that waited at once since the last look.
     pub most: u32,
-    /// Since when the first of those has waited who wait now.
+    /// Since when the first of the present waiting clients has waited.
     pub since: Option<Time>,
-    /// What they wait for.
+    /// What the present clients wait for.
     pub why: Option<WaitReason>,
-    /// What all have waited since the pool was opened.
+    /// The time that clients have waited since the pool was opened, by reason.
     pub waited: Waited,
 }
 
-/// A time in which clients of a pool have waited for long.
+/// A period in which clients of a pool have waited for long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spell {
     began: Time,
-    /// When somebody was last seen who had waited for long enough.
+    /// When a client that had waited for long enough was last seen.
     last: Time,
     most: u32,
     longest: Duration,
-    /// What had been waited before.
+    /// The time that clients had waited before the spell.
     before: Waited,
-    /// What was waited for when it began.
+    /// What clients waited for when the spell began.
     why: Option<WaitReason>,
 }
 
-/// What is to be said.
+/// What is to be reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// So many wait, the first for so long.
+    /// A spell begins.
     Begins {
-        /// The most at once.
+        /// The largest number of clients that waited at once.
         most: u32,
-        /// For how long the first has waited.
+        /// For how long the first client has waited.
         longest: Duration,
-        /// What for.
+        /// What the clients wait for.
         why: Option<WaitReason>,
     },
-    /// More wait at once than before: who has the servers now is worth remembering.
+    /// More clients wait at once than before in this spell, so the present holders of the servers are worth recording.
     Worse,
-    /// It is over.
+    /// The spell is over.
     Ends {
-        /// From when the first began to wait to when the last one was seen who had waited for long.
+        /// The time from when the first client began to wait until a client that had waited for long was last seen.
         lasted: Duration,
-        /// The most at once.
+        /// The largest number of clients that waited at once.
         most: u32,
-        /// The longest that anybody has waited.
+        /// The longest wait of a client.
         longest: Duration,
-        /// What most of it was waited for.
+        /// The reason for most of the time waited.
         why: Option<WaitReason>,
     },
 }
 
 impl Spell {
-    /// Looks at the clients of a pool, of which those have waited for long that have waited for `enough`.
+    /// Updates a pool's spell from a look at its wait queues. A client has waited for long if it has waited for `enough`.
     pub fn look(spell: &mut Option<Self>, now: Time, enough: Duration, seen: &Look) -> Option<Word> {
         let waited = seen.since.map(|since| now.since(since)).filter(|waited| *waited >= enough);
         let Some(this) = spell else {
@@ -89,7 +89,7 @@ impl Spell {
         Some(Word::Ends { lasted, most, longest, why })
     }
 
-    /// Somebody who waits no more has waited for so long.
+    /// Notes how long a client had waited that does not wait any more.
     pub fn has_waited(&mut self, now: Time, enough: Duration, waited: Duration) {
         if waited >= enough {
             self.notes(now, waited);
@@ -102,7 +102,7 @@ impl Spell {
     }
 }
 
-/// A pool whose clients have not waited for long for this time waits no more.
+/// A spell ends when no client has waited for long for this time.
 const CALM: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

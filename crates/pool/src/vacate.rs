@@ -1,7 +1,8 @@
-//! A pool gives up what it keeps for nobody, because somebody needs its database alone.
+//! Closes unused servers of a pool, because a client needs the database without other connections (`DROP DATABASE` and its
+//! kin).
 //!
-//! Always true: whoever waits is served as ever, and who has a server keeps it.
-//! Not here: who needs the database, and which servers are connected to it (crate `worker`).
+//! Always true: waiting clients are still served, and a client that has a server keeps it.
+//! Not here: which client needs the database, and which servers are connected to it (crate `worker`).
 
 use base::Time;
 
@@ -10,7 +11,7 @@ use crate::slot::State;
 use crate::{CloseReason, Command, ServerKey};
 
 impl Pool {
-    /// Closes a server that nobody has, and that nobody waits for.
+    /// Closes a server that is idle, or being dialed while no client waits for it.
     pub(crate) fn vacate_server(&mut self, now: Time, tables: &mut Tables, server: ServerKey, out: &mut Vec<Command>) {
         let Some(slot) = tables.slots.get(server) else { return };
         let is_for_minimum = self.waiting.is_empty() && self.greeting.is_empty();

@@ -1,17 +1,17 @@
-//! A login that a pool wishes for: for whom, and what it takes its place of.
+//! A login that a pool needs: its purpose, and whether it uses the pool's size or its reserve.
 
 use crate::{Need, OpenReason};
 
-/// A login that a pool wishes for and may begin as far as it alone is concerned.
+/// A login that a pool needs and may begin by its own limits alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Client(Source),
-    /// For one client alone.
+    /// A dedicated server for one client.
     Dedicated(Source),
     Minimum,
 }
 
-/// What a login takes its place of.
+/// Which limit of the pool a login counts against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Size,

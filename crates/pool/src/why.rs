@@ -1,7 +1,7 @@
-//! What the clients of a pool wait for, and for how long they have waited for that.
+//! What the clients of a pool wait for, and for how long they have waited for each reason.
 //!
-//! Always true: at each moment all who wait in a pool wait for the same reason; the sums over all reasons are the time that
-//! all clients have waited.
+//! Always true: at each moment all waiting clients of a pool wait for the same reason. The sum over all reasons is the time
+//! that all clients have waited.
 
 use base::Time;
 
@@ -11,20 +11,20 @@ use crate::reason::{WaitReason, Waited};
 use crate::slot::State;
 use crate::spell::Look;
 
-/// Measures how long the clients of one pool wait for what.
+/// Measures how long the clients of one pool wait, by reason.
 #[derive(Debug, Default)]
 pub(crate) struct WaitMeter {
     waited: Waited,
-    /// So many have waited since then, for this.
+    /// How many clients have waited since `since` for the reason `why`.
     waiting: u32,
     since: Time,
     why: Option<WaitReason>,
-    /// The most who have waited at once since that was last asked for.
+    /// The largest number of clients that waited at once since the last [`Pool::look_at_waits`].
     most: u32,
 }
 
 impl WaitMeter {
-    /// So many wait from now on.
+    /// Notes how many clients wait from now on, and for which reason.
     pub(crate) fn note(&mut self, now: Time, waiting: u32, why: Option<WaitReason>) {
         if self.waiting > 0 {
             self.waited = self.so_far(now);
@@ -33,7 +33,7 @@ impl WaitMeter {
         self.most = self.most.max(waiting);
     }
 
-    /// What has been waited up to now.
+    /// The time waited up to now, by reason.
     pub(crate) fn so_far(&self, now: Time) -> Waited {
         let mut waited = self.waited;
         if let Some(why) = self.why {
@@ -48,7 +48,7 @@ impl WaitMeter {
 }
 
 impl Pool {
-    /// What those who wait here wait for; nothing if nobody does.
+    /// What the waiting clients wait for; `None` if none waits.
     pub(crate) fn waits_for(&self, tables: &Tables) -> Option<WaitReason> {
         if self.waiting.is_empty() && self.dedicated.is_empty() && self.greeting.is_empty() {
             return None;
@@ -66,7 +66,7 @@ impl Pool {
         })
     }
 
-    /// Who waits, and the most who have since the last time that somebody looked.
+    /// Returns the state of the wait queues, and resets the largest number of waiting clients.
     pub(crate) fn look_at_waits(&mut self, now: Time, tables: &Tables) -> Look {
         let waiting = self.waiting.len() + self.dedicated.len() + self.greeting.len();
         Look {
@@ -77,7 +77,7 @@ impl Pool {
         }
     }
 
-    /// Notes who waits for what from now on.
+    /// Updates the meter with the present number of waiting clients and their reason.
     pub(crate) fn measure_waits(&mut self, now: Time, tables: &Tables) {
         let waiting = self.waiting.len() + self.dedicated.len();
         if waiting > 0 || !self.waits.is_idle() {

@@ -1,9 +1,9 @@
-//! Limits that span workers, the side that spends: one quota for each worker.
+//! Limits that span workers, the spending side: one quota for each worker.
 //!
 //! Always true: a slot is taken only if the key has no limit or the ledger has granted it. Claims of the same patience
-//! are answered in the order in which they were made. What comes back goes home, except for a few slots that are kept
+//! are answered in the order in which they were made. Returned slots go back to the ledger, except for a few that are kept
 //! for the next logins while the ledger has plenty.
-//! Not here: who else holds slots (`ledger`).
+//! Not here: the slots of other workers (`ledger`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,89 +11,89 @@ use crate::ledger::KeyLimits;
 use crate::planted::{is_used, keep_account};
 use crate::{Answer, LedgerKey, LedgerKind, Letter, Patience};
 
-/// Whoever asked for a slot, in a number of the caller's choice.
+/// The requester of a slot, as a number of the caller's choice.
 pub type Claimant = u64;
 
-/// What became of a claim.
+/// The immediate result of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// It is taken.
+    /// The slot is taken.
     Took,
-    /// The ledger has to be asked; [`WorkerQuota::handle`] will tell.
+    /// The ledger has to be asked; [`WorkerQuota::handle`] yields its answer.
     Asked,
 }
 
-/// What the ledger's answer means here.
+/// The meaning of a ledger's answer for this worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The slot is taken for the claimant.
     Granted {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// For whom.
+        /// The claimant.
         claimant: Claimant,
-        /// How it was asked for.
+        /// The patience of the claim.
         patience: Patience,
     },
-    /// There is none for the claimant.
+    /// The claimant gets no slot.
     Denied {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// For whom.
+        /// The claimant.
         claimant: Claimant,
     },
-    /// Whether somebody, on whichever worker, waits in line for a slot of this key.
+    /// Whether any worker waits in line for a slot of this key.
     Wanted {
-        /// Of what.
+        /// The key.
         key: LedgerKey,
-        /// Whether somebody waits.
+        /// Whether a worker waits.
         is_wanted: bool,
     },
 }
 
-/// The slots that this worker holds.
+/// The slots that one worker holds.
 #[derive(Debug, Default)]
 pub struct WorkerQuota {
     limits: KeyLimits,
     accounts: BTreeMap<LedgerKey, Account>,
 }
 
-/// What is held of one key. Keys of which nothing is held are forgotten.
+/// The slots and open claims of one key. An account is removed when it is empty.
 #[derive(Debug, Default)]
 struct Account {
     held: u32,
     spare: u32,
-    /// Whether slots that come back may be kept: from a grant of several until the ledger calls them back.
+    /// Whether returned slots may be kept: from a grant of several slots until the ledger recalls them.
     may_keep: bool,
-    /// Claims that want to know now; `None` for one that was withdrawn, whose answer is still to come.
+    /// Open claims of [`Patience::Now`]; `None` stands for a withdrawn claim whose answer has not arrived yet.
     nows: VecDeque<Option<Claimant>>,
     waits: VecDeque<Claimant>,
 }
 
 impl WorkerQuota {
-    /// A worker_quota with nothing in it, without any limit.
+    /// Returns an empty quota without limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells the limit of a key, as the ledger is told; 0 is off, and the ledger is not asked.
+    /// Sets the limit of a key, to the same value as in the ledger; with 0 (off) the ledger is not asked.
     pub fn set_limit(&mut self, key: LedgerKey, slots_max: u32) {
         keep_account(&mut self.accounts, &key);
         self.limits.set(key, slots_max);
     }
 
-    /// A key has no limit of its own any longer; that of its kind holds.
+    /// Removes a key's own limit; the default limit of its kind applies from now on.
     pub fn inherit_limit(&mut self, key: &LedgerKey) {
         self.limits.inherit(key);
     }
 
-    /// Tells the limit of all keys of a kind that have none of their own.
+    /// Sets the default limit of a kind, which applies to keys without an own limit.
     pub fn set_default(&mut self, kind: LedgerKind, slots_max: u32) {
         self.limits.set_default(kind, slots_max);
     }
 
-    /// Takes one slot for the claimant, or asks for it.
+    /// Takes one slot for the claimant, or asks the ledger for it.
     pub fn take(
         &mut self,
         key: &LedgerKey,
@@ -123,7 +123,7 @@ impl WorkerQuota {
         Taken::Asked
     }
 
-    /// Gives one slot back that was taken.
+    /// Gives back one slot that was taken.
     pub fn give(&mut self, key: &LedgerKey, letters: &mut Vec<Letter>) {
         let Some(account) = self.accounts.get_mut(key) else { return };
         debug_assert!(account.held > 0, "nobody gives back what was not taken");
@@ -135,7 +135,7 @@ impl WorkerQuota {
         self.tidy(key);
     }
 
-    /// The claimant no longer waits for an answer. Whether it did; if not, it has its slot and gives it back.
+    /// Withdraws a claim. Returns false if the claimant does not wait; it then has its slot and must give it back.
     pub fn withdraw(&mut self, key: &LedgerKey, claimant: Claimant, letters: &mut Vec<Letter>) -> bool {
         let Some(account) = self.accounts.get_mut(key) else { return false };
         if let Some(place) = account.waits.iter().rposition(|waiting| *waiting == claimant) {
@@ -148,13 +148,13 @@ impl WorkerQuota {
         asked.and_then(Option::take).is_some()
     }
 
-    /// Whether the ledger's answer to a claim that wants to know now is still to come.
+    /// Whether a claim of [`Patience::Now`] still waits for the ledger's answer.
     #[must_use]
     pub fn is_asking(&self, key: &LedgerKey, claimant: Claimant) -> bool {
         self.accounts.get(key).is_some_and(|account| account.nows.contains(&Some(claimant)))
     }
 
-    /// An answer of the ledger has come.
+    /// Handles an answer of the ledger.
     pub fn handle(&mut self, answer: Answer, outcomes: &mut Vec<Outcome>, letters: &mut Vec<Letter>) {
         match answer {
             Answer::Granted { key, patience, slots } => self.granted(key, patience, slots, outcomes, letters),
@@ -175,13 +175,13 @@ impl WorkerQuota {
         }
     }
 
-    /// Slots of a key that are taken on this worker.
+    /// How many slots of a key are taken on this worker.
     #[must_use]
     pub fn held(&self, key: &LedgerKey) -> u32 {
         self.accounts.get(key).map_or(0, |account| account.held)
     }
 
-    /// Slots of a key that are kept for the next claims.
+    /// How many slots of a key are kept for the next claims.
     #[must_use]
     pub fn spare(&self, key: &LedgerKey) -> u32 {
         self.accounts.get(key).map_or(0, |account| account.spare)
@@ -217,7 +217,7 @@ impl WorkerQuota {
 }
 
 impl Account {
-    /// Keeps slots that are not needed as far as they may be kept, and sends the rest home.
+    /// Keeps unneeded slots as far as allowed, and returns the rest to the ledger.
     fn keep(&mut self, slots: u32, key: &LedgerKey, letters: &mut Vec<Letter>) {
         let room = if self.may_keep { SPARE_MAX.saturating_sub(self.spare) } else { 0 };
         let kept = slots.min(room);
@@ -227,7 +227,7 @@ impl Account {
         }
     }
 
-    /// Lets go of what is spare.
+    /// Takes out all spare slots.
     fn empty_out(&mut self) -> u32 {
         self.may_keep = false;
         std::mem::take(&mut self.spare)
@@ -238,5 +238,5 @@ impl Account {
     }
 }
 
-/// Slots that a worker may keep in advance of its next logins.
+/// How many slots a worker may keep for its next logins.
 const SPARE_MAX: u32 = 8;

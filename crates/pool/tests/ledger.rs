@@ -1,4 +1,4 @@
-//! Limits that span workers: the quotas of three workers and a ledger whose letters take their time.
+//! Limits that span workers: the quotas of three workers and a ledger, with delayed letters between them.
 //!
 //! Always true: letters between the ledger and one worker's quota keep their order; everything else is random.
 
@@ -10,17 +10,17 @@ use proptest::prelude::*;
 
 const WORKERS: usize = 3;
 
-/// One pooler: its workers, its ledger, and what is under way between them. All about one key.
+/// One pooler: its workers, its ledger, and the letters in transit between them, all about one key.
 struct House {
     key: LedgerKey,
     slots_max: u32,
-    /// Whether what is out can be told to be within the limit: nothing is from a time of a higher one.
+    /// Whether the granted slots must be within the limit, because none was granted under a higher limit.
     is_exact: bool,
     ledger: Ledger,
     worker_quotas: [WorkerQuota; WORKERS],
     up: [VecDeque<Letter>; WORKERS],
     down: [VecDeque<Answer>; WORKERS],
-    /// Who has a slot, and who waits for an answer, in the order of the claims.
+    /// The claimants that have a slot, and those that wait for an answer, in the order of their claims.
     holders: [Vec<Claimant>; WORKERS],
     claims: [Vec<(Claimant, Patience)>; WORKERS],
     claims_made: Claimant,
@@ -87,7 +87,7 @@ impl House {
         self.up[worker].extend(letters);
     }
 
-    /// The next letter of a worker reaches the ledger. Whether there was one.
+    /// Delivers the next letter of a worker to the ledger, and returns whether there was one.
     fn deliver_up(&mut self, worker: usize) -> bool {
         let Some(letter) = self.up[worker].pop_front() else { return false };
         let mut answers = Vec::new();
@@ -105,7 +105,7 @@ impl House {
         }
     }
 
-    /// The next answer reaches a worker. Whether there was one.
+    /// Delivers the next answer to a worker, and returns whether there was one.
     fn deliver_down(&mut self, worker: usize) -> bool {
         let Some(answer) = self.down[worker].pop_front() else { return false };
         let (mut outcomes, mut letters) = (Vec::new(), Vec::new());
@@ -127,14 +127,14 @@ impl House {
         true
     }
 
-    /// Claims of the same patience are answered in their order.
+    /// Removes an answered claim, which must be the first of its patience.
     fn settle_claim(&mut self, worker: usize, claimant: Claimant, patience: Patience) {
         let claims = &mut self.claims[worker];
         let first = claims.iter().position(|(_, other)| *other == patience).expect("somebody has claimed");
         assert_eq!(claims.remove(first), (claimant, patience), "somebody is passed over");
     }
 
-    /// Slots at the workers and on the way to them.
+    /// The slots at the workers and in transit to them.
     fn out(&self) -> u32 {
         let held: u32 = self
             .worker_quotas
@@ -152,7 +152,8 @@ impl House {
         }
     }
 
-    /// Nobody is denied while a slot is at home, lies spare, or is on its way to become spare or to come home from that.
+    /// No claim is denied while a slot is free at the ledger, spare at a worker, or in transit as a spare slot in either
+    /// direction.
     fn check_denial(&self) {
         assert!(self.ledger.granted(&self.key) >= self.slots_max, "somebody is denied while slots are free");
         assert!(
@@ -212,7 +213,7 @@ proptest! {
         for (choice, pick) in steps {
             house.step(choice, pick);
         }
-        // Everybody gives back what comes: who stands in line is served in the end.
+        // Every slot is given back as soon as it is granted, so that every claim in line is answered in the end.
         house.deliver_all();
         while house.holders.iter().any(|holders| !holders.is_empty()) {
             (0..WORKERS).for_each(|worker| house.give(worker));
@@ -221,7 +222,7 @@ proptest! {
         prop_assert!(house.claims.iter().all(Vec::is_empty), "{:?} wait forever", house.claims);
         let spare: u32 = house.worker_quotas.iter().map(|worker_quota| worker_quota.spare(&house.key)).sum();
         prop_assert_eq!(house.ledger.granted(&house.key), spare);
-        // What lies spare is no loss: one worker can have it all.
+        // Spare slots are not lost: one worker can get all slots of the limit.
         house.denied = 0;
         for _ in 0..slots_max {
             house.take(1, Patience::Now);
@@ -279,7 +280,8 @@ fn nobody_overtakes_an_earlier_claim_by_taking_a_spare_slot() {
     assert_eq!(house.take(0, Patience::Now), Some(Taken::Asked));
 }
 
-/// A recall that was answered once stood for all, so that somebody was denied while a spare slot was on its way home.
+/// Regression: one answered recall counted for all, so that a claim was denied while a spare slot was in transit to the
+/// ledger.
 #[test]
 fn nobody_is_denied_before_every_recall_is_answered() {
     let (mut ledger, mut answers) = (Ledger::new(2), Vec::new());
@@ -290,7 +292,7 @@ fn nobody_is_denied_before_every_recall_is_answered() {
     ledger.handle(lender, ask(8), &mut answers);
     ledger.handle(asker, Letter::Took { key: key(), slots: 6 }, &mut answers);
     ledger.handle(asker, ask(0), &mut answers);
-    // Slots come home before the first recall is answered: the lender gets some in advance again, and is recalled again.
+    // Slots are returned before the first recall is answered: the lender is granted spare slots again, and recalled again.
     ledger.handle(asker, Letter::Give { key: key(), slots: 6 }, &mut answers);
     ledger.handle(lender, ask(8), &mut answers);
     ledger.handle(asker, Letter::Took { key: key(), slots: 3 }, &mut answers);
@@ -318,7 +320,7 @@ fn without_a_limit_nobody_waits_but_everything_is_counted() {
     (0..WORKERS).for_each(|worker| assert_eq!(house.take(worker, Patience::Wait), Some(Taken::Took)));
     house.deliver_all();
     assert_eq!(house.ledger.granted(&user_servers()), 3);
-    // So that a limit which comes later knows about those who are there.
+    // They are counted so that a limit that is set later includes them.
     house.set_limit(4);
     house.take(0, Patience::Wait);
     house.take(1, Patience::Wait);
@@ -361,12 +363,12 @@ fn under_a_lowered_limit_it_is_said_again_for_each_slot_that_comes_home_too_few(
     let wanted = (holder, Answer::Wanted { key: user_servers(), is_wanted: true });
     assert!(answers.contains(&wanted));
     answers.clear();
-    // The first that was closed for it had no grant: the holder asks for one less, and nothing comes home.
+    // The first server that is closed for the ask had no grant: the holder withdraws an ask, and no slot is returned.
     ledger.handle(holder, Letter::Ask { key: user_servers(), patience: Patience::Wait, spare: 0 }, &mut answers);
     ledger.handle(holder, Letter::Withdraw { key: user_servers() }, &mut answers);
     assert!(answers.contains(&wanted), "{answers:?}");
     answers.clear();
-    // The next one is not enough either: two have to go.
+    // The next server is not enough either, because two slots above the limit have to be returned.
     ledger.handle(holder, Letter::Give { key: user_servers(), slots: 1 }, &mut answers);
     assert!(answers.contains(&wanted), "{answers:?}");
     answers.clear();
@@ -413,7 +415,7 @@ fn who_waits_under_a_limit_of_its_own_is_served_when_that_is_given_up() {
     assert_eq!(granted(&answers), 2);
 }
 
-/// A login that was counted while its own claim was still open was counted twice.
+/// Regression: a login that was counted while its own claim was still open was counted twice.
 #[test]
 fn a_claim_is_open_until_it_is_answered_or_withdrawn() {
     let key = LedgerKey::UserClients("ann".into());

@@ -1,8 +1,8 @@
-//! Random events upon the pools of one worker, and what must hold whatever happens.
+//! Random events for the pools of one worker, and the invariants that must always hold.
 //!
-//! Always true: the world here obeys commands but is free in everything else: when, in which order, and whether a login
-//! or a cleaning succeeds. It keeps its own books and compares.
-//! Not here: stories with a meaning (`transcripts`), limits that span workers (`ledger`).
+//! Always true: the model here obeys commands, but decides at random when, in which order, and whether a login or a reset
+//! succeeds. It keeps its own records of clients and servers and compares them with the pools.
+//! Not here: transcripts with fixed events (`transcripts`), limits that span workers (`ledger`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,30 +11,30 @@ use base::{Key, Random, Time};
 use pool::{Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State};
 use proptest::prelude::*;
 
-/// Where a server is, as far as the world knows.
+/// The state of a server according to the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Dialing,
     Idle,
     Lent(Key),
-    /// It is being dialed for this client alone.
+    /// Being dialed for this client, as its dedicated server.
     Dedicating(Key),
-    /// It is this client's alone.
+    /// Dedicated to this client.
     Dedicated(Key),
     Cleaning,
     Closing,
 }
 
-/// Where a client is.
+/// The state of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Client {
     Away,
-    /// In this pool, with this number in the order of all arrivals.
+    /// Waits in this pool; the number gives the order of all arrivals.
     Waiting(usize, u64),
     Greeting(usize),
-    /// In this pool, for a server for itself alone.
+    /// Waits in this pool for a dedicated server.
     WaitingAlone(usize),
-    /// For the login of this server, which will be its alone.
+    /// Waits for the login of this server, which will be dedicated to it.
     Promised(ServerKey),
     Attached,
 }
@@ -54,15 +54,16 @@ struct World {
     now: Time,
     random: Random,
     servers: BTreeMap<ServerKey, (usize, Place)>,
-    /// Servers that were dialed for one client alone.
+    /// Servers that were dialed as dedicated ones.
     dedicated: BTreeSet<ServerKey>,
     clients: Vec<Client>,
     arrivals: u64,
-    /// Grants the ledger still has; asks that stand in its line.
+    /// The grants that the ledger still has.
     grants_free: u32,
     grants_max: u32,
+    /// The asks in the ledger's line.
     asks: Vec<Need>,
-    /// How long all clients have waited for a server, in microseconds.
+    /// The sum of the time that clients have waited for a server, in microseconds.
     waited: u64,
 }
 
@@ -184,7 +185,7 @@ impl World {
                 "somebody is passed over"
             );
         }
-        // One that has just been returned or cleaned is lent before the world hears of its rest.
+        // A server that has just been returned or cleaned may be lent before the model marks it idle.
         assert!(matches!(place, Place::Idle | Place::Cleaning), "a server is lent while it is {place:?}");
         assert!(!self.dedicated.contains(&server), "a server is lent that is one client's alone");
         self.servers.insert(server, (pool, Place::Lent(client)));
@@ -227,7 +228,7 @@ impl World {
         );
     }
 
-    /// The pools believe what the world knows.
+    /// Compares the pools with the model.
     fn check(&self) {
         for (pool, key) in self.keys.into_iter().enumerate() {
             let seen = self.pools.snapshot(self.now, key).expect("the pool is open");
@@ -247,7 +248,7 @@ impl World {
             assert_eq!(seen.waiting as usize, self.clients.iter().filter(waiting).count());
             let greeting = |client: &&Client| matches!(client, Client::Greeting(other) if *other == pool);
             assert_eq!(seen.greeting as usize, self.clients.iter().filter(greeting).count());
-            // Nobody waits for an idle server, except behind others that are about to be clean.
+            // No client waits while a server is idle, unless enough servers are about to become idle for all waiting clients.
             assert!(seen.waiting == 0 || seen.idle == 0 || seen.cleaning + seen.checking >= seen.waiting);
         }
         let snapshots = self.keys.iter().filter_map(|key| self.pools.snapshot(self.now, *key));
@@ -265,7 +266,7 @@ impl World {
         }
     }
 
-    /// One random thing happens.
+    /// Plays one random event.
     fn step(&mut self, choice: u8, pick: u8) {
         let pool = usize::from(pick) % POOLS;
         let key = self.keys[pool];
@@ -290,14 +291,14 @@ impl World {
         }
     }
 
-    /// Time passes, which is counted for all who wait.
+    /// Advances the clock, and counts the time for all waiting clients.
     fn wait_until(&mut self, then: Time) {
         let is_waiting = |client: &&Client| matches!(client, Client::Waiting(..) | Client::WaitingAlone(_));
         self.waited += self.clients.iter().filter(is_waiting).count() as u64 * (then.0 - self.now.0);
         self.now = then;
     }
 
-    /// Somebody needs the database alone: what is idle goes.
+    /// Plays a client that needs the database without other connections: idle servers are closed.
     fn vacate(&mut self, pool: usize) {
         self.handle(Event::Vacate { pool: self.keys[pool] });
         let servers = self.servers.iter().filter(|(_, (other, _))| *other == pool);
@@ -352,7 +353,7 @@ impl World {
             Place::Dialing | Place::Dedicating(_) => {
                 self.servers.remove(&server);
                 if let Place::Dedicating(client) = place {
-                    // It waits again, or is refused in a moment.
+                    // The client waits again, unless the pool refuses it.
                     *self.client(client) = Client::WaitingAlone(pool);
                 }
                 let failure = match luck {
@@ -365,7 +366,7 @@ impl World {
             Place::Lent(client) if luck < 8 => {
                 *self.client(client) = Client::Away;
                 let as_ = if luck < 6 { Return::Clean } else { Return::Mending };
-                // What happens to a clean one the pool says itself; without a word it rests.
+                // The pool decides about a clean server by a command; without a command the server is idle.
                 let resets = as_ == Return::Clean && self.limits[pool].reset;
                 let rests = if as_ == Return::Clean { Place::Idle } else { Place::Cleaning };
                 self.servers.insert(server, (pool, if resets { place } else { rests }));
@@ -418,7 +419,7 @@ impl World {
     }
 
     fn limits_change(&mut self, pool: usize, pick: u8) {
-        // Raised only: a lowered limit leaves more than it allows for a while, which has its own story.
+        // Limits are only raised here: a lowered limit is exceeded for a while, which has its own transcript.
         let limits = &mut self.limits[pool];
         if pick.is_multiple_of(16) && limits.servers_max > 0 {
             limits.servers_max += 1;
@@ -431,7 +432,7 @@ impl World {
         self.check();
     }
 
-    /// Everybody leaves, everything is closed: nothing may be left behind.
+    /// All clients leave and all pools are closed, after which nothing may remain.
     fn go_home(&mut self) {
         for index in 0..CLIENTS {
             let client = Key { index, generation: 1 };
@@ -522,7 +523,7 @@ proptest! {
         for (choice, pick) in steps {
             world.step(choice, pick);
         }
-        // From now on no pool is paused, every login succeeds, every loan ends, and nobody new comes.
+        // From now on no pool is paused, every login succeeds, every loan ends, and no client arrives.
         (0..POOLS).for_each(|pool| world.pause(pool, false));
         for _ in 0..600 {
             if world.clients.iter().all(|client| matches!(client, Client::Away | Client::Attached)) {
@@ -537,7 +538,7 @@ proptest! {
 }
 
 impl World {
-    /// Every server does what is asked of it, then the ledger, then time passes.
+    /// Every server carries out its command, then the ledger answers, then time passes.
     fn all_goes_well(&mut self) {
         let servers: Vec<_> = self.servers.keys().copied().collect();
         for server in servers {
@@ -569,7 +570,7 @@ impl World {
             }
         }
         self.ledger_moves();
-        // As the worker does it: the tick comes when it is due, and not later than the next second.
+        // As in the worker, the tick comes when it is due, after one second at most.
         let latest = self.now + Duration::from_secs(1);
         self.wait_until(self.pools.next_deadline().map_or(latest, |due| due.clamp(self.now, latest)));
         self.handle(Event::Tick);

@@ -1,4 +1,4 @@
-//! Rate limits as the worker asks for them: several rules at once, and who waits.
+//! Rate limits as the worker uses them: several rules at once, and delayed clients.
 
 use core::net::IpAddr;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ fn each_key_counts_apart_and_the_others_together() {
         assert!(is_admitted(&mut rates, 0, &other), "{keys}");
         assert!(!is_admitted(&mut rates, 0, &same), "{keys}");
     }
-    // By nothing: all have one bucket.
+    // Without a key all clients share one bucket.
     let mut rates = rates([by(RateKeys::default())]);
     assert!(is_admitted(&mut rates, 0, &someone("ann")) && !is_admitted(&mut rates, 0, &at("10.0.0.1")));
 }
@@ -112,7 +112,7 @@ fn a_rule_is_about_those_whom_it_names_and_no_others() {
     }
 }
 
-/// A stranger gives what name it likes: what it has not shown is counted when it has.
+/// An unauthenticated client can give any name, so names are counted only after authentication.
 #[test]
 fn logins_are_counted_as_soon_as_their_keys_are_certain() {
     let logins = |by| RateRule { counts: Counted::Logins, ..rule("r", 1, 1) }.counting(by);
@@ -154,7 +154,7 @@ fn a_newcomer_does_not_overtake_whoever_waits() {
     let mut delayed = Delayed::default();
     let client = |index| Key { index, generation: 1 };
     delayed.join(client(1), shortage.bucket, shortage.until);
-    // There is a token, but nobody has been woken yet.
+    // There is a token, but the delayed client has not been woken yet.
     let is_queued = |bucket: BucketKey| delayed.is_queued(bucket);
     let newcomer = rates.admit(Time(100_000), Moment::Begins, &someone("ann"), false, &is_queued);
     assert!(matches!(newcomer, Admission::Delayed(_)));
@@ -179,7 +179,7 @@ fn a_rule_tells_once_that_it_begins_and_once_that_it_has_ended() {
     let ended = rates.ended(Time(1_000_000));
     assert_eq!((ended.len(), ended[0].tally.delayed, ended[0].tally.admitted), (1, 3, 0));
     assert!(rates.ended(Time(2_000_000)).is_empty() && rates.next_end().is_none());
-    // A rate that is slow has not ended to hold anybody back before its bucket is full.
+    // A slow rate stops limiting only when its bucket is full again.
     put(&mut rates, [rule("r", 1, 5)]);
     assert!((0..6).any(|_| begin(&mut rates, 10_000_000)));
     assert_eq!(rates.next_end(), Some(Time(15_000_000)));
@@ -193,7 +193,7 @@ fn a_reload_that_changes_nothing_gives_nobody_a_burst() {
     assert!(is_admitted(&mut rates, 0, &someone("ann")) && !is_admitted(&mut rates, 0, &someone("ann")));
     put(&mut rates, [RateRule { excess: Excess::Reject, ..rule("r", 1, 2) }]);
     assert!(matches!(begins(&mut rates, 0, &someone("ann")), Admission::Rejected(_)));
-    // One that admits more begins anew, and goes on counting.
+    // A changed rate begins with new buckets, and keeps its tally.
     put(&mut rates, [rule("r", 1, 3)]);
     assert!(is_admitted(&mut rates, 0, &someone("ann")));
     assert_eq!(rates.snapshot()[0].tally.admitted, 3);
@@ -223,7 +223,7 @@ impl Counting for RateRule {
     }
 }
 
-/// What a rule should keep apart, found in another way than by hashing.
+/// The key by which a rule should count a client, computed without hashing.
 fn key_of(rule: &RateRule, subject: &Subject<'_>) -> Option<String> {
     let only = &rule.only;
     if only.user.as_deref().is_some_and(|user| user != subject.user) {
@@ -247,7 +247,7 @@ fn any_rule() -> impl Strategy<Value = RateRule> {
 }
 
 proptest! {
-    /// In any window, by each rule, for each of its keys; and each wait that is told is one after which nobody is refused who is alone.
+    /// For any window, each rule and each of its keys; and every reported wait ends in the future.
     #[test]
     fn what_is_admitted_never_exceeds_burst_and_rate(
         rules in vec(any_rule(), 1..4),

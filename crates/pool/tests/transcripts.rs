@@ -1,11 +1,11 @@
-//! Stories of pools, told as what happened, dashes, and what came out.
+//! Transcripts of pools: events, a line of dashes, and the commands that follow.
 //!
-//! Always true: a block of events and the commands that follow from it are compared line by line; after the commands
-//! stands which servers are idle, by name, whenever that has changed and there are any.
-//! Not here: random stories (`properties`).
+//! Always true: the commands that follow a block of events are compared line by line; after them the idle servers are
+//! named, whenever they have changed and there are any.
+//! Not here: random events (`properties`).
 //!
-//! `cargo test -p pool --test transcripts -- --ignored` writes down what comes out now; read the difference before you
-//! believe it.
+//! `cargo test -p pool --test transcripts -- --ignored` rewrites the expected commands with the present ones; review the
+//! difference.
 
 mod stage;
 
@@ -40,7 +40,7 @@ fn write_the_stories_as_they_are_played() {
     }
 }
 
-/// All stories, in the order of their names.
+/// The paths of all transcripts, in the order of their names.
 fn stories() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let entries = fs::read_dir(folder).expect("there are stories");
@@ -50,7 +50,7 @@ fn stories() -> Vec<PathBuf> {
     paths
 }
 
-/// Plays a story: its own lines with what comes out in place of what was told.
+/// Plays a transcript, and returns it with the actual commands in place of the expected ones.
 fn play(story: &str) -> String {
     let mut stage = Stage::new();
     let mut played = String::new();

@@ -1,6 +1,6 @@
-//! A stage for the pools of one worker: short names for clients, servers and pools, and a clock that is set by hand.
+//! A test bench for the pools of one worker: short names for clients, servers and pools, and a clock that is set by hand.
 //!
-//! Always true: time stands still except in `at`, which lets every deadline on the way ring at its own moment.
+//! Always true: time advances only in `at`, which handles every deadline on the way at its own time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use pool::{
     State,
 };
 
-/// The pools and what has come out of them.
+/// The pools and their commands.
 pub(crate) struct Stage {
     pools: Pools,
     now: Time,
     names: BTreeMap<String, PoolKey>,
     limits: BTreeMap<String, Limits>,
-    /// In the order of their dials: `s1` is the first.
+    /// Servers in the order in which they were dialed: `s1` is the first.
     servers: Vec<ServerKey>,
     lines: Vec<String>,
     idle: Vec<String>,
@@ -36,7 +36,7 @@ impl Stage {
         }
     }
 
-    /// What has come out since the last time, and who is idle if that has changed.
+    /// The commands since the last call, and the idle servers if they have changed.
     pub(crate) fn outcome(&mut self) -> Vec<String> {
         let is_idle = |server: &&ServerKey| self.pools.state_of(**server) == State::Idle;
         let mut idle: Vec<_> = self.servers.iter().filter(is_idle).map(|server| self.server_name(*server)).collect();
@@ -159,7 +159,7 @@ impl Stage {
         self.say(&out);
     }
 
-    /// Lets time pass. What happens on the way is marked with its moment.
+    /// Advances the clock. Commands of deadlines on the way are marked with their time.
     fn pass(&mut self, until: Time) {
         assert!(until >= self.now, "time does not run backwards");
         for _ in 0..1000 {
@@ -227,7 +227,7 @@ impl Stage {
         self.limits.insert(name.to_owned(), limits);
     }
 
-    /// Opens a pool of database 0 and user 0, or changes its limits.
+    /// Changes the limits of a pool, or opens it for database 0 and user 0.
     fn limit(&mut self, name: &str, settings: &[&str]) {
         let Some(key) = self.names.get(name).copied() else { return self.open(name, 0, 0, settings) };
         let limits = with_settings(self.limits[name], settings);
@@ -288,7 +288,7 @@ impl Stage {
     }
 }
 
-/// Limits that keep out of a story what it is not about.
+/// Limits with all timeouts and the reset query off, so that a transcript sets only what it needs.
 fn quiet() -> Limits {
     Limits {
         reserve_after: None,

@@ -1,8 +1,9 @@
-//! Texts that are shortened.
+//! Shortens texts.
 //!
-//! Not here: what is left out of a line of the log for other reasons (`reactor`).
+//! Not here: other omissions in log lines (`reactor`).
 
-/// The beginning of a text, of so many bytes at most, cut at the end of a character: for texts that may be a stranger's, and as long as he likes.
+/// The beginning of a text, of at most `bytes_max` bytes and ending at a character boundary. For texts of any length that
+/// come from unauthenticated peers.
 #[must_use]
 pub fn cut(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at));

@@ -1,7 +1,8 @@
-//! Fair queueing: what many ask for is shared out by who asks, not by who comes first.
+//! Fair queueing: requests are served by turns of their requesters, not in the order in which they came.
 //!
-//! Always true: whoever asks has a line of its own, and lines take turns; a full queue makes room by taking the youngest from the longest
-//! line, unless that would not be shorter than the newcomer's then. Every step takes time in the logarithm of what waits.
+//! Always true: each requester has its own line, and lines take turns. A full queue makes room by dropping the youngest row
+//! of the longest line, if that line is still at least as long afterwards as the line of the new row. Every operation takes
+//! logarithmic time.
 //! Not here: what waits, and for what.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,59 +10,60 @@ use std::num::NonZeroU64;
 
 use crate::Origin;
 
-/// A queue of at most `capacity` rows that is shared by lines.
+/// A queue of at most `capacity` rows that is shared fairly by its lines.
 #[derive(Debug)]
 pub struct FairQueue<L, T> {
     capacity: usize,
     lines: BTreeMap<L, Line<T>>,
     /// The lines in the order of their turns.
     turns: BTreeMap<NonZeroU64, L>,
-    /// The lines by their lengths: the last is the longest.
+    /// The lines by length: the last is the longest.
     lengths: BTreeSet<(usize, L)>,
     waiting: usize,
-    /// The next number, of a turn or of a row.
+    /// The number that was last given to a turn or a row.
     next: NonZeroU64,
 }
 
 #[derive(Debug)]
 struct Line<T> {
     turn: NonZeroU64,
-    /// By their numbers, which grow.
+    /// The rows by their numbers, which increase.
     rows: BTreeMap<NonZeroU64, T>,
 }
 
-/// Where a row waits.
+/// The place of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place<L> {
-    /// In which line.
+    /// The line.
     pub line: L,
-    /// Its number, which no other row has.
+    /// The number of the row, which is unique.
     pub number: NonZeroU64,
 }
 
 impl<L: Ord + Copy, T> FairQueue<L, T> {
-    /// An empty queue.
+    /// Returns an empty queue.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let (lines, turns, lengths) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { capacity, lines, turns, lengths, waiting: 0, next: NonZeroU64::MIN }
     }
 
-    /// Changes how many may wait. Those beyond a lowered capacity stay.
+    /// Changes the capacity. Rows beyond a lowered capacity stay.
     pub fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
 
-    /// Puts a row at the end of a line. When the queue is full, the youngest of the longest line gives way to it, and comes back.
+    /// Adds a row at the end of a line. If the queue is full, the youngest row of the longest line is removed for it and
+    /// returned.
     ///
     /// # Errors
-    /// The row comes back when the queue is full, and no line is longer than its own would be.
+    /// Returns the row if the queue is full and no line is longer than the row's own line would become.
     pub fn push(&mut self, line: L, row: T) -> Result<(Place<L>, Option<T>), T> {
         let mut displaced = None;
         if self.waiting >= self.capacity {
             let own = self.lines.get(&line).map_or(0, |line| line.rows.len());
             match self.lengths.last() {
-                // The youngest: who has waited for long is nearly there.
+                // The youngest is dropped, because rows that have waited for long are close to their turn.
                 Some(&(length, longest)) if length > own + 1 => displaced = self.take_youngest(longest),
                 _ => return Err(row),
             }
@@ -84,7 +86,8 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
         Ok((Place { line, number }, displaced))
     }
 
-    /// Takes the next row: the oldest of the line whose turn it is, which then waits for all others'.
+    /// Removes and returns the next row: the oldest of the line whose turn it is. The line's next turn comes after all other
+    /// lines.
     pub fn pop(&mut self) -> Option<T> {
         let (_, line) = self.turns.pop_first()?;
         let turn = self.number();
@@ -95,41 +98,41 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
         self.take(line, number)
     }
 
-    /// Takes out whoever waits at this place, if it still does.
+    /// Removes the row at this place, if it is still there.
     pub fn remove(&mut self, place: &Place<L>) -> Option<T> {
         self.take(place.line, place.number)
     }
 
-    /// Whoever waits at this place, if it still does.
+    /// The row at this place, if it is still there.
     pub fn get_mut(&mut self, place: &Place<L>) -> Option<&mut T> {
         self.lines.get_mut(&place.line)?.rows.get_mut(&place.number)
     }
 
-    /// How many wait.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many may wait.
+    /// The largest number of rows.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The longest line, and how long it is.
+    /// The longest line and its length.
     #[must_use]
     pub fn longest(&self) -> Option<(L, usize)> {
         self.lengths.last().map(|&(length, line)| (line, length))
     }
 
-    /// Numbers do not run out: a million in a second last for half a million years.
+    /// Returns a new number. Numbers do not run out: at a million per second they last for half a million years.
     fn number(&mut self) -> NonZeroU64 {
         self.next = self.next.saturating_add(1);
         self.next
@@ -156,34 +159,34 @@ impl<L: Ord + Copy, T> FairQueue<L, T> {
     }
 }
 
-/// A queue for work that clients and servers make: the two take turns, and among each the addresses that they come from.
+/// A queue for work on behalf of clients and servers. The two kinds take turns, and within each kind the origins do.
 #[derive(Debug)]
 pub struct PeerQueue<T> {
     clients: FairQueue<Origin, T>,
-    /// They have places of their own: whoever may log in here chooses how many clients there are, and the operator how many
-    /// servers.
+    /// Servers have a capacity of their own, because anybody can open many client connections, while the operator limits the
+    /// number of servers.
     servers: FairQueue<Origin, T>,
-    /// Whether it was a client's last, so that it is a server's turn.
+    /// Whether the last turn was a client's, so that the next is a server's.
     was_client: bool,
 }
 
 impl<T> PeerQueue<T> {
-    /// An empty queue, for so many clients and as many servers.
+    /// Returns an empty queue with this capacity for clients, and the same for servers.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let queue = || FairQueue::with_capacity(capacity);
         Self { clients: queue(), servers: queue(), was_client: false }
     }
 
-    /// Puts a row in, as [`FairQueue::push`] does.
+    /// Adds a row, as [`FairQueue::push`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`FairQueue::push`].
     pub fn push(&mut self, origin: Origin, row: T) -> Result<(Place<Origin>, Option<T>), T> {
         self.lane(origin).push(origin, row)
     }
 
-    /// Takes the next row.
+    /// Removes and returns the next row.
     pub fn pop(&mut self) -> Option<T> {
         let is_clients = if self.was_client { self.servers.is_empty() } else { !self.clients.is_empty() };
         let next = if is_clients { self.clients.pop() } else { self.servers.pop() };
@@ -193,18 +196,18 @@ impl<T> PeerQueue<T> {
         next
     }
 
-    /// Takes out whoever waits at this place, if it still does.
+    /// Removes the row at this place, if it is still there.
     pub fn remove(&mut self, place: &Place<Origin>) -> Option<T> {
         self.lane(place.line).remove(place)
     }
 
-    /// How many wait.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.clients.len() + self.servers.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -233,7 +236,7 @@ mod tests {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
-    /// What a push has displaced.
+    /// The row that a push has displaced.
     fn displaced(queue: &mut FairQueue<u8, u32>, line: u8, row: u32) -> Result<Option<u32>, u32> {
         queue.push(line, row).map(|(_, displaced)| displaced)
     }
@@ -257,7 +260,7 @@ mod tests {
     fn a_full_queue_makes_room_at_the_end_of_the_longest_line() {
         let mut queue = queue(4, &[(1, 10), (1, 11), (1, 12), (2, 20)]);
         assert_eq!(displaced(&mut queue, 3, 30), Ok(Some(12)));
-        // Nobody would have less than the newcomer then.
+        // After that, no other line would be longer than the line of the new row.
         assert_eq!(displaced(&mut queue, 3, 31), Err(31));
         assert_eq!(displaced(&mut queue, 1, 13), Err(13));
         assert_eq!(displaced(&mut queue, 4, 40), Ok(Some(11)));
@@ -275,7 +278,7 @@ mod tests {
         assert_eq!(queue.longest(), Some((1, 1)));
         assert_eq!(queue.push(2, 20).map(|(_, displaced)| displaced), Ok(None));
         assert_eq!(queue.remove(&two), Some(11));
-        // A line that has begun anew has nothing of the old one.
+        // A new line of the same name has no rows of the old one.
         let (three, _) = queue.push(1, 12).expect("room");
         assert_eq!((queue.remove(&two), queue.remove(&three), queue.len()), (None, Some(12), 1));
     }
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(displaced(&mut queue, 1, 14), Ok(None));
     }
 
-    /// The same, said in the plainest way.
+    /// A simple model of the same queue.
     #[derive(Default)]
     struct Model {
         lines: Vec<(u8, Vec<u32>)>,

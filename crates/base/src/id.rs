@@ -1,11 +1,11 @@
-//! How a connection is called wherever people read of it: `C-0x118` is a client, `S-0x1f` a server.
+//! The identifiers of connections in logs and on the console: `C-0x118` is a client, `S-0x1f` a server.
 //!
-//! Always true: what is written here is read here.
-//! Not here: who gives the numbers (`worker::letters::Ids`).
+//! Always true: the identifier of a client that is written here can be parsed here.
+//! Not here: the assignment of numbers (`worker::letters::Ids`).
 
 use std::fmt;
 
-/// The name of a connection: of which side it is, and its number, which no other connection of that side has had since the start.
+/// The identifier of a connection: its side and a number that is unique on that side since the start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Id {
     /// A client.
@@ -15,11 +15,11 @@ pub enum Id {
 }
 
 impl Id {
-    /// Reads the name of a client, in digits of either case.
+    /// Parses the identifier of a client and returns its number. Hexadecimal digits may be in either case.
     #[must_use]
     pub fn client_number(text: &str) -> Option<u64> {
         let digits = text.strip_prefix("C-0x")?;
-        // The library would take a sign.
+        // `from_str_radix` would accept a sign.
         let is_plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
     }

@@ -1,14 +1,14 @@
-//! Names of rows in tables.
+//! Keys of rows in tables.
 
 use std::fmt;
 
-/// The name of one row of a [`Slab`](crate::Slab): its place, and which tenant of that place is meant. A key outlives
-/// its row harmlessly, since the next tenant has another generation.
+/// The key of one row of a [`Slab`](crate::Slab): the place of the row, and the generation of that place. A stale key is
+/// harmless, because the next row in the same place has another generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The place in the table.
     pub index: u32,
-    /// Which tenant of that place, counted from 1; never 0.
+    /// The generation of the place, counted from 1; never 0.
     pub generation: u32,
 }
 
@@ -19,7 +19,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A key in one word: the place in the low half.
+    /// Packs the key into one word, with the index in the low half.
     #[must_use]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
@@ -32,6 +32,6 @@ impl Key {
     }
 }
 
-/// Which worker, counted from 0.
+/// The number of a worker, counted from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WorkerId(pub u8);

@@ -1,6 +1,6 @@
-//! What every floor stands on: time as a value, keys into tables with a capacity, queues that are shared fairly, seeded randomness.
+//! Foundations of all crates: time as a value, keys into tables with a capacity, fair queues, seeded random numbers.
 //!
-//! Always true: nothing here reads a clock, the environment or any global state, but for `planted`, which does not ship.
+//! Always true: nothing here reads a clock, the environment or any global state, except `planted`, which does not ship.
 //! Not here: anything about PostgreSQL.
 
 mod cut;

@@ -1,45 +1,46 @@
-//! Where the other side of a connection is, as far as connections are shared out by that.
+//! The origin of a connection, by which resources are shared fairly.
 //!
-//! Always true: an address of IPv4 is the same whether it is written as IPv4 or as IPv6; of IPv6, one network of 64 bits is one origin.
-//! Not here: what is shared out (`fair`).
+//! Always true: an IPv4-mapped IPv6 address has the origin of the IPv4 address; all addresses of an IPv6 /64 network have
+//! the same origin.
+//! Not here: the queues that are shared (`fair`).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// Where the other side of a connection is.
+/// The origin of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Origin {
-    /// Clients of this address; of IPv6, of this network of 64 bits, which is what one gets who asks for one address.
+    /// Clients of this IPv4 address or this IPv6 /64 network, because a host is usually given a whole /64 network.
     Clients(IpAddr),
-    /// Clients of the unix socket that this user of the system runs.
+    /// Clients on the Unix socket that run as this system user, if the user is known.
     LocalClients(Option<u32>),
-    /// Servers of this address.
+    /// Servers at this IPv4 address or in this IPv6 /64 network.
     Servers(IpAddr),
-    /// Servers of unix sockets.
+    /// Servers on Unix sockets.
     LocalServers,
 }
 
 impl Origin {
-    /// Of a client with this address.
+    /// The origin of a client with this address.
     #[must_use]
     pub fn of_client(address: IpAddr) -> Self {
         Self::Clients(network(address))
     }
 
-    /// Of a server with this address.
+    /// The origin of a server with this address.
     #[must_use]
     pub fn of_server(address: IpAddr) -> Self {
         Self::Servers(network(address))
     }
 
-    /// Whether it is servers that are logged in to, which the operator has chosen, and not clients, which anybody may be.
+    /// Whether the connection leads to a server, which the operator has chosen, and not to a client, which can be anybody.
     #[must_use]
     pub fn is_of_servers(&self) -> bool {
         matches!(self, Self::Servers(_) | Self::LocalServers)
     }
 }
 
-/// As the log says it: `10.0.0.1`, `2001:db8:1:2::/64`, `unix(1000)`.
+/// The form for the log: `10.0.0.1`, `2001:db8:1:2::/64`, `unix(1000)`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,7 +52,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The network that one gets who asks for one address.
+/// The /64 network of an IPv6 address; an IPv4 or IPv4-mapped address stays a whole address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,236 +1,242 @@
-//! Bugs that are planted on purpose, so that the simulation can show that it would catch them.
+//! Bugs that are planted on purpose, to show that the simulation would catch them.
 //!
-//! Always true: without the feature `planted` nothing can be planted and [`is`] is `false` when the code is compiled, so
-//! that a hook leaves no trace in the program; with it at most one bug is planted at a time, by whoever owns the process.
-//! Not here: the hooks. The mistakes of a crate stand in its `planted.rs`, each in a function that is named after the rule
-//! it breaks and is called where a tired developer would have made it; `docs/planted.md` says of each what a user would
-//! see and which checker should see it first.
+//! Always true: without the feature `planted` no bug can be planted and [`is`] is a constant `false`, so that a hook leaves
+//! no trace in the compiled program; with it at most one bug is planted at a time, by the owner of the process.
+//! Not here: the hooks. The bugs of a crate are in its `planted.rs`, each in a function that is named after the rule it
+//! breaks and is called where a developer might make the mistake; `docs/planted.md` says of each what a user would see and
+//! which checker should see it first.
 
 /// A bug that can be planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
-    // Who owes whom how many answers (`protocol::exchange`, `protocol::server::mend`).
-    /// When one of several queries sent together is answered, the last of them counts as answered too. A pooler that keeps
-    /// "is a query running" as a flag instead of a count.
+    // Counting the answers that a server owes (`protocol::exchange`, `protocol::server::cleanup`).
+    /// When one of several queries sent together is answered, the last of them counts as answered too. Typical of a pooler
+    /// with a flag "a query is running" instead of a count.
     LoanEndsEarly,
-    /// An error in a query that others were sent behind pays for the query, and so does its `ReadyForQuery`. Any client or
-    /// proxy whose error path decrements the count that the normal path decrements as well.
+    /// When a query fails behind which others were sent, its error and its `ReadyForQuery` both count as its answer. Typical of
+    /// an error path that decrements the count that the normal path decrements as well.
     ErrorPaidTwice,
-    /// An error in a batch skips to the last Sync that was sent, not to the next. Drivers with a pipeline mode, when the
-    /// queue is searched from the wrong end.
+    /// After an error in a batch, messages count as skipped up to the last Sync that was sent instead of the next. Typical of
+    /// drivers with a pipeline mode that search their queue from the wrong end.
     ErrorSkipsPastSync,
-    /// The status in a `ReadyForQuery` is believed for simple queries only, so that a BEGIN or COMMIT of the extended
-    /// protocol goes unnoticed. Poolers that learned the extended protocol later than the simple one.
+    /// The status in a `ReadyForQuery` is used for simple queries only, so that a BEGIN or COMMIT by the extended protocol goes
+    /// unnoticed. Typical of poolers that supported the simple protocol first.
     SyncStatusIgnored,
-    /// A failed transaction counts as none. "Not in a transaction" written where "idle" was meant.
+    /// A failed transaction block counts as no transaction. Typical of a test for "not in a transaction" where "idle" was meant.
     FailedTransactionReturned,
-    /// A server that may still answer a Sync which a failed COPY may have ignored is lent again. Poolers that count Syncs
-    /// without knowing that COPY ignores them; `PgBouncer` 1.21 stumbled over COPY (its #1025).
+    /// A server is lent again although it may still answer a Sync that a failed COPY may have ignored. Typical of poolers that
+    /// count Syncs and do not know that COPY ignores them; `PgBouncer` 1.21 had a bug with COPY (its #1025).
     StraySyncBelieved,
     /// A server that its client left in a transaction is not rolled back. The pooler built into a fork of PostgreSQL showed
     /// one client the open transaction of another (`postgresql.builtin_pool` #8).
     MendWithoutRollback,
-    /// After a ROLLBACK the reset query is thought to be unnecessary. A state machine of cleaning that ends one step early.
+    /// The reset query is left out after a ROLLBACK. Typical of a cleanup state machine that ends one step early.
     ResetAfterRollbackSkipped,
-    /// A statement counts as being on a server once it has been sent, even if the server failed or skipped it. Poolers whose
-    /// tables are written when a message passes; errors inside a batch are where Odyssey had to begin anew (its #1545).
+    /// A prepared statement counts as present on a server once its Parse has been sent, even if the server failed or skipped
+    /// it. Typical of poolers that update their tables when a message passes; Odyssey had to redo its handling of errors in a
+    /// batch (its #1545).
     UnconfirmedStatementKept,
-    /// A server that was told DISCARD ALL is believed to have all its statements still. Every pooler that learned prepared
-    /// statements after it had learned to reset.
+    /// A server is believed to keep all its prepared statements after DISCARD ALL. Typical of poolers that supported the reset
+    /// query before prepared statements.
     DiscardedStatementsBelieved,
-    /// A client binds the statement without a name on whatever server comes. Every pooler in transaction mode does.
+    /// A client binds the unnamed statement on a server that may not have it. Typical of every pooler in transaction mode.
     UnnamedBelieved,
-    /// The answer to a Parse that we do not send is given even if the server skips everything around it. Poolers that write to
-    /// the client where they read from it.
+    /// The answer to a Parse that we do not forward is sent to the client even if the server skips the messages around it.
+    /// Typical of poolers that answer the client as soon as they read its message.
     SkippedAnswerGiven,
 
-    // Who gets which server (`pool`).
-    /// Servers that are being dialed do not count against the size of the pool: the limit is checked, the login takes its
-    /// time, and meanwhile the next one passes the same check. Pools of applications under a storm of first requests.
+    // Which client gets which server (`pool`).
+    /// Servers that are being dialed do not count against the size of the pool: while a login is in flight, the next one passes
+    /// the same check. Typical of application pools under many first requests.
     PoolSizeIgnoresDials,
-    /// The same for the limit of a database, which several pools share.
+    /// Servers that are being dialed do not count against the limit of a database, which several pools share.
     DatabaseLimitIgnoresDials,
-    /// When a login fails, the client that it was for is taken out of the queue and told nothing. Pools that tie a waiter
-    /// to an attempt.
+    /// When a login fails, the client for which it was made leaves the queue without an error. Typical of pools that tie a
+    /// waiting client to a login.
     WaiterForgotten,
-    /// Who waits last is served first. A queue kept in a vector, with `push` and `pop`.
+    /// The client that came last is served first. Typical of a queue in a vector, with `push` and `pop`.
     LastComeFirstServed,
-    /// An alarm that is set is not brought forward when something is due earlier. Timers with one shared deadline.
+    /// An alarm that is set is not brought forward for an earlier deadline. Typical of timers with one shared deadline.
     AlarmNotBroughtForward,
-    /// When idle servers are closed for their age, one that is lent goes with them. Caretakers that walk all connections of
-    /// a pool.
+    /// When idle servers are closed for their age, lent ones are too. Typical of a maintenance pass over all connections of a
+    /// pool.
     LentServerExpired,
-    /// A server that dies while it is being cleaned keeps its slot. A table of moves in which one row was forgotten; many
-    /// pools have lost capacity like this, one connection at a time.
+    /// A server whose connection ends during its reset, check or cleanup keeps its slot. Typical of a forgotten row in a table
+    /// of moves; many pools have lost capacity like this, one connection at a time.
     DeadServerCounted,
-    /// A new limit begins with a new account, so that slots that were out when it came are never given back. Rate limiters
-    /// and quotas that are rebuilt when the configuration is read again.
+    /// A changed limit begins with an empty account, so that slots that were taken before it are never given back. Typical of
+    /// rate limiters and quotas that are rebuilt by a reload.
     SlotLostAtReload,
-    /// A pause keeps what is there from being lent, but not what is opened meanwhile. Switches that are looked at where a
-    /// connection is reused and not where one is made.
+    /// A pause keeps existing servers from being lent, but does not keep new ones from being opened. Typical of a switch that
+    /// is checked where a connection is reused, but not where one is opened.
     PauseForgottenByDials,
-    /// A pause concerns the pools that are there when it is ordered, and none that is opened later. Orders that are carried
-    /// out and not kept.
+    /// A pause applies only to the pools that exist when it is ordered. Typical of orders that are carried out but not stored.
     PauseUnknownToNewPools,
-    /// A server that was dialed for one replication client goes to whoever waits first: it is a walsender, which knows other
-    /// commands and what one client set. Pools in which a login has no addressee; `PgBouncer` ties the two late, too.
+    /// A server that was dialed for one replication client is lent to the first waiting client, although it is a walsender with
+    /// other commands and the settings of its client. Typical of pools whose logins belong to no client; `PgBouncer`, too, ties
+    /// the two late.
     PrivateServerLent,
-    /// When the login for a replication client breaks off, the client is not put back into the queue. Pools that tie a waiter
-    /// to an attempt.
+    /// When the login for a replication client breaks off, the client is not put back into the queue. Typical of pools that tie
+    /// a waiting client to a login.
     PrivateWaiterForgotten,
-    /// A slot that is granted to somebody who has stopped waiting is neither used nor given back. Semaphores whose waiters
-    /// can be cancelled.
+    /// A slot that is granted to a claimant that waits no more is neither used nor given back. Typical of semaphores whose
+    /// waiters can be cancelled.
     GrantForNobodyLost,
 
-    // Whose bytes go where, and when (`worker`).
-    /// A server of a replication client is given back like any other when its client has left between two commands. Code paths
-    /// of "the client is gone" that are older than the new kind of server.
+    // Forwarding, limits, cancel requests and the rest of a worker (`worker`, and further rules of `protocol`).
+    /// A server of a replication client is returned to the pool like any other if its client leaves between two commands.
+    /// Typical of code for disconnected clients that is older than this kind of server.
     PrivateServerReturned,
-    /// What has been packed for another process goes on here. Whoever forgets that the other may have it already.
+    /// Connections that have been packed for another process are still used here, although the other process may have them
+    /// already.
     PackedIsTouched,
-    /// An online restart takes a client along without the request of its that waits for a server. State that lives outside of
-    /// the protocol machine is the first to be forgotten when a conversation is packed.
+    /// An online restart loses the request of a client that waits for a server. Typical of state outside the protocol machine,
+    /// which is easily forgotten when a session is packed.
     RequestLeftBehind,
-    /// A server that comes by an online restart is believed to have no statements.
+    /// A server that was taken over by an online restart is believed to have no prepared statements.
     StatementsLeftBehind,
-    /// A server that comes by an online restart is believed to have the parameters of every other.
+    /// A server that was taken over by an online restart is believed to have the parameters of the other servers of its pool.
     ParametersLeftBehind,
-    /// A loan that would have begun while the pooler was suspended never begins. Switches that drop what they should put off.
+    /// A loan that would have begun during a SUSPEND never begins. Typical of code that drops what it should postpone.
     LoanForgottenInSuspend,
-    /// A client that leaves while it is logging in keeps its slot. Limits that are given back at "logged out" only;
-    /// `PgBouncer` 1.24.0 counted the connections of a user down at the wrong places (its #1238).
+    /// A client that leaves during its login keeps its slot. Typical of limits whose slots are given back only at logout;
+    /// `PgBouncer` 1.24.0 decremented the connection count of a user in the wrong places (its #1238).
     SlotKeptByLeaver,
-    /// A cancel request that was meant for one query is sent at whatever runs when its connection stands. `PgBouncer` before
-    /// 1.18 could hit the query of another client like this (its #717).
+    /// A cancel request that was meant for one query is sent even if another query runs once its connection is established.
+    /// `PgBouncer` before 1.18 could cancel the query of another client like this (its #717).
     CancelIgnoresQuery,
-    /// A cancel request counts as arrived when it was written, so that its server is lent while it is still on its way. The
+    /// A cancel request counts as delivered once it is written, so that its server is lent while the request is in transit. The
     /// second race of the same report.
     CancelForgottenOnceSent,
-    /// A cancel request whose connection is cut off counts as one that PostgreSQL has closed, though the signal may be sent later.
-    /// Every pooler that only waits for that connection to end.
+    /// A cancel request whose connection breaks off counts as processed by PostgreSQL, although the signal may be sent later.
+    /// Typical of poolers that only wait for that connection to end.
     CutOffCancelBelieved,
-    /// The same for one that was given up for lack of time.
+    /// A cancel request that was given up after `cancel_wait_timeout` counts as processed, although the signal may be sent later.
     LateCancelBelieved,
-    /// A cancel request is looked for among the clients of the worker that received it. Poolers with several processes on
-    /// one port (`so_reuseport`) without peering.
+    /// A cancel request is matched only against the clients of the worker that received it. Typical of poolers with several
+    /// processes on one port (`so_reuseport`) without peering.
     CancelToWrongWorker,
-    /// What a client sent along with its startup packet is lost when it moves to its home worker. Servers that hand a socket
-    /// over, but not what they have read from it.
+    /// Bytes that a client sent behind its startup packet are lost when it moves to its home worker. Typical of programs that
+    /// pass a socket on, but not the bytes already read from it.
     EarlyBytesLost,
-    /// What a server has told of a user is believed for every database. A cache whose key lacks half of the question.
+    /// The result of `auth_query` for a user is used for every database. Typical of a cache with an incomplete key.
     RememberedByUser,
-    /// What a server has told of a user is believed through a reload. Caches that nobody thought of where everything else is made
-    /// anew.
+    /// The result of `auth_query` for a user stays cached through a reload. Typical of caches that a reload forgets.
     RememberedThroughReload,
-    /// A verdict about a password is for whoever has the place of its client now. Answers that are sorted by the number of a row
-    /// that has been given away meanwhile.
+    /// The verdict about a password is applied to the client that now has the table row of the client that was checked. Typical
+    /// of answers matched by the index of a row that has been reused.
     VerdictForThePlace,
-    /// An answer about a user that broke off is taken for none. Whoever reads rows until there are no more, and looks for the
-    /// error afterwards.
+    /// An incomplete result of `auth_query` is taken for an empty one. Typical of code that reads rows to the end before it
+    /// checks for an error.
     TornAnswerIsNobody,
-    /// Parameters are set anew only when the `application_name` differs. Poolers that compare a fingerprint of a session
-    /// instead of the session.
+    /// Parameters are set on a server only if its `application_name` differs from the client's. Typical of poolers that compare
+    /// a fingerprint of a session instead of the session.
     CatchUpByName,
-    /// When the server refuses a client's parameters, the client gets it all the same. Poolers that do not look at what
-    /// their own queries answered.
+    /// A server that refuses a client's parameters is lent to the client all the same. Typical of poolers that ignore the
+    /// results of their own queries.
     FailedSetIgnored,
-    /// A parameter that falls back with a ROLLBACK or a reset is not noticed, because nobody has the server then. Caches of
-    /// session state that listen only while they are used.
+    /// A ParameterStatus after a ROLLBACK or a reset is not noticed, because no client has the server then. Typical of caches
+    /// of session state that are updated only during a loan.
     RolledBackParameter,
-    /// A loan ends although half a message is on its way, when a COPY fails in the middle of its data or the client leaves
-    /// there; the server takes what comes next for the rest. Proxies that count messages and not bytes.
+    /// A loan ends in the middle of a message, when a COPY fails within a CopyData message or the client leaves there; the server
+    /// takes the next bytes for the rest of it. Typical of proxies that count messages and not bytes.
     HalfMessageLeftBehind,
-    /// What a client said before it left is sent to its server after all. Buffers that are flushed by whoever comes next.
+    /// Messages of a client that has left are still sent to its former server. Typical of buffers that are flushed by the next
+    /// user.
     HeldBytesSentAfterAll,
-    /// A server is read on although its client does not take the answers. Every proxy has had it, and found out by memory.
+    /// A server is read although its client does not accept the answers. Every proxy has had this bug, and noticed it by its
+    /// memory.
     NoBackPressure,
-    /// A server that was paused for its client's sake is not read again when the client has caught up.
+    /// A server whose reading was paused for a slow client is not read again when the client has caught up.
     ResumeForgotten,
-    /// Of a message whose header came in two reads, the first part of the header is lost. Proxies tested on one machine,
-    /// where headers are never torn.
+    /// The first part of a message header that came in two reads is lost. Typical of proxies tested on one machine, where
+    /// headers are never split.
     TornHeaderLost,
-    /// A part in the middle of a large message is forwarded twice. Copying loops at the border of a buffer.
+    /// A part in the middle of a large message is forwarded twice. Typical of copying loops at the border of a buffer.
     MiddleSentTwice,
-    /// Each message of a pipeline counts as a query. Statistics that count calls and not conversations.
+    /// Each message of a pipeline counts as a query. Typical of statistics that count messages.
     QueriesCountedTwice,
-    /// The end of a query of our own is given to the client. Poolers that set parameters on behalf of a client and swallow
-    /// one answer too few.
+    /// The CommandComplete of a query of our own is forwarded to the client. Typical of poolers that set parameters on behalf of
+    /// a client and hide one answer too few.
     OurAnswerForwarded,
-    /// What was heard from a connection that is closed already counts as said by whoever took over its row. Completions of
-    /// the kernel that name a place and not a tenant.
+    /// A completion for a connection that is closed already is applied to the connection that reuses its table row. Typical of
+    /// kernel completions that carry an index without a generation.
     StaleCompletion,
-    /// What came in clear behind a request for TLS counts as said under TLS. CVE-2021-23214 of PostgreSQL, CVE-2021-3935 of
-    /// `PgBouncer`.
+    /// Cleartext bytes behind an SSLRequest are treated as if they had come over TLS: CVE-2021-23214 of PostgreSQL,
+    /// CVE-2021-3935 of `PgBouncer`.
     ClearBytesKept,
-    /// A server that refuses TLS is spoken to in clear, although it must not be. Libraries whose "require" means "prefer".
+    /// A server that refuses TLS is used in cleartext although TLS is required. Typical of libraries whose "require" means
+    /// "prefer".
     RefusedTlsForgone,
-    /// A cancel request is passed on with as many hops as it came with. Forwarders that copy a packet and count in another
-    /// place: two processes that disagree about who is who send it to each other for ever.
+    /// A cancel request is forwarded to a peer without counting the hop. Typical of forwarders that copy a packet: two processes
+    /// with contradicting peer numbers send it to each other for ever.
     ForwardHopUncounted,
-    /// A request for a peer that cannot be reached keeps its place. An error path that tells whoever waits, and cleans up
-    /// nothing.
+    /// A cancel request for a peer that cannot be reached keeps its place. Typical of an error path that reports the error but
+    /// does not clean up.
     ForwardSlotLost,
-    /// When a peer is done with a request, nobody looks who waits for the connection. Pools whose queue is served where
-    /// something comes, and not where something goes.
+    /// When a peer has finished with a request, the next waiting request is not started. Typical of pools that serve their queue
+    /// on arrivals only.
     ForwardWaiterForgotten,
-    /// When a peer is done with a request, somebody else is told so. Answers matched to questions by their order.
+    /// When a peer has finished with a request, another requester is answered. Typical of answers matched to requests by their
+    /// order.
     ForwardAnswersAnother,
-    /// With `server_fast_close` a session in a transaction survives a RECONNECT for good. An order that looks at who is there
-    /// and leaves no note for those who are busy.
+    /// With `server_fast_close` a session in a transaction is never closed after a RECONNECT. Typical of an order that handles
+    /// idle sessions at once and leaves no mark on busy ones.
     BusySessionKept,
-    /// A client whose request has been answered goes on while the cancel request for it is still on its way to the server. Every
-    /// pooler that forgets a cancel request as soon as it is sent.
+    /// The next request of a client is forwarded while the cancel request for the previous one is still in transit. Typical of
+    /// every pooler that forgets a cancel request as soon as it is sent.
     CancelMeetsNextQuery,
-    /// One client more than a database may have is let in.
+    /// A database gets one client more than `max_db_client_connections` allows.
     ClientLimitOffByOne,
-    /// Clients that were there before their users were limited are not counted.
+    /// Clients that logged in before their users had a limit are not counted.
     OldClientsUncounted,
-    /// A server is taken to have what its client has set, whatever it has.
+    /// A server is believed to have its client's settings, whatever it has.
     StateOfAnother,
-    /// A request goes along with what its server is told first, and is run whether or not the server has taken that.
+    /// A request that is sent together with the settings for its server is run even if the server refuses the settings.
     AlongUnguarded,
-    /// Settings that a server is told along with a request have the time that settings have, and so does the request. A timer for
-    /// what is said before, moved to where it is said together; this one has been ours.
+    /// If settings are sent together with a request, the timeout for settings also limits the request. Typical of a timer made
+    /// for settings that were sent separately; this bug has been ours.
     MendTimeoutForRequests,
-    /// What ends a query does not end one that settings were told along with. The other half of the same.
+    /// Query timeouts do not end a request that was sent together with settings. The other half of the same bug.
     AlongUntimed,
-    /// A request is said again of which something has been answered.
+    /// A request is repeated although a part of its answer has been sent to the client.
     AgainBehindAnswer,
-    /// A server whose client has come back is taken for one that still waits for it.
+    /// An affinity hold is ended as unused although its client has come back.
     LingerMistaken,
-    /// A server lingers with a client that has reset what it began with.
+    /// An affinity hold keeps a server with a client that has reset the settings with which it began.
     LingerUnlike,
-    /// A server is given back although its client has a lock on it.
+    /// A server is returned although a lock, or another pin, of its client is on it.
     PinForgotten,
-    /// A client leaves a server with what it has set and locked, and nobody cleans it.
+    /// A server is not cleaned up after its client left settings or locks on it.
     StateLeftBehind,
-    /// A text that comes in parts is taken for one that touches nothing.
+    /// A statement whose text comes in several parts is taken for one without effect on the session.
     TornTextUnread,
-    /// What a client has reset is set again on its next server.
+    /// A setting that a client has reset is set again on its next server.
     ResetUndone,
-    /// A statement that its client has dropped by SQL, or lost with all others, is prepared on its next servers all the same. A record
-    /// that what is learned is only added to.
+    /// A statement prepared by SQL that its client has deallocated, or lost with all others, is still prepared on the client's
+    /// next servers. Typical of records to which entries are only added.
     DroppedStatementCarried,
-    /// RESET ALL and DISCARD ALL are known to have reset nothing. Whoever takes a certain statement for one without effect.
+    /// RESET ALL and DISCARD ALL are taken for statements without effect.
     EffectForgotten,
-    /// What has been prepared by SQL is not compared where settings are told along with a request: a server keeps the statements of
-    /// whoever had it before. A shortcut that was there before there was more than settings.
+    /// Statements prepared by SQL are not compared when a client's state is applied to a server, so that the server keeps the
+    /// statements of its former client. Typical of a shortcut that is older than this part of the state.
     StatementsUncompared,
-    /// A channel counts as listened to for all before anybody does: what is notified in between is lost. Whoever counts on an order as
-    /// soon as it is given.
+    /// A channel counts as listened to by the shared session before it is, so that notifications in between are lost. Typical of
+    /// code that relies on an order before it is carried out.
     ListenerBelieved,
-    /// Nobody is told that the one who listens for all was away for a while. Reconnections that are only seen from inside.
+    /// Clients are not told that the shared listening session was lost for a while. Typical of reconnections that are invisible
+    /// outside.
     LossUntold,
-    /// What a client's own server tells behind the mark is told, and told by the one for all as well. Handing over without a point at
-    /// which it is done.
+    /// A notification that the client's own server sends behind the handover mark is forwarded, and so is the same notification
+    /// of the shared session. Typical of a handover without a definite point.
     MarkIgnored,
-    /// The end of a transaction is told without waiting for what it has notified itself. Whoever listens on behalf of others, and
-    /// passes on what it hears when it hears it.
+    /// The end of a transaction is forwarded before the client's own notifications of that transaction. Typical of a shared
+    /// listener that forwards notifications when they arrive.
     OwnNewsOvertaken,
-    /// A client that listens to what is listened to for all already is told so at once, and then what was committed before. Whoever joins
-    /// a stream without asking how far it is.
+    /// A LISTEN for a channel that the shared session listens to already is answered at once, so that the client then receives
+    /// notifications that were committed before. Typical of joining a stream without knowing its position.
     JoinedAtOnce,
-    /// A client that has left a channel is told of it for ever. Subscriptions that only grow.
+    /// A client receives notifications of a channel after UNLISTEN. Typical of subscriptions to which channels are only added.
     LeftChannelTold,
 }
 
@@ -249,7 +255,7 @@ pub fn is(bug: Planted) -> bool {
     PLANTED.load(Ordering::Relaxed) == bug as u8 + 1
 }
 
-/// Plants a bug, or none, in the whole process: for a program that simulates one thing at a time.
+/// Plants a bug, or none, in the whole process, for a program that runs one simulation at a time.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Planted>) {
     PLANTED.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
@@ -258,8 +264,8 @@ pub fn plant(bug: Option<Planted>) {
 #[cfg(feature = "planted")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The bug that is planted, counted from 1; 0 is none. Passing it in as a value would put a parameter for tests through
-/// every function of the house: this is its one static that can change, and no program that ships has it.
+/// The bug that is planted, counted from 1; 0 is none. Passing it as a value would need a parameter for tests in every
+/// function. This is the only mutable static of the project, and no program that ships has it.
 #[cfg(feature = "planted")]
 static PLANTED: AtomicU8 = AtomicU8::new(0);
 
@@ -352,7 +358,7 @@ impl Planted {
         Self::LeftChannelTold,
     ];
 
-    /// Its name on a command line.
+    /// The name on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -463,7 +469,7 @@ mod tests {
         assert_eq!(Planted::from_name("perfect"), None);
     }
 
-    /// The sources that hook bugs, which are one of each crate that has any.
+    /// The sources with hooks, one of each crate that has any.
     const HOOKS: [&str; 3] = [
         include_str!("../../pool/src/planted.rs"),
         include_str!("../../protocol/src/planted.rs"),

@@ -1,4 +1,4 @@
-//! Randomness that is given a seed: the same seed, the same story. Not for secrets.
+//! Seeded pseudo-random numbers: the same seed gives the same numbers. Not for secrets.
 
 /// A small generator (`SplitMix64`, Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
@@ -7,13 +7,13 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator that tells the story of this seed.
+    /// Returns a generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, not including, `bound`; 0 for a bound of 0.
+    /// Returns a number from 0 up to, not including, `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias of multiply-and-shift is below 2^-32 for the bounds used here, and nothing depends on it.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

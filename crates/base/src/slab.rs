@@ -1,6 +1,6 @@
-//! A table whose rows keep their place, with a capacity that is the limit.
+//! A table with a capacity, whose rows keep their places.
 //!
-//! Always true: a key finds the row it was given for or nothing; rows are visited in the order of their places.
+//! Always true: a key finds the row for which it was made, or nothing; rows are visited in the order of their places.
 
 use crate::Key;
 
@@ -8,7 +8,7 @@ use crate::Key;
 #[derive(Debug)]
 pub struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The first free place, if any; the others follow by `Place::Free::next`.
+    /// The first free place, if any; the other free places are linked by `Place::Free::next`.
     free: Option<u32>,
     taken: u32,
     capacity: u32,
@@ -21,16 +21,16 @@ enum Place<T> {
 }
 
 impl<T> Slab<T> {
-    /// An empty table. Memory is taken as rows come.
+    /// Returns an empty table. Memory is allocated as rows are inserted.
     #[must_use]
     pub fn with_capacity(capacity: u32) -> Self {
         Self { places: Vec::new(), free: None, taken: 0, capacity }
     }
 
-    /// Puts a row in.
+    /// Inserts a row.
     ///
     /// # Errors
-    /// The row comes back when the table is full.
+    /// Returns the row if the table is full.
     pub fn insert(&mut self, row: T) -> Result<Key, T> {
         if self.taken >= self.capacity {
             return Err(row);
@@ -48,7 +48,7 @@ impl<T> Slab<T> {
         Ok(Key { index, generation })
     }
 
-    /// Takes a row out.
+    /// Removes a row.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.places.get_mut(key.index as usize)?;
         match place {
@@ -65,7 +65,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Changes how many rows there may be. Rows beyond a lowered capacity stay until they are removed.
+    /// Changes the capacity. Rows beyond a lowered capacity stay until they are removed.
     pub fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity;
     }
@@ -87,7 +87,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The key of whoever is at this place now.
+    /// The key of the row that is at this place now.
     #[must_use]
     pub fn key_at(&self, index: u32) -> Option<Key> {
         match self.places.get(index as usize) {
@@ -96,7 +96,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// How many places there are, taken or free; they are numbered from 0.
+    /// The number of places, taken or free; they are numbered from 0.
     #[must_use]
     pub fn places(&self) -> u32 {
         self.places.len() as u32
@@ -110,7 +110,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// All rows, by place, to be changed.
+    /// All rows, by place, mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
         self.places.iter_mut().enumerate().filter_map(|(index, place)| match place {
             Place::Taken { generation, row } => Some((Key { index: index as u32, generation: *generation }, row)),
@@ -118,31 +118,31 @@ impl<T> Slab<T> {
         })
     }
 
-    /// All keys, by place; a copy, so that rows may be removed while walking it.
+    /// All keys, by place; a copy, so that rows may be removed while it is iterated.
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         self.iter().map(|(key, _)| key).collect()
     }
 
-    /// Rows in the table.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.taken as usize
     }
 
-    /// Whether no row is in the table.
+    /// Whether the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    /// Whether the next [`Slab::insert`] would be refused.
+    /// Whether the next [`Slab::insert`] would fail.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.taken >= self.capacity
     }
 
-    /// How many rows there may be.
+    /// The largest number of rows.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.capacity

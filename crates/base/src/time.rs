@@ -1,14 +1,14 @@
-//! Time as a value: machines are told what time it is, they never ask.
+//! Time as a value: machines get the time as an argument and never read a clock.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment on the monotonic clock, in microseconds since a point that only the clock's owner knows.
+/// A time on the monotonic clock, in microseconds since an arbitrary origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// Seconds after the origin; for tests and virtual clocks.
+    /// A time in seconds after the origin; for tests and virtual clocks.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000)
@@ -24,7 +24,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Saturates: a deadline that no clock can reach is simply never reached.
+    /// Saturates: a deadline beyond the range of the clock is never reached.
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(rhs.as_micros()).unwrap_or(u64::MAX)))
     }
@@ -38,7 +38,7 @@ impl Sub for Time {
     }
 }
 
-/// A moment on the calendar, in microseconds since 1970-01-01 UTC. For people, never for decisions.
+/// A calendar time, in microseconds since 1970-01-01 UTC. For display, never for decisions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Wall(pub i64);
 

@@ -1,10 +1,10 @@
-//! The kinds of messages that a server sends, and the few whose bodies a pooler reads.
+//! The kinds of messages that a server sends, and parsers for the few bodies that a pooler reads.
 
 use serde::{Deserialize, Serialize};
 
-/// Any request for authentication, and `AuthenticationOk`.
+/// Any authentication request, and `AuthenticationOk`.
 pub const AUTHENTICATION: u8 = b'R';
-/// `BackendKeyData`: what a cancel request must name.
+/// `BackendKeyData`: the key that a cancel request must carry.
 pub const BACKEND_KEY_DATA: u8 = b'K';
 /// `BindComplete`.
 pub const BIND_COMPLETE: u8 = b'2';
@@ -50,16 +50,16 @@ pub const ROW_DESCRIPTION: u8 = b'T';
 /// The transaction status of a `ReadyForQuery`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TxStatus {
-    /// `I`: outside a transaction.
+    /// `I`: outside a transaction block.
     Idle,
-    /// `T`: inside one.
+    /// `T`: inside a transaction block.
     Open,
-    /// `E`: inside one that has failed and waits for its end.
+    /// `E`: inside a failed transaction block, which has to be ended.
     Failed,
 }
 
 impl TxStatus {
-    /// Reads the body of a `ReadyForQuery`.
+    /// Parses the body of a `ReadyForQuery`.
     #[must_use]
     pub fn parse(body: &[u8]) -> Option<Self> {
         match body {
@@ -81,33 +81,33 @@ impl TxStatus {
     }
 }
 
-/// What an authentication message asks for.
+/// An authentication request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Authentication<'a> {
-    /// Nothing more: logged in.
+    /// `AuthenticationOk`.
     Ok,
-    /// The password as it is.
+    /// The cleartext password.
     Cleartext,
-    /// An md5 hash with this salt.
+    /// An MD5 hash of the password with this salt.
     Md5 {
         /// The salt.
         salt: [u8; 4],
     },
-    /// SASL, by one of these mechanisms, names separated and ended by zero bytes.
+    /// SASL with one of these mechanisms.
     Sasl {
-        /// The list as sent.
+        /// The list as sent: zero-terminated names, ended by a zero byte.
         mechanisms: &'a [u8],
     },
-    /// The server's next SASL message.
+    /// A SASL challenge of the server.
     SaslContinue(&'a [u8]),
-    /// The server's last SASL message.
+    /// The final SASL message of the server.
     SaslFinal(&'a [u8]),
-    /// Something we do not speak, by its code.
+    /// An unsupported request, by its code.
     Other(u32),
 }
 
 impl<'a> Authentication<'a> {
-    /// Reads the body of an authentication message.
+    /// Parses the body of an authentication request.
     #[must_use]
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (code, rest) = body.split_first_chunk::<4>()?;
@@ -123,7 +123,7 @@ impl<'a> Authentication<'a> {
     }
 }
 
-/// Reads the body of a `ParameterStatus`: name and value.
+/// Parses the body of a `ParameterStatus`: name and value.
 #[must_use]
 pub fn parameter_status(body: &[u8]) -> Option<(&str, &str)> {
     let (name, rest) = c_string(body)?;
@@ -131,15 +131,15 @@ pub fn parameter_status(body: &[u8]) -> Option<(&str, &str)> {
     rest.is_empty().then_some((name, value))
 }
 
-/// Whether the body of an `ErrorResponse` says that what was prepared would have another result by now
-/// (`cached plan must not change result type`, in whatever language; `utils/cache/plancache.c`).
+/// Whether an `ErrorResponse` with this body reports that a prepared statement would now have another result type
+/// (`cached plan must not change result type`, in any language; `utils/cache/plancache.c`).
 #[must_use]
 pub fn is_plan_outdated(body: &[u8]) -> bool {
     let fields = || body.split(|&byte| byte == 0);
     fields().any(|field| field == b"C0A000") && fields().any(|field| field == b"RRevalidateCachedQuery")
 }
 
-/// The values of a `DataRow`; `None` stands for SQL's NULL.
+/// Parses the values of a `DataRow`; a value of `None` is NULL.
 #[must_use]
 pub fn data_row(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     let (_count, mut rest) = body.split_first_chunk::<2>()?;
@@ -154,7 +154,7 @@ pub fn data_row(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     (rest.is_empty() && count.to_be_bytes() == body[..2]).then_some(values)
 }
 
-/// Takes a string that a zero byte ends off the front.
+/// Splits a zero-terminated string off the front.
 #[must_use]
 pub fn c_string(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;

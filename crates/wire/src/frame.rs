@@ -1,8 +1,8 @@
-//! Where messages begin and end in a stream of bytes, whatever way the stream was cut.
+//! Finds the boundaries of messages in a stream of bytes, however the stream is split into reads.
 //!
-//! Always true: any split of the same bytes yields the same messages; a message is never collected here, its pieces are
-//! pointed at. The header is the one thing that is kept when it is torn, since until it is whole nobody can say whom the
-//! message concerns: the kept bytes are handed out again with the first [`Piece`].
+//! Always true: any split of the same bytes yields the same messages. Messages are never collected here; their pieces are
+//! referenced. Only an incomplete header is kept, because without a whole header it is unknown where the message goes; the
+//! kept bytes are available again with the first [`Piece`].
 //! Not here: startup packets, which have no kind byte (see [`crate::startup`]).
 
 use std::ops::Range;
@@ -13,39 +13,39 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Scanner {
     header: [u8; HEADER_BYTES],
-    /// Header bytes seen of the message that begins; less than [`HEADER_BYTES`].
+    /// How many bytes of an incomplete header have been seen; less than [`HEADER_BYTES`].
     have: u8,
-    /// Body bytes still to come of the message that has begun.
+    /// How many body bytes of the current message are still to come.
     left: u32,
 }
 
-/// A part of one message, as it lies in the bytes given to [`Scanner::next`].
+/// A piece of one message, as ranges of the bytes given to [`Scanner::next`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// The kind byte of the message.
     pub kind: u8,
-    /// Whether the message begins with this piece.
+    /// Whether this is the first piece of the message.
     pub part: Part,
-    /// Where the piece lies, header bytes included as far as they lie here.
+    /// The range of the piece, including the header bytes that are in this input.
     pub range: Range<usize>,
-    /// Where the body bytes of this piece lie.
+    /// The range of the body bytes of this piece.
     pub body: Range<usize>,
-    /// Body bytes still to come after this piece; 0 when the message ends with it.
+    /// How many body bytes are still to come after this piece; 0 if the message ends with it.
     pub left: u32,
 }
 
-/// Which part of its message a piece is.
+/// The position of a piece in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The first: the header has just become whole. `carried` bytes of it came with earlier calls and do not lie in this
-    /// piece's range; [`Scanner::header`] still has them. `body_bytes` is the length of the whole body.
+    /// The first piece, with which the header is complete.
     First {
-        /// Header bytes that came earlier, 0 to 4.
+        /// How many header bytes came with earlier calls, 0 to 4. They are not in the range of this piece;
+        /// [`Scanner::header`] still has them.
         carried: u8,
-        /// Bytes of the whole body.
+        /// The length of the whole body.
         body_bytes: u32,
     },
-    /// A later one.
+    /// A later piece.
     Later,
 }
 
@@ -56,7 +56,7 @@ impl Piece {
         self.left == 0
     }
 
-    /// Whether the whole message lies in this piece, with at most its header torn.
+    /// Whether this piece has the whole message, except perhaps for header bytes that came earlier.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.left == 0 && matches!(self.part, Part::First { .. })
@@ -66,21 +66,21 @@ impl Piece {
 /// What [`Scanner::next`] found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A piece of a message; go on at the end of its range.
+    /// A piece of a message; the next call continues at the end of its range.
     Piece(Piece),
-    /// Nothing more can be said before more bytes come; all given ones are taken in.
+    /// All given bytes are consumed, and more are needed.
     More,
-    /// A length that no message can have. Nothing after it can be understood.
+    /// The declared length is invalid. The stream cannot be parsed any further.
     Bad {
         /// The kind byte of the message.
         kind: u8,
-        /// The length it declared, the four length bytes included.
+        /// The declared length, including the four length bytes.
         length: u32,
     },
 }
 
 impl Scanner {
-    /// Looks at `bytes` from `at` on. `length_max` bounds the declared length.
+    /// Parses `bytes` from `at` on. `length_max` bounds the declared length.
     pub fn next(&mut self, bytes: &[u8], at: usize, length_max: u32) -> Step {
         if self.left > 0 {
             return self.later(bytes, at);
@@ -137,25 +137,25 @@ impl Scanner {
         })
     }
 
-    /// The header of the message that the last piece belonged to.
+    /// The header of the message to which the last piece belongs.
     #[must_use]
     pub fn header(&self) -> &[u8; HEADER_BYTES] {
         &self.header
     }
 
-    /// Header bytes taken in of a message whose header is not whole yet.
+    /// The bytes of an incomplete header that have been seen so far.
     #[must_use]
     pub fn torn_header(&self) -> &[u8] {
         &self.header[..usize::from(self.have)]
     }
 
-    /// Whether the stream stands between two messages.
+    /// Whether the stream is at a message boundary.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.have == 0 && self.left == 0
     }
 
-    /// Whether the body of a message is still to come, in part.
+    /// Whether a part of a message body is still to come.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         self.left > 0
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All messages of a stream that is given in these parts.
+    /// All messages of a stream that is split into these parts.
     fn messages(parts: &[&[u8]]) -> Vec<(u8, Vec<u8>)> {
         let mut scanner = Scanner::default();
         let mut found: Vec<(u8, Vec<u8>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The kinds of messages that a client sends once it is logged in (PostgreSQL manual, "Message Formats").
+//! The kinds of messages that a client sends after its startup packet (PostgreSQL manual, "Message Formats").
 
 /// Bind.
 pub const BIND: u8 = b'B';
@@ -20,7 +20,7 @@ pub const FLUSH: u8 = b'H';
 pub const FUNCTION_CALL: u8 = b'F';
 /// Parse.
 pub const PARSE: u8 = b'P';
-/// A password, a SASL answer: whatever answers a request for authentication.
+/// Any answer to an authentication request: `PasswordMessage`, `SASLInitialResponse`, `SASLResponse`.
 pub const PASSWORD: u8 = b'p';
 /// A simple query.
 pub const QUERY: u8 = b'Q';

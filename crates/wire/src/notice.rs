@@ -1,9 +1,9 @@
 //! The fields of `ErrorResponse` and `NoticeResponse` (PostgreSQL manual, "Error and Notice Message Fields").
 
-/// The fields that a pooler reads. Text that is not UTF-8 is shown as far as it can be.
+/// The fields that a pooler reads. Bytes that are not UTF-8 are replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Notice {
-    /// Severity as sent untranslated (`V`), else the possibly translated one (`S`).
+    /// The untranslated severity (`V`), or if that is missing the possibly translated one (`S`).
     pub severity: String,
     /// SQLSTATE.
     pub sqlstate: String,
@@ -16,8 +16,8 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Reads the body of an `ErrorResponse` or `NoticeResponse`. What cannot be read is left empty: an error must never be
-    /// lost because it is badly worded.
+    /// Parses the body of an `ErrorResponse` or `NoticeResponse`. Fields that cannot be parsed stay empty, because an error must
+    /// not be lost when it is malformed.
     #[must_use]
     pub fn parse(body: &[u8]) -> Self {
         let mut notice = Self::default();
@@ -42,7 +42,7 @@ impl Notice {
         notice
     }
 
-    /// Whether the server closes the connection after it.
+    /// Whether the server closes the connection after this message.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")

@@ -1,7 +1,7 @@
-//! What a logged-in client asks for, as values: for who answers requests, such as the console, instead of passing them on.
+//! Requests of a logged-in client as values, for code that answers requests itself, such as the console.
 //!
-//! Always true: a body is read to its last byte, or it is broken; nothing of a value that a client sends is kept but its number.
-//! Not here: what a request means at this moment.
+//! Always true: a body must be consumed to its last byte to be valid. Parameter values are only counted.
+//! Not here: what a request means in the state of its connection.
 
 use crate::frontend;
 
@@ -12,22 +12,22 @@ pub enum Request {
     Query(String),
     /// Parse.
     Parse {
-        /// The statement that it makes; empty is the unnamed one.
+        /// The name of the new statement; empty is the unnamed one.
         statement: String,
-        /// Its text.
+        /// The text of the statement.
         text: String,
-        /// How many parameters it says the type of.
+        /// The number of parameter types.
         types: usize,
     },
     /// Bind.
     Bind {
-        /// The portal that it makes; empty is the unnamed one.
+        /// The name of the new portal; empty is the unnamed one.
         portal: String,
-        /// The statement that it is made of.
+        /// The name of the statement.
         statement: String,
-        /// How many parameters it gives.
+        /// The number of parameter values.
         parameters: usize,
-        /// The formats of the columns: none, one for all, or one for each.
+        /// The formats of the result columns: none, one for all, or one for each.
         formats: Vec<i16>,
     },
     /// Describe.
@@ -36,7 +36,7 @@ pub enum Request {
     Execute {
         /// The portal.
         portal: String,
-        /// How many rows are wanted; 0 is all of them.
+        /// The row limit; 0 is no limit.
         rows_max: u32,
     },
     /// Close.
@@ -47,12 +47,12 @@ pub enum Request {
     Sync,
 }
 
-/// What Describe and Close are about.
+/// The target of Describe or Close.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A prepared statement of this name.
+    /// The prepared statement of this name.
     Statement(String),
-    /// A portal of this name.
+    /// The portal of this name.
     Portal(String),
 }
 
@@ -63,18 +63,18 @@ impl Request {
         NAMES.iter().any(|(other, _)| *other == kind)
     }
 
-    /// What PostgreSQL's manual calls messages of this kind.
+    /// The name of this kind of message in PostgreSQL's manual.
     #[must_use]
     pub fn name(kind: u8) -> &'static str {
         NAMES.iter().find(|(other, _)| *other == kind).map_or("unknown", |(_, name)| name)
     }
 
-    /// Reads the body of a message of this kind; `None` if it is broken, or no request.
+    /// Parses the body of a message of this kind; `None` if the body is invalid or the kind is no request.
     #[must_use]
     pub fn parse(kind: u8, body: &[u8]) -> Option<Self> {
         let mut body = Body { rest: body };
         let request = match kind {
-            // PostgreSQL and PgBouncer take a query whose last zero byte is missing or is not the only one.
+            // A query is accepted without its zero byte at the end, and with further zero bytes in it.
             frontend::QUERY => {
                 let text = body.rest.strip_suffix(b"\0").unwrap_or(body.rest);
                 return Some(Self::Query(String::from_utf8_lossy(text).into_owned()));
@@ -99,7 +99,7 @@ impl Request {
             frontend::CLOSE => Self::Close(body.target()?),
             frontend::EXECUTE => {
                 let (portal, rows) = (body.string()?, body.take(4)?.first_chunk::<4>()?);
-                // PostgreSQL takes a negative number for all of them, too.
+                // PostgreSQL, too, treats a negative row limit as no limit.
                 Self::Execute { portal, rows_max: u32::try_from(i32::from_be_bytes(*rows)).unwrap_or(0) }
             }
             frontend::FLUSH => Self::Flush,
@@ -110,7 +110,7 @@ impl Request {
     }
 }
 
-/// Reads from the front of what is left of a body.
+/// Consumes a body from the front.
 struct Body<'b> {
     rest: &'b [u8],
 }
@@ -136,7 +136,7 @@ impl<'b> Body<'b> {
         usize::try_from(self.number()?).ok()
     }
 
-    /// A value with its length before it, -1 for NULL.
+    /// Consumes a value with its length before it, -1 for NULL.
     fn value(&mut self) -> Option<()> {
         let length = i32::from_be_bytes(*self.take(4)?.first_chunk::<4>()?);
         if length == -1 { Some(()) } else { self.take(usize::try_from(length).ok()?).map(drop) }

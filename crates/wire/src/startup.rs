@@ -1,53 +1,54 @@
-//! The packets that open a connection. They have a length and no kind byte.
+//! Startup packets, the first packets of a connection. They have a length and no kind byte.
 //!
-//! Always true: a packet is read whole or not at all; its length is bounded before a byte of it is kept.
-//! Not here: what is answered (`protocol::client::greeting`).
+//! Always true: a packet is parsed whole or not at all; its length is checked before any of its bytes are kept.
+//! Not here: the answers (`protocol::client::greeting`).
 
 use crate::STARTUP_BYTES_MAX;
 
-/// What a client wants first.
+/// A parsed startup packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Startup {
     /// `SSLRequest`.
     Ssl,
     /// `GSSENCRequest`.
     GssEnc,
-    /// `CancelRequest`: the bytes after the request code, process id and secret together.
+    /// `CancelRequest`.
     Cancel {
-        /// Process id and secret as we gave them out in `BackendKeyData`.
+        /// The bytes after the request code: process id and secret together, as the pooler sent them in `BackendKeyData`.
         key: Box<[u8]>,
     },
     /// `StartupMessage` of major version 3.
     Session {
-        /// The minor version asked for.
+        /// The requested minor version.
         minor: u16,
-        /// Name and value, in the order sent.
+        /// Names and values, in the order sent.
         parameters: Vec<(String, String)>,
     },
     /// Another major version.
     Version {
-        /// The major version asked for.
+        /// The requested major version.
         major: u16,
     },
 }
 
-/// Why a packet cannot be understood.
+/// Why a packet is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StartupFault {
-    /// A length that no startup packet has.
+    /// The length is too small or too large for a startup packet.
     Length(u32),
     /// The parameter list does not end with a zero byte.
     Terminator,
-    /// The packet ends in the middle of a parameter, or has bytes that mean nothing.
+    /// The packet ends in the middle of a parameter, a parameter has no name, or the body of a request has a wrong length.
     Layout,
-    /// A name or value that is not UTF-8.
+    /// A name or value is not UTF-8.
     Encoding,
 }
 
-/// How many bytes of `bytes` the first packet takes: `None` while too few have come to tell.
+/// The length of the packet at the beginning of `bytes`, which may be more than `bytes` has; `None` while its length word is
+/// incomplete.
 ///
 /// # Errors
-/// A length that no startup packet has.
+/// Fails if the length is too small or too large for a startup packet.
 pub fn packet_bytes(bytes: &[u8]) -> Result<Option<usize>, StartupFault> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length);
@@ -58,10 +59,10 @@ pub fn packet_bytes(bytes: &[u8]) -> Result<Option<usize>, StartupFault> {
 }
 
 impl Startup {
-    /// Reads one whole packet, its length included.
+    /// Parses one whole packet, including its length word.
     ///
     /// # Errors
-    /// Says what is wrong with the packet.
+    /// Fails if the packet is invalid.
     pub fn parse(packet: &[u8]) -> Result<Self, StartupFault> {
         let code = packet
             .get(4..8)
@@ -108,7 +109,7 @@ pub const SSL_REQUEST: u32 = 80_877_103;
 pub const GSSENC_REQUEST: u32 = 80_877_104;
 /// The request code of `CancelRequest`.
 pub const CANCEL_REQUEST: u32 = 80_877_102;
-/// The newest minor version of protocol 3 that is spoken here.
+/// The newest supported minor version of protocol 3.
 pub const MINOR_NEWEST: u16 = 2;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Messages made by us, appended to a vector.
+//! Messages that the pooler itself writes, appended to a vector.
 //!
-//! Always true: every function appends exactly one whole message, with its length right.
-//! Not here: messages that only pass through.
+//! Always true: every public function except [`c_string`] appends exactly one whole message with its correct length.
+//! Not here: messages that are forwarded.
 
 use crate::{backend, frontend, startup};
 
-/// Appends one message of this kind, whose body `fill` appends.
+/// Appends a message of this kind; `fill` appends its body.
 pub fn message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
     sized(out, fill);
@@ -20,18 +20,18 @@ fn sized(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Appends text and the zero byte that ends it. A zero byte within would end it early, so it is left out.
+/// Appends a zero-terminated string. Zero bytes within the text are left out, because they would end it early.
 pub fn c_string(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().filter(|&byte| byte != 0));
     out.push(0);
 }
 
-/// What an `ErrorResponse` or `NoticeResponse` says.
+/// The fields of an `ErrorResponse` or `NoticeResponse`.
 #[derive(Clone, Copy, Debug)]
 pub struct Says<'a> {
     /// `ERROR`, `FATAL`, `NOTICE`, ...
     pub severity: &'a str,
-    /// Five characters.
+    /// The SQLSTATE, five characters.
     pub sqlstate: &'a str,
     /// The primary message.
     pub message: &'a str,
@@ -76,12 +76,12 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
-/// Appends a `BackendKeyData` with process id and secret together.
+/// Appends a `BackendKeyData`; `key` is the process id and the secret together.
 pub fn backend_key_data(out: &mut Vec<u8>, key: &[u8]) {
     message(out, backend::BACKEND_KEY_DATA, |out| out.extend_from_slice(key));
 }
 
-/// Appends a `NegotiateProtocolVersion`: the newest minor version spoken, and the options that are not known.
+/// Appends a `NegotiateProtocolVersion` with the newest supported minor version and the names of unknown options.
 pub fn negotiate_protocol_version(out: &mut Vec<u8>, minor: u16, unknown: &[String]) {
     message(out, backend::NEGOTIATE_PROTOCOL_VERSION, |out| {
         out.extend_from_slice(&(3_u32 << 16 | u32::from(minor)).to_be_bytes());
@@ -92,7 +92,7 @@ pub fn negotiate_protocol_version(out: &mut Vec<u8>, minor: u16, unknown: &[Stri
     });
 }
 
-/// Appends an authentication message with this code.
+/// Appends an authentication request with this code.
 pub fn authentication(out: &mut Vec<u8>, code: u32, rest: &[u8]) {
     message(out, backend::AUTHENTICATION, |out| {
         out.extend_from_slice(&code.to_be_bytes());
@@ -100,7 +100,7 @@ pub fn authentication(out: &mut Vec<u8>, code: u32, rest: &[u8]) {
     });
 }
 
-/// Appends a `ParameterDescription` of a statement without parameters.
+/// Appends the `ParameterDescription` of a statement without parameters.
 pub fn no_parameters(out: &mut Vec<u8>) {
     message(out, backend::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0; 2]));
 }
@@ -126,7 +126,7 @@ pub fn parse(out: &mut Vec<u8>, statement: &[u8], text: &str, types: impl ExactS
     });
 }
 
-/// Appends a Bind of a statement to the portal without a name, with these values as texts; the answer will be in text too.
+/// Appends a Bind of a statement to the unnamed portal, with parameters and results in text format.
 pub fn bind<V: AsRef<[u8]>>(out: &mut Vec<u8>, statement: &str, values: impl ExactSizeIterator<Item = Option<V>>) {
     message(out, frontend::BIND, |out| {
         out.push(0);
@@ -145,12 +145,12 @@ pub fn close(out: &mut Vec<u8>, statement: &str) {
     });
 }
 
-/// Appends an Execute of the portal without a name, for all its rows.
+/// Appends an Execute of the unnamed portal, without a row limit.
 pub fn execute(out: &mut Vec<u8>) {
     message(out, frontend::EXECUTE, |out| out.extend_from_slice(&[0; 5]));
 }
 
-/// Appends a password message with a text.
+/// Appends a `PasswordMessage`.
 pub fn password(out: &mut Vec<u8>, text: &str) {
     message(out, frontend::PASSWORD, |out| c_string(out, text));
 }
@@ -186,7 +186,7 @@ pub fn startup<'a>(out: &mut Vec<u8>, minor: u16, parameters: impl IntoIterator<
     });
 }
 
-/// Appends an `SSLRequest`: whether the server speaks TLS.
+/// Appends an `SSLRequest`.
 pub fn ssl_request(out: &mut Vec<u8>) {
     sized(out, |out| out.extend_from_slice(&startup::SSL_REQUEST.to_be_bytes()));
 }
@@ -202,13 +202,13 @@ pub fn cancel_request(out: &mut Vec<u8>, key: &[u8]) {
 /// A column of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// The OID of its type (`catalog/pg_type.dat`).
+    /// The OID of the type (`catalog/pg_type.dat`).
     pub type_oid: u32,
-    /// Bytes of the type, negative for variable length.
+    /// The size of the type in bytes, negative for variable length.
     pub type_bytes: i16,
-    /// 0 is text, 1 is binary.
+    /// The format: 0 is text, 1 is binary.
     pub format: i16,
 }
 
@@ -234,7 +234,7 @@ pub fn data_row<V: AsRef<[u8]>>(out: &mut Vec<u8>, values: impl ExactSizeIterato
     });
 }
 
-/// Appends how many values there are, and each with its length.
+/// Appends the number of values, and each value with its length.
 fn push_values<V: AsRef<[u8]>>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<V>>) {
     out.extend_from_slice(&(values.len() as u16).to_be_bytes());
     for value in values {

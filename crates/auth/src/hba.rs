@@ -1,7 +1,7 @@
-//! Rules of an HBA file: who may come from where, and how they prove who they are.
+//! The rules of an HBA file: which clients may connect from where, and how they authenticate.
 //!
-//! Always true: the first rule that fits decides; a line that cannot be understood is no rule and is told, so that whoever has
-//! asked does without all of them; what is quoted is a name and never a keyword.
+//! Always true: the first matching rule decides; an invalid line yields no rule but a [`LineProblem`], upon which the caller
+//! can reject the whole file; a quoted word is a name and never a keyword.
 //! Not here: maps of system users (`ident`), opening files.
 
 use core::net::IpAddr;
@@ -12,30 +12,30 @@ use crate::ident::IdentMaps;
 use crate::ldap::LdapOptions;
 use crate::words::{Field, Fields, names_of, printable};
 
-/// How a rule wants a client to prove who it is.
+/// The authentication method of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HbaMethod {
-    /// Not at all.
+    /// No authentication.
     Trust,
-    /// Nobody is let in.
+    /// The connection is rejected.
     Reject,
-    /// md5, or SCRAM for whom the secret is one of SCRAM.
+    /// md5, or SCRAM for a user with a SCRAM secret.
     Md5,
-    /// The password in clear text.
+    /// A cleartext password.
     Password,
     /// SCRAM-SHA-256.
     Scram,
-    /// The system's user at the other end of the unix socket.
+    /// The system user at the other end of the Unix socket.
     Peer {
-        /// Which map of system users holds; none: the names must be equal.
+        /// The ident map; without one, the system user and the database user must have the same name.
         map: Option<Arc<str>>,
     },
     /// The client's certificate.
     Cert {
-        /// Which map holds for its names; none: one of them must be the user.
+        /// The ident map for the names in the certificate; without one, one of the names must be the database user.
         map: Option<Arc<str>>,
     },
-    /// A directory knows the password, and is asked like this.
+    /// An LDAP directory checks the password, with these options.
     Ldap(Arc<LdapOptions>),
 }
 
@@ -45,29 +45,30 @@ pub struct Hba {
     rules: Vec<Rule>,
 }
 
-/// A client at the door.
+/// A client that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visit<'v> {
-    /// Where it comes from; `None` is a unix socket.
+    /// The client's address; `None` is a Unix socket.
     pub from: Option<IpAddr>,
-    /// Whether it speaks TLS.
+    /// Whether the connection uses TLS.
     pub is_tls: bool,
-    /// What it asks for.
+    /// The requested database.
     pub database: &'v str,
-    /// Who it says that it is.
+    /// The requested user.
     pub user: &'v str,
-    /// Whether it wants to replicate physically. Only rules for `replication` are for such a one, and for nobody else.
+    /// Whether the client requests physical replication, which only rules with the database `replication` match. The keyword
+    /// matches no other connection.
     pub is_replication: bool,
 }
 
-/// Something wrong with a line, to be told to the operator.
+/// A mistake in a line, to be reported to the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LineProblem {
-    /// Which line, counted from 1.
+    /// The number of the line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The mistake.
     pub text: String,
-    /// Whether the line is a rule all the same.
+    /// Whether the line still yields a rule.
     pub is_kept: bool,
 }
 
@@ -103,7 +104,7 @@ enum From {
 }
 
 impl Hba {
-    /// Reads a whole file. `read` opens the files that lines name with `@`, by the name as it is written there.
+    /// Parses a whole file. `read` reads the files that lines include with `@`, by the name as it is written there.
     #[must_use]
     pub fn parse(
         text: &[u8],
@@ -115,7 +116,7 @@ impl Hba {
             match rule(content, maps, read) {
                 Ok(None) => {}
                 Ok(Some(rule)) => {
-                    // A rule that rejects nobody lets in whom it names.
+                    // A `reject` rule that matches no address would let in the clients that it was meant to reject.
                     if let (From::Network { address, .. }, HbaMethod::Reject) = (rule.from, &rule.method)
                         && rule.from.has_host_bits()
                     {
@@ -135,13 +136,13 @@ impl Hba {
         (hba, problems)
     }
 
-    /// How this visitor has to prove who they are; `None` if no rule is for them.
+    /// The authentication method for a client; `None` if no rule matches.
     #[must_use]
     pub fn method_for(&self, visit: &Visit<'_>) -> Option<&HbaMethod> {
         self.rules.iter().find(|rule| rule.fits(visit)).map(|rule| &rule.method)
     }
 
-    /// Whether any rule wants a certificate.
+    /// Whether any rule needs a client certificate.
     #[must_use]
     pub fn wants_certificates(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.method, HbaMethod::Cert { .. }))
@@ -190,7 +191,7 @@ impl From {
     }
 }
 
-/// The network of an address; `None` if the two are of different kinds.
+/// The network bits of an address; `None` if address and mask are of different families.
 fn masked(address: IpAddr, mask: IpAddr) -> Option<u128> {
     (address.is_ipv4() == mask.is_ipv4()).then(|| bits(address) & bits(mask))
 }
@@ -202,7 +203,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// A line: a rule, nothing, or what is wrong with it.
+/// Parses a line into a rule; `None` for an empty line.
 fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Option<Rule>, String> {
     let mut fields = Fields::of(line);
     let Some(way) = fields.next()? else { return Ok(None) };
@@ -236,7 +237,7 @@ fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec
     }
 }
 
-/// The rest of the line is options of its own grammar, in which `#` begins no comment.
+/// Parses the rest of a line as LDAP options, whose grammar has no `#` comments.
 fn ldap(fields: &Fields<'_>) -> Result<HbaMethod, String> {
     LdapOptions::parse(fields.rest()).map(|options| HbaMethod::Ldap(Arc::new(options)))
 }
@@ -287,7 +288,7 @@ fn from(fields: &mut Fields<'_>) -> Result<From, String> {
     Ok(From::Network { address, mask })
 }
 
-/// The mask of so many bits.
+/// The mask with this prefix length; `None` if the address has fewer bits.
 fn mask_of(address: IpAddr, length: u32) -> Option<IpAddr> {
     Some(match address {
         IpAddr::V4(_) if length <= 32 => IpAddr::V4(u32::MAX.checked_shl(32 - length).unwrap_or(0).into()),

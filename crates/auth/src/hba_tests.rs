@@ -1,4 +1,4 @@
-//! Rules, and who they are for.
+//! HBA rules, and the connections that they match.
 
 use super::*;
 

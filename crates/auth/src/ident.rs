@@ -1,7 +1,7 @@
-//! Ident maps: which user of the system, or name in a certificate, may be which user of the database.
+//! Ident maps: which system user, or name in a certificate, may log in as which database user.
 //!
-//! Always true: a map fits by the names that are written in it; `all` stands for every user of the database.
-//! Not here: who asks (`hba`), opening the file.
+//! Always true: system users match by exact name; for the database user, `all` matches every user.
+//! Not here: the rules that refer to maps (`hba`), opening the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub struct IdentMaps {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
     system_user: String,
-    /// `None` is all of them.
+    /// The database user; `None` stands for all users.
     user: Option<String>,
 }
 
 impl IdentMaps {
-    /// Reads a whole file: lines of `MAP SYSTEM-USER USER`.
+    /// Parses a whole file: lines of `MAP SYSTEM-USER USER`.
     #[must_use]
     pub fn parse(text: &[u8]) -> (Self, Vec<LineProblem>) {
         let (mut maps, mut problems) = (Self::default(), Vec::new());
@@ -37,13 +37,13 @@ impl IdentMaps {
         (maps, problems)
     }
 
-    /// Whether there is such a map.
+    /// Whether a map of this name exists.
     #[must_use]
     pub fn has(&self, map: &str) -> bool {
         self.maps.contains_key(map)
     }
 
-    /// Whether this map lets this user of the system be this user of the database.
+    /// Whether this map lets this system user log in as this database user.
     #[must_use]
     pub fn allows(&self, map: &str, system_user: &str, user: &str) -> bool {
         let lines = self.maps.get(map).into_iter().flatten();

@@ -1,8 +1,8 @@
-//! How a directory is asked for a password: the options of `auth_ldap_options` and of an HBA line with the method `ldap`.
+//! LDAP authentication: the options of `auth_ldap_options` and of an HBA line with the method `ldap`.
 //!
-//! Always true: options that were read make sense together; no text of a client becomes a part of the grammar of a filter or a name; `Debug`
-//! shows no password.
-//! Not here: what is said to a directory (`message`, `filter`), the connection to it (`control`).
+//! Always true: parsed options are consistent; no text of a client can change the syntax of a filter or a distinguished
+//! name; `Debug` shows no password.
+//! Not here: the messages to a directory (`message`, `filter`), the connection to it (`control`).
 
 use std::sync::Arc;
 
@@ -15,64 +15,64 @@ mod name;
 pub use filter::Filter;
 pub use message::{MESSAGE_BYTES_MAX, Malformed, Request, Response, read, wanted};
 
-/// A directory and how it is asked.
+/// A directory, and how to authenticate users with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LdapOptions {
-    /// Its servers, as `ldap://HOST:PORT` or `ldaps://HOST:PORT`, in the order in which they are tried.
+    /// The servers of the directory, as `ldap://HOST:PORT` or `ldaps://HOST:PORT`, in the order in which they are tried.
     pub urls: Vec<String>,
-    /// Whether TLS begins inside of the connection (`ldaptls`).
+    /// Whether StartTLS is used (`ldaptls`).
     pub starts_tls: bool,
-    /// How a user is found in it.
+    /// How the distinguished name of a user is found.
     pub way: LdapWay,
-    /// The options as they may be shown: without the password.
+    /// The options for display, without the password.
     pub shown: String,
 }
 
-/// How a user is found in a directory.
+/// How the distinguished name of a user is found in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LdapWay {
-    /// Its name there is made of its name here.
+    /// Simple bind: the distinguished name is built from the user name.
     Simple {
-        /// What stands before it.
+        /// The text before the user name (`ldapprefix`).
         prefix: String,
-        /// What stands behind it.
+        /// The text after the user name (`ldapsuffix`).
         suffix: String,
     },
-    /// It is searched for.
+    /// Search and bind: the user is searched for.
     Search(LdapSearch),
 }
 
 /// How a user is searched for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LdapSearch {
-    /// Who searches; empty is nobody in particular.
+    /// The distinguished name with which the search binds; empty is an anonymous bind.
     pub bind_dn: String,
-    /// The searcher's password.
+    /// The password for that bind.
     pub bind_password: Option<Password>,
-    /// Where the search begins.
+    /// The base of the search.
     pub base: String,
-    /// How far it goes.
+    /// The scope of the search.
     pub scope: LdapScope,
-    /// What it looks for, with `$username` for the user.
+    /// The filter, with `$username` for the user name.
     pub filter: String,
 }
 
-/// How far a search goes.
+/// The scope of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LdapScope {
-    /// Where it begins, and nowhere else.
+    /// The base entry only.
     Base,
-    /// What is directly below.
+    /// The entries directly below the base.
     One,
-    /// All that is below.
+    /// The base and all entries below it.
     Subtree,
 }
 
 impl LdapOptions {
-    /// Reads options: `name=value` or `name="value"`, with blanks or commas between them.
+    /// Parses options: `name=value` or `name="value"`, separated by blanks or commas.
     ///
     /// # Errors
-    /// Something is not as it must be; the text names it.
+    /// Returns a description of the mistake.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > OPTIONS_BYTES_MAX {
             return Err(format!("the LDAP options are longer than {OPTIONS_BYTES_MAX} bytes"));
@@ -82,7 +82,7 @@ impl LdapOptions {
         let mut last = String::new();
         let mut shown = Vec::new();
         while !rest.is_empty() {
-            // What stands there may be a part of a password that lacks its quotes: it is not shown.
+            // The rest may be a part of a password without quotes, so the error text does not show it.
             let (name, value, after) = option(rest).ok_or_else(|| {
                 format!("an LDAP option is written name=value or name=\"value\", not so behind \"{last}\"")
             })?;
@@ -98,7 +98,7 @@ impl LdapOptions {
 }
 
 impl LdapWay {
-    /// The name of a user in the directory, where it needs no search.
+    /// The distinguished name of a user, if it needs no search.
     #[must_use]
     pub fn simple_dn(&self, user: &str) -> Option<String> {
         match self {
@@ -112,7 +112,7 @@ impl LdapSearch {
     /// The filter that finds a user.
     ///
     /// # Errors
-    /// The user's name could be read as a part of the filter; the text is for the log.
+    /// Fails if the user name has a character that could change the filter; the text is for the log.
     pub fn filter_for(&self, user: &str) -> Result<String, Arc<str>> {
         if user.contains(['*', '(', ')', '\\', '/', '\0']) {
             return Err("invalid character in user name for LDAP authentication".into());
@@ -121,7 +121,7 @@ impl LdapSearch {
     }
 }
 
-/// What was said, before it is known whether it makes sense together.
+/// The given options, before they are checked together.
 #[derive(Default)]
 struct Given {
     server: Option<String>,
@@ -157,14 +157,14 @@ impl Given {
             "ldapsearchattribute" => self.attribute = Some(value),
             "ldapsearchfilter" => self.filter = Some(value),
             "ldapurl" => self.take_url(&value)?,
-            // It may be a part of a password that lacks its quotes.
+            // The name may be a part of a password without quotes, so the error text does not show it.
             _ if self.bind_password.is_some() => return Err("an unknown option behind ldapbindpasswd".to_owned()),
             _ => return Err(format!("invalid LDAP option: \"{name}\"")),
         }
         Ok(())
     }
 
-    /// `ldap://HOST:PORT/BASE?ATTRIBUTE?SCOPE?FILTER` (RFC 4516); what is empty is not said.
+    /// Parses `ldap://HOST:PORT/BASE?ATTRIBUTE?SCOPE?FILTER` (RFC 4516); empty parts count as missing.
     fn take_url(&mut self, url: &str) -> Result<(), String> {
         let bad = |why: &str| format!("could not parse LDAP URL \"{url}\": {why}");
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("no scheme"))?;
@@ -193,7 +193,7 @@ impl Given {
         self.attribute =
             attributes.map(|list| list.split(',').next().unwrap_or_default().to_owned()).or(self.attribute.take());
         self.scope = Some(match next()?.as_deref() {
-            // What is not said is `base`, by the standard and for PgBouncer, too.
+            // A missing scope is `base` in the RFC and in PgBouncer.
             None | Some("base") => LdapScope::Base,
             Some("one" | "onelevel") => LdapScope::One,
             Some("sub" | "subtree") => LdapScope::Subtree,
@@ -221,7 +221,7 @@ impl Given {
                     return Err("cannot use ldapsearchattribute together with ldapsearchfilter".to_owned());
                 }
                 let filter = match (self.filter, self.attribute) {
-                    // OpenLDAP takes a filter without its parentheses, so PgBouncer does.
+                    // OpenLDAP, and so PgBouncer, accepts a filter without its outer parentheses.
                     (Some(filter), _) if filter.starts_with('(') => filter,
                     (Some(filter), _) => format!("({filter})"),
                     (None, attribute) => format!("({}={USERNAME})", attribute.as_deref().unwrap_or("uid")),
@@ -255,7 +255,7 @@ impl Given {
     }
 }
 
-/// The first option of a text, and what is behind it.
+/// Parses the first option of a text, and returns its name, its value and the rest.
 fn option(text: &str) -> Option<(String, String, &str)> {
     let (name, rest) = match text.starts_with('"') {
         true => quoted(text)?,
@@ -273,7 +273,7 @@ fn option(text: &str) -> Option<(String, String, &str)> {
     is_whole.then_some((name, value, rest))
 }
 
-/// A text in quotes, in which two of them stand for one, and what is behind it.
+/// Parses a quoted text, in which a doubled quote stands for a quote, and returns it with the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut inner = String::new();
     let mut rest = &text[1..];
@@ -317,11 +317,11 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What stands for the user in a filter.
+/// The placeholder of the user name in a filter.
 const USERNAME: &str = "$username";
-/// What is shown instead of a password.
+/// The text shown instead of a password.
 const HIDDEN: &str = "***";
-/// PgBouncer's longest options.
+/// The longest text of options, in bytes, as in PgBouncer.
 const OPTIONS_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -341,7 +341,7 @@ mod tests {
         let options = LdapOptions::parse(text).expect("good options");
         assert_eq!(options.urls, ["ldap://127.0.0.1:1389"]);
         assert_eq!(options.way.simple_dn("ann").as_deref(), Some("uid=ann,dc=example,dc=net"));
-        // One user below dc=example, and not `ann` in another place.
+        // This names one user below dc=example, and not `ann` below ou=admins.
         let name = options.way.simple_dn("ann,ou=admins");
         assert_eq!(name.as_deref(), Some("uid=ann\\,ou=admins,dc=example,dc=net"));
         assert!(!options.starts_tls);

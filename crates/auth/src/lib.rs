@@ -1,11 +1,11 @@
-//! Who may come in, and how we prove who we are: passwords, md5 and SCRAM-SHA-256 on both sides, the auth
-//! file, HBA rules and ident maps.
+//! Authentication of clients, and our own at servers: cleartext passwords, md5 and SCRAM-SHA-256 on both sides, the auth
+//! file, HBA rules, ident maps, LDAP.
 //!
 //! Always true: everything is computed from its arguments (salts and nonces included); a secret is compared in constant
 //! time; no `Debug`, and no `Display` of a fault, shows any part of a secret; a login that must fail costs as much as
-//! one that may succeed, but for the iterations of a SCRAM secret under a password in the clear (`plain::check`). What is slow by
-//! design, the hashing of passwords for SCRAM, is given back as a value ([`Derivation`]) where a login comes upon it.
-//! Not here: the messages of the protocol around a login, and which method is asked for (`protocol`); reading files.
+//! one that may succeed, except for the iterations of a SCRAM secret under cleartext authentication (`plain::check`).
+//! Password hashing for SCRAM is slow by design, so a login that needs it returns the work as a value ([`Derivation`]).
+//! Not here: the protocol messages of a login, the choice of the method (`protocol`); reading files.
 
 pub mod hba;
 pub mod ident;

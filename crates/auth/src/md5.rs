@@ -1,7 +1,7 @@
 //! md5 authentication: AuthenticationMD5Password and its answer, as in PostgreSQL's `md5_common.c`.
 //!
-//! Always true: an answer is compared in constant time, and a user without a fitting secret costs the same work.
-//! Not here: where the salt comes from.
+//! Always true: an answer is compared in constant time, and a user without a usable secret costs the same work.
+//! Not here: the generation of the salt.
 
 use std::hint::black_box;
 
@@ -10,14 +10,14 @@ use subtle::ConstantTimeEq;
 
 use crate::Secret;
 
-/// The 32 hexadecimal digits that are stored for a password: md5(password, user), as held by [`Secret::Md5`].
+/// The 32 hexadecimal digits that are stored for a password: md5(password, user), as in [`Secret::Md5`].
 #[must_use]
 pub fn stored(user: &str, password: impl AsRef<[u8]>) -> [u8; 32] {
     hex_digest(&[password.as_ref(), user.as_bytes()])
 }
 
-/// What we answer to a server that sent this salt: `md5` and 32 digits, to be put in a PasswordMessage.
-/// `None` when the secret is of no use for it.
+/// The answer to a server that sent this salt: `md5` and 32 digits, for a PasswordMessage. `None` if the secret is neither
+/// a password nor an md5 hash.
 #[must_use]
 pub fn answer(secret: &Secret, user: &str, salt: [u8; 4]) -> Option<[u8; 35]> {
     match secret {
@@ -27,7 +27,7 @@ pub fn answer(secret: &Secret, user: &str, salt: [u8; 4]) -> Option<[u8; 35]> {
     }
 }
 
-/// Whether a client that was sent this salt answered rightly; `secret` is `None` for an unknown user.
+/// Whether a client's answer to this salt is correct; `secret` is `None` for an unknown user.
 #[must_use]
 pub fn verify(secret: Option<&Secret>, user: &str, salt: [u8; 4], answer: &[u8]) -> bool {
     let (password, kept) = match secret {
@@ -36,7 +36,7 @@ pub fn verify(secret: Option<&Secret>, user: &str, salt: [u8; 4], answer: &[u8])
         _ => (DECOY, None),
     };
     let is_usable = matches!(secret, Some(Secret::Plain(_) | Secret::Md5(_)));
-    // Hashed for every kind of secret, also when the result is not wanted: the time must not tell the kinds apart.
+    // Computed for every kind of secret, even if the result is not used, so that the time does not reveal the kind.
     let hashed = black_box(stored(user, password));
     let expected = salted(kept.unwrap_or(&hashed), salt);
     bool::from(expected[..].ct_eq(answer)) & is_usable
@@ -61,7 +61,7 @@ fn hex_digest(parts: &[&[u8]]) -> [u8; 32] {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Hashed in place of a password that is not there. It may be guessed freely: it never opens anything.
+/// Hashed in place of a missing password. It need not be secret, because it never lets a client in.
 const DECOY: &[u8] = b"no password";
 
 #[cfg(test)]

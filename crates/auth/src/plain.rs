@@ -1,9 +1,9 @@
-//! A password that came in the clear (AuthenticationCleartextPassword), compared with whatever is stored.
+//! Checks a cleartext password (AuthenticationCleartextPassword) against any kind of stored secret.
 //!
 //! Always true: the comparison takes the same time wherever the first difference is; nothing matches an empty password
-//! or a secret that is not there. A SCRAM secret is held against what has come of the password's [`Derivation`], which is slow
-//! and therefore done elsewhere.
-//! Not here: the answer we give to a server that asks so (`Secret::text`).
+//! or a missing secret. A SCRAM secret is compared with the result of the password's [`Derivation`], which is slow and
+//! therefore runs elsewhere.
+//! Not here: our answer to a server that asks for a cleartext password (`Secret::text`).
 
 use std::hint::black_box;
 
@@ -12,19 +12,19 @@ use subtle::ConstantTimeEq;
 
 use crate::{Derivation, Password, SaltedPassword, ScramSecret, Secret, md5};
 
-/// What comes of a password that a client sent.
+/// The result of checking a password that a client sent.
 #[derive(Debug)]
 pub enum Check {
-    /// It is the user's, or not.
+    /// Whether the password is correct.
     Done(bool),
-    /// It is to be hashed, and then held against the SCRAM secret by [`fits`].
+    /// The password must be hashed, and the result compared with the SCRAM secret by [`fits`].
     Derive(Derivation),
 }
 
-/// Whether the text a client sent is the user's password; `secret` is `None` for an unknown user.
+/// Checks whether the text that a client sent is the user's password; `secret` is `None` for an unknown user.
 ///
-/// An unknown user costs as much as one with a plain or md5 secret. A SCRAM secret costs its iterations on top: where the
-/// users have those, judge an unknown one as if by one of theirs, and refuse whatever comes of it.
+/// An unknown user costs as much as a user with a plain or md5 secret. A SCRAM secret costs its iterations on top, so if the
+/// users have SCRAM secrets, the caller should check an unknown user against one of them and refuse whatever the result.
 #[must_use]
 pub fn check(secret: Option<&Secret>, user: &str, received: &[u8]) -> Check {
     match (secret, Password::new(received)) {
@@ -33,15 +33,14 @@ pub fn check(secret: Option<&Secret>, user: &str, received: &[u8]) -> Check {
     }
 }
 
-/// Whether a password that has been hashed is that of the secret for which it was.
+/// Whether a hashed password is the password of the SCRAM secret for which it was hashed.
 #[must_use]
 pub fn fits(secret: &ScramSecret, salted: &SaltedPassword) -> bool {
     secret.is_of(salted).into()
 }
 
 fn verify(secret: Option<&Secret>, user: &str, received: &[u8]) -> bool {
-    // Both are computed for every kind of secret, also when they are not wanted: the time must not tell the kinds
-    // apart.
+    // Both are computed for every kind of secret, even if not used, so that the time does not reveal the kind.
     let clear_digest = black_box(digest(received));
     let md5_digits = black_box(md5::stored(user, received));
     let expected = match secret {
@@ -55,19 +54,19 @@ fn verify(secret: Option<&Secret>, user: &str, received: &[u8]) -> bool {
     bool::from(is_match) & matches!(secret, Some(Secret::Plain(_) | Secret::Md5(_))) & !received.is_empty()
 }
 
-/// Passwords are compared by their digests, which are equally long and differ everywhere when they differ at all.
+/// Passwords are compared by their digests, which have equal lengths and reveal nothing by the place of a difference.
 fn digest(text: &[u8]) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
-/// Hashed in place of a password that is not there. It may be guessed freely: it never opens anything.
+/// Hashed in place of a missing password. It need not be secret, because it never lets a client in.
 const DECOY: &[u8] = b"no password";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Goes the whole way.
+    /// Checks a password, including the derivation if one is needed.
     fn is_right(secret: Option<&Secret>, user: &str, received: impl AsRef<[u8]>) -> bool {
         match (check(secret, user, received.as_ref()), secret) {
             (Check::Done(is_right), _) => is_right,

@@ -1,7 +1,7 @@
-//! What is stored for a user, in the four kinds there are.
+//! The four kinds of secrets that are stored for users.
 //!
 //! Always true: a [`Password`] is never empty, so an empty one can match nothing; `Debug` shows kinds, never contents.
-//! Not here: what each kind is good for (`md5`, `plain`, `scram`).
+//! Not here: how each kind is used (`md5`, `plain`, `scram`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use crate::scram::ScramSecret;
 
-/// A password in the clear: at least one byte, in whatever encoding its owner types it. A clone shares the bytes.
+/// A cleartext password of at least one byte, in any encoding. A clone shares the bytes.
 ///
-/// `==` is for noticing that a reload changed it; a login is never decided by it.
+/// `==` is for noticing that a reload changed the password; it never decides a login, because it is not constant-time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<[u8]>);
 
 impl Password {
-    /// A password of these bytes; `None` for the empty one, which matches nobody.
+    /// Returns a password of these bytes; `None` if they are empty, because an empty password matches no user.
     #[must_use]
     pub fn new(text: impl AsRef<[u8]>) -> Option<Self> {
         let text = text.as_ref();
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Its bytes, at least one.
+    /// The bytes, at least one.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -36,23 +36,23 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What is stored for a user. `==` is for noticing that a reload changed it; a login is never decided by it.
+/// The stored secret of a user. `==` is for noticing that a reload changed it; it never decides a login.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub enum Secret {
-    /// Nothing: the user exists, and no password is theirs.
+    /// Nothing: the user exists but has no password.
     #[default]
     None,
     /// The password itself.
     Plain(Password),
-    /// The 32 lower-case hexadecimal digits of md5(password, user), without the word `md5` in front.
+    /// The 32 lower-case hexadecimal digits of md5(password, user), without the prefix `md5`.
     Md5([u8; 32]),
-    /// PostgreSQL's SCRAM secret; shared, since a login holds it over several turns.
+    /// PostgreSQL's SCRAM secret; shared, because a login holds it over several turns.
     Scram(Arc<ScramSecret>),
 }
 
 impl Secret {
-    /// Reads the textual form of `pg_authid.rolpassword` and of the auth file. What resembles md5 or SCRAM without
-    /// being exactly it is a plain password, as in PgBouncer; the empty text is [`Secret::None`].
+    /// Parses the textual form that `pg_authid.rolpassword` and the auth file use. A text that resembles md5 or SCRAM but does
+    /// not match the format exactly is a plain password, as in PgBouncer; the empty text is [`Secret::None`].
     #[must_use]
     pub fn parse(text: impl AsRef<[u8]>) -> Self {
         let text = text.as_ref();
@@ -65,14 +65,14 @@ impl Secret {
         Password::new(text).map_or(Self::None, Self::Plain)
     }
 
-    /// Whether nothing is stored.
+    /// Whether there is no secret.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// The textual form; empty for [`Secret::None`]. It goes to a server that asks for a password in the clear, even
-    /// when it is a hash that will be refused: so does PgBouncer.
+    /// The textual form; empty for [`Secret::None`]. It is sent to a server that asks for a cleartext password, even
+    /// if it is a hash that will be refused, as in PgBouncer.
     #[must_use]
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {

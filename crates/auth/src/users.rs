@@ -1,7 +1,7 @@
 //! The auth file (`userlist.txt`): one `"user" "secret"` per line.
 //!
-//! Always true: users come out in the order of the file; of two lines for one user the later one counts, at the
-//! place of the first; reading stops at the first malformed line and keeps what came before.
+//! Always true: users keep the order of the file; of two lines for one user the later one counts, at the place of the
+//! first; parsing stops at the first malformed line and keeps the lines before it.
 //! Not here: opening the file.
 
 use std::borrow::Cow;
@@ -16,16 +16,16 @@ use crate::scram::server::made_up_number;
 #[derive(Clone, Debug, Default)]
 pub struct UserFile {
     entries: Vec<(Arc<str>, Arc<Secret>)>,
-    /// Where in `entries` a user stands.
+    /// The index of each user in `entries`.
     places: BTreeMap<Arc<str>, usize>,
 }
 
-/// Something wrong in an auth file, to be told to the operator.
+/// A mistake in an auth file, to be reported to the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// Which line, counted from 1.
+    /// The number of the line, counted from 1.
     pub line: usize,
-    /// What is wrong with it, in PgBouncer's words where it has some.
+    /// The mistake, in PgBouncer's words where PgBouncer reports it.
     pub text: &'static str,
 }
 
@@ -36,14 +36,13 @@ impl fmt::Display for Problem {
 }
 
 impl UserFile {
-    /// Reads a whole file.
+    /// Parses a whole file.
     ///
-    /// A line is blank, a comment (its first character is `;`), or holds two strings in double quotes, in which `""`
-    /// stands for a quote; what stands between the two or after them is ignored. Unlike PgBouncer, which looks for the
-    /// next quote wherever it is, a string ends on its line: otherwise a forgotten secret would be replaced by the name
-    /// of the next user.
+    /// A line is blank, a comment (its first character is `;`), or has two strings in double quotes, in which `""`
+    /// stands for a quote; anything between the two or after them is ignored. A string must end on its line. PgBouncer, in
+    /// contrast, searches for the next quote across lines, so that a forgotten secret is replaced by the name of the next user.
     ///
-    /// A malformed line ends the reading. A user name that is not UTF-8 costs only its line.
+    /// A malformed line ends the parsing. For a user name that is not UTF-8, only its line is dropped.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> (Self, Vec<Problem>) {
         let mut file = Self::default();
@@ -77,7 +76,7 @@ impl UserFile {
         self.entries.push((user, Arc::new(secret)));
     }
 
-    /// The secret of a user; `None` for one the file does not name.
+    /// The secret of a user; `None` if the file does not name the user.
     #[must_use]
     pub fn secret(&self, user: &str) -> Option<&Arc<Secret>> {
         self.places.get(user).map(|&place| &self.entries[place].1)
@@ -88,8 +87,8 @@ impl UserFile {
         self.entries.iter().map(|(user, secret)| (&**user, secret))
     }
 
-    /// The secret of a user whom somebody unknown is treated like: always the same one for a name, and any of them that is a
-    /// secret, as far as one is found soon.
+    /// Picks an existing user's secret as a stand-in for an unknown user, so that both cost the same work. The choice depends on
+    /// the name and the key only. Users without a secret are skipped, up to [`LOOKED_AT_MAX`] users in all.
     #[must_use]
     pub fn like(&self, unknown: &str, key: &[u8; 32]) -> Option<&Arc<Secret>> {
         let number = made_up_number(unknown, key).checked_rem(self.entries.len() as u64)?;
@@ -98,7 +97,7 @@ impl UserFile {
         secrets.find(|secret| !secret.is_none())
     }
 
-    /// How many users there are.
+    /// The number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -120,7 +119,7 @@ pub const SECRET_BYTES_MAX: usize = 65_530;
 /// The user and the secret of a line.
 type Entry<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// Reads the two strings of a line.
+/// Parses the two strings of a line.
 fn entry(line: &[u8]) -> Result<Entry<'_>, &'static str> {
     let (user, rest) = quoted(line).ok_or(BROKEN)?;
     if user.len() > USER_BYTES_MAX {
@@ -134,8 +133,8 @@ fn entry(line: &[u8]) -> Result<Entry<'_>, &'static str> {
     Ok((user, secret))
 }
 
-/// Reads the string that starts here, and tells what stands behind it. A string with a NUL is malformed: no message of
-/// the protocol could carry it.
+/// Parses the quoted string at the start of `text`, and returns it with the rest. A string with a NUL is malformed, because
+/// no protocol message can carry it.
 fn quoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let text = text.strip_prefix(b"\"")?;
     let mut end = 0;
@@ -168,7 +167,7 @@ fn undoubled(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Without the white space of C's `isspace` at its start; a line feed cannot be here.
+/// Removes the white space of C's `isspace` from the start of a line, in which there is no line feed.
 fn trim_start(line: &[u8]) -> &[u8] {
     let start = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c));
     &line[start.unwrap_or(line.len())..]
@@ -179,7 +178,7 @@ const USER_TOO_LONG: &str = "username too long in auth file";
 const SECRET_TOO_LONG: &str = "password too long in auth file";
 const NOT_UTF8: &str = "username is not UTF-8 in auth file";
 
-/// How many users are looked at for one who has a secret: this is done for whoever comes.
+/// How many users are examined for one with a secret. The number is bounded because any unknown client causes the search.
 const LOOKED_AT_MAX: usize = 64;
 
 #[cfg(test)]

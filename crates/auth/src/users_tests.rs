@@ -116,7 +116,7 @@ fn a_malformed_line_ends_the_reading_and_what_came_before_counts() {
     }
 }
 
-// PgBouncer takes the name of the next user for the forgotten secret: whoever knows a name could log in as another.
+// PgBouncer takes the name of the next user for a forgotten secret, so that anybody who knows that name could log in.
 #[test]
 fn a_forgotten_secret_is_not_replaced_by_the_next_line() {
     expect_broken("\"a\"\n\"b\" \"2\"\n", &[], 1, "broken auth file");

@@ -1,7 +1,7 @@
-//! The words of a line of an HBA or ident file.
+//! The words in the lines of HBA and ident files.
 //!
-//! Always true: blanks separate fields, commas the words of a field; `#` outside of quotes begins a comment; in quotes there is
-//! nothing but names.
+//! Always true: blanks separate fields, commas separate the words of a field; `#` outside quotes begins a comment; a quoted
+//! word is a name and never a keyword.
 //! Not here: what the words mean (`hba`, `ident`).
 
 use std::fmt;
@@ -14,11 +14,11 @@ pub(crate) struct Word {
     pub(crate) is_quoted: bool,
 }
 
-/// Words with commas between them, at least one.
+/// One or more words separated by commas.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Field(Vec<Word>);
 
-/// What is left of a line.
+/// The remaining fields of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'l> {
     rest: &'l str,
@@ -30,7 +30,7 @@ impl Field {
         &self.0
     }
 
-    /// The only word.
+    /// The only word; an error if there are several.
     pub(crate) fn word(&self) -> Result<&str, String> {
         match &self.0[..] {
             [word] => Ok(&word.text),
@@ -47,12 +47,12 @@ impl fmt::Display for Field {
 }
 
 impl<'l> Fields<'l> {
-    /// Those of a line.
+    /// The fields of a line.
     pub(crate) fn of(line: &'l str) -> Self {
         Self { rest: line }
     }
 
-    /// What has not been looked at.
+    /// The rest of the line that has not been parsed.
     pub(crate) fn rest(&self) -> &'l str {
         self.rest
     }
@@ -74,7 +74,7 @@ impl<'l> Fields<'l> {
         }
     }
 
-    /// The next field, which must be there.
+    /// The next field; an error if there is none.
     pub(crate) fn wanted(&mut self, what: &str) -> Result<Field, String> {
         self.next()?.ok_or_else(|| format!("the line ends where {what} is expected"))
     }
@@ -109,7 +109,7 @@ impl<'l> Fields<'l> {
     }
 }
 
-/// The names in a file that a line names with `@`: separated by blanks, lines or commas.
+/// The names in an `@` file, separated by blanks, line ends or commas.
 pub(crate) fn names_of(text: &[u8]) -> Result<Vec<Arc<str>>, String> {
     let mut names = Vec::new();
     for line in String::from_utf8_lossy(text).lines() {
@@ -121,7 +121,7 @@ pub(crate) fn names_of(text: &[u8]) -> Result<Vec<Arc<str>>, String> {
     Ok(names)
 }
 
-/// What is said about a line, without anything in it that a terminal or a log would obey.
+/// An error text with its control characters escaped, so that it does no harm in a terminal or a log.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {

@@ -1,4 +1,4 @@
-//! Whole logins, our client side talking to our server side.
+//! Whole logins between our client side and our server side.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use auth::scram::client::Answer;
 use auth::{Credentials, Password, SaltedPassword, ScramClient, ScramFault, ScramKeys, ScramSecret, ScramServer};
 use auth::{Secret, ServerSecret};
 
-/// A login from beginning to end: what each side has of it, or the fault of the side that ended it.
+/// Runs a login from beginning to end. Returns the result of each side, or the fault of the side that ended it.
 fn log_in(
     credentials: Credentials,
     cached: Option<Arc<SaltedPassword>>,
@@ -66,7 +66,7 @@ fn the_keys_of_a_client_open_a_second_server_with_the_same_secret() {
     let stored = secret("pencil", b"salt", 5);
     let (keys, _) = log_in(password("pencil"), None, ServerSecret::Stored(Arc::clone(&stored))).expect("in");
     let keys = keys.expect("keys of a stored secret");
-    // The second server reads the secret from its own catalog.
+    // The second server has its own copy of the same secret.
     let Secret::Scram(copied) = Secret::parse(stored.to_string()) else { panic!("not a secret") };
     let (again, kept) = log_in(Credentials::Keys(keys.clone()), None, ServerSecret::Stored(copied)).expect("in");
     assert!(again == Some(keys) && kept.is_none());

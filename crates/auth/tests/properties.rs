@@ -1,4 +1,4 @@
-//! What holds for any bytes and any password.
+//! Properties that hold for any bytes and any password.
 
 use auth::plain::Check;
 use auth::scram::NONCE_BYTES;
@@ -17,7 +17,7 @@ fn password_bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Bytes that are nearly a message, so that more than the first check is reached.
+/// Bytes that are nearly a SCRAM message, so that not only the first check is reached.
 fn nearly_scram() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         "(n,,|y,,|p=|n=|r=|c=biws|c=|s=|i=|v=|e=|m=|p=|,|=|[A-Za-z0-9+/]{1,8}|AAAA|[0-9]{1,2})"

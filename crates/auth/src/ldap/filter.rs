@@ -1,19 +1,19 @@
-//! Filters of LDAP: from their text (RFC 4515) to what is sent (RFC 4511).
+//! LDAP filters: converts their text form (RFC 4515) to the encoding of the protocol (RFC 4511).
 //!
-//! Always true: what was parsed is one whole filter; one that is deeper than `DEPTH_MAX` is refused.
-//! Not here: what a user's name may do in a filter (`LdapSearch::filter_for`).
+//! Always true: a parsed filter is one whole filter; a filter that is nested deeper than `DEPTH_MAX` is refused.
+//! Not here: user names within a filter (`LdapSearch::filter_for`).
 
 use super::message::{OCTETS, SEQUENCE, element};
 
-/// A filter as it is sent.
+/// An encoded filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter(Vec<u8>);
 
 impl Filter {
-    /// Reads a filter such as `(&(uid=ann)(objectClass=*))`.
+    /// Parses a filter such as `(&(uid=ann)(objectClass=*))`.
     ///
     /// # Errors
-    /// It is none; the text says why.
+    /// Returns the reason why the text is no filter.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let mut rest = text.as_bytes();
         let filter = filter(&mut rest, 0)?;
@@ -51,7 +51,7 @@ fn filter(rest: &mut &[u8], depth: usize) -> Result<Vec<u8>, &'static str> {
     Ok(element(tag, &body))
 }
 
-/// All that stand behind `&` or `|`.
+/// Parses the filters behind `&` or `|`.
 fn filters(rest: &mut &[u8], depth: usize) -> Result<Vec<u8>, &'static str> {
     *rest = rest[1..].trim_ascii_start();
     let mut body = Vec::new();
@@ -62,7 +62,7 @@ fn filters(rest: &mut &[u8], depth: usize) -> Result<Vec<u8>, &'static str> {
     Ok(body)
 }
 
-/// A comparison, without its parentheses.
+/// Encodes a comparison without its parentheses.
 fn item(text: &[u8]) -> Result<(u8, Vec<u8>), &'static str> {
     let sign = text.iter().position(|byte| *byte == b'=').ok_or("a comparison has no =")?;
     let (left, value) = (&text[..sign], &text[sign + 1..]);
@@ -90,7 +90,7 @@ fn item(text: &[u8]) -> Result<(u8, Vec<u8>), &'static str> {
     }
 }
 
-/// `ATTRIBUTE:dn:RULE:=VALUE`, of which not all need be there.
+/// Encodes an extensible match `ATTRIBUTE:dn:RULE:=VALUE`, in which `:dn` and one of ATTRIBUTE and RULE may be missing.
 fn extensible(left: &[u8], value: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut parts = left.split(|byte| *byte == b':');
     let attribute = parts.next().unwrap_or_default();
@@ -116,7 +116,7 @@ fn extensible(left: &[u8], value: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(body)
 }
 
-/// The name of an attribute or of a rule, options included.
+/// Checks the name of an attribute or of a matching rule, including options.
 fn described(text: &[u8]) -> Result<&[u8], &'static str> {
     let is_good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._;".contains(byte);
     match !text.is_empty() && text.iter().all(is_good) {
@@ -125,7 +125,7 @@ fn described(text: &[u8]) -> Result<&[u8], &'static str> {
     }
 }
 
-/// What stands between asterisks.
+/// Splits a value at its unescaped asterisks.
 fn split(mut value: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     while let Some(place) = unescaped(value, b'*') {
@@ -136,7 +136,7 @@ fn split(mut value: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// Where this byte stands for the first time without a backslash before it.
+/// The index of the first occurrence of a byte that no backslash escapes.
 fn unescaped(text: &[u8], wanted: u8) -> Option<usize> {
     let mut place = 0;
     while let Some(byte) = text.get(place) {
@@ -149,7 +149,7 @@ fn unescaped(text: &[u8], wanted: u8) -> Option<usize> {
     None
 }
 
-/// A value without its escapes: `\2a`, and as LDAP version 2 had it `\*`.
+/// Resolves the escapes of a value: `\2a`, and `\*` as in LDAP version 2.
 fn plain(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut plain = Vec::new();
     let mut rest = value;
@@ -183,14 +183,14 @@ const LESS_OR_EQUAL: u8 = 0xa6;
 const PRESENT: u8 = 0x87;
 const APPROX: u8 = 0xa8;
 const EXTENSIBLE: u8 = 0xa9;
-/// How deep a filter may be. Filters that people write have four levels.
+/// How deep a filter may be nested. Real filters have about four levels.
 const DEPTH_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A filter as bytes, in which what is no printable letter is told by its number.
+    /// The encoded filter, in which bytes that are not printable are escaped.
     fn sent(text: &str) -> String {
         let bytes = Filter::parse(text).expect(text).0;
         bytes.iter().flat_map(|byte| std::ascii::escape_default(*byte)).map(char::from).collect()

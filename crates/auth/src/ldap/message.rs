@@ -1,58 +1,59 @@
-//! The messages of LDAP (RFC 4511) by which a password is checked: requests are written, responses are read.
+//! The LDAP messages (RFC 4511) by which a password is checked: writes requests and parses responses.
 //!
-//! Always true: reading knows neither recursion nor trust. A message is bounded by `MESSAGE_BYTES_MAX` before any of its content
-//! is received, an element ends within the one that it is in, and what is not a response that we know is malformed.
+//! Always true: the parser is not recursive and trusts no length. A message is bounded by `MESSAGE_BYTES_MAX` before its
+//! content is received, an element must end within its enclosing element, and an unknown response is malformed.
 //! Not here: the connection to the directory (`control`), filters as text (`filter`).
 
 use super::LdapScope;
 use super::filter::Filter;
 
-/// What a directory is asked.
+/// A request to a directory.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// To begin TLS in this connection.
+    /// The extended request StartTLS.
     StartTls,
-    /// Whether this is the password of this name.
+    /// A simple bind, which checks the password of a name.
     Bind {
-        /// Whose; empty is nobody in particular.
+        /// The distinguished name; empty is an anonymous bind.
         name: &'a str,
         /// The password.
         password: &'a [u8],
     },
-    /// Which entries fit the filter: their names, no attributes.
+    /// A search for the names, without attributes, of the entries that match a filter.
     Search {
-        /// Where the search begins.
+        /// The base of the search.
         base: &'a str,
-        /// How far it goes.
+        /// The scope of the search.
         scope: LdapScope,
-        /// What is looked for.
+        /// The filter.
         filter: &'a Filter,
     },
-    /// Nothing: the connection ends.
+    /// Ends the connection.
     Unbind,
 }
 
-/// What a directory answers.
+/// A response of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Response {
-    /// To a bind, with this result code.
+    /// The response to a bind, with this result code.
     Bound(u32),
-    /// To an extended request, or to none (message number 0): the directory is about to end the connection.
+    /// The response to an extended request, with this result code. With message number 0 it is the notice that the directory
+    /// is about to close the connection.
     Extended(u32),
-    /// An entry of this name has been found.
+    /// A found entry with this name.
     Entry(String),
-    /// The search has ended, with this result code.
+    /// The end of a search, with this result code.
     Searched(u32),
-    /// Something about a search that is not followed: a reference to another directory, an intermediate response.
+    /// A message that is ignored: a reference to another directory, or an intermediate response.
     Aside,
 }
 
-/// What has come is no message of LDAP, and why.
+/// Why received bytes are no valid LDAP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
 impl Request<'_> {
-    /// The message with this number, which must be 1 to 127.
+    /// Encodes the request with this message number, which must be 1 to 127.
     #[must_use]
     pub fn message(&self, number: u8) -> Vec<u8> {
         debug_assert!((1..128).contains(&number));
@@ -86,10 +87,10 @@ impl Request<'_> {
     }
 }
 
-/// How long the message that begins with these bytes is at least. It is whole when it is as long as that.
+/// The least length of the message that begins with these bytes. The message is whole when it has that length.
 ///
 /// # Errors
-/// These bytes begin no message, or one that is too long.
+/// Fails if no message begins with these bytes, or if it is too long.
 pub fn wanted(bytes: &[u8]) -> Result<usize, Malformed> {
     match bytes.first() {
         None | Some(&SEQUENCE) => {}
@@ -105,10 +106,10 @@ pub fn wanted(bytes: &[u8]) -> Result<usize, Malformed> {
     }
 }
 
-/// Reads a whole message: its number, and what it says.
+/// Parses a whole message, and returns its number and the response.
 ///
 /// # Errors
-/// It is no response that we know.
+/// Fails if the message is malformed or no known response.
 pub fn read(message: &[u8]) -> Result<(u32, Response), Malformed> {
     let mut outer = Elements(message);
     let mut parts = Elements(outer.take(SEQUENCE)?);
@@ -135,7 +136,7 @@ pub fn read(message: &[u8]) -> Result<(u32, Response), Malformed> {
     Ok((number, response))
 }
 
-/// An element of BER, as LDAP restricts it: lengths are definite.
+/// Encodes a BER element with a definite length, as LDAP requires.
 pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     match u8::try_from(body.len()) {
@@ -151,7 +152,7 @@ pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The result code of an `LDAPResult`. Behind its texts may be more, which is not needed.
+/// The result code of an `LDAPResult`. Further fields behind its texts are ignored.
 fn outcome(body: &[u8]) -> Result<u32, Malformed> {
     let mut parts = Elements(body);
     let code = integer(parts.take(ENUMERATED)?)?;
@@ -160,7 +161,7 @@ fn outcome(body: &[u8]) -> Result<u32, Malformed> {
     Ok(code)
 }
 
-/// A number that is not negative and has at most four bytes.
+/// Parses a non-negative integer of at most four bytes.
 fn integer(body: &[u8]) -> Result<u32, Malformed> {
     match body {
         [first @ ..0x80, rest @ ..] if rest.len() < 4 => {
@@ -170,11 +171,11 @@ fn integer(body: &[u8]) -> Result<u32, Malformed> {
     }
 }
 
-/// The elements that stand one after the other.
+/// Consecutive elements.
 struct Elements<'b>(&'b [u8]);
 
 impl<'b> Elements<'b> {
-    /// The next one, which must be this.
+    /// Takes the content of the next element, which must have this tag.
     fn take(&mut self, tag: u8) -> Result<&'b [u8], Malformed> {
         match self.next()? {
             (found, body) if found == tag => Ok(body),
@@ -196,13 +197,13 @@ impl<'b> Elements<'b> {
 }
 
 enum Length {
-    /// Of what stands before an element's content, and of that.
+    /// The lengths of the header and of the content.
     Known { head: usize, body: usize },
-    /// So many bytes are needed to know.
+    /// This many bytes are needed to know the length.
     Wants(usize),
 }
 
-/// How long an element is. Some directories spell each length with four bytes, which is allowed.
+/// Parses the length of an element. Some directories encode every length in four bytes, which is allowed.
 fn length(bytes: &[u8]) -> Result<Length, Malformed> {
     match bytes.get(1) {
         None => Ok(Length::Wants(2)),
@@ -237,16 +238,16 @@ const CONTROLS: u8 = 0xa0;
 const NEVER_DEREF: u8 = 0;
 const START_TLS: &[u8] = b"1.3.6.1.4.1.1466.20037";
 const NO_ATTRIBUTES: &[u8] = b"1.1";
-/// With two it is known that a user is not unique.
+/// The size limit of a search. Two entries suffice to know that a user is not unique.
 const ENTRIES_MAX: u8 = 2;
-/// The longest message that is received: a name, and the texts that some directories write about an error.
+/// The longest message that is received. It leaves room for a name, and for the long error texts of some directories.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As RFC 4511 would have it, by hand: a bind without name or password.
+    /// Requests encoded by hand according to RFC 4511.
     #[test]
     fn requests_are_spelled_as_the_standard_says() {
         let bind = Request::Bind { name: "", password: b"" }.message(1);
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(read(&result(BIND_RESPONSE, 49)), Ok((7, Response::Bound(49))));
         assert_eq!(read(&result(EXTENDED_RESPONSE, 0)), Ok((7, Response::Extended(0))));
         assert_eq!(read(&result(SEARCH_DONE, 4)), Ok((7, Response::Searched(4))));
-        // As Active Directory spells lengths, and with controls.
+        // Lengths as Active Directory encodes them, and controls.
         let entry = b"\x30\x84\0\0\0\x19\x02\x01\x02\x64\x84\0\0\0\x0c\x04\x04cn=a\x30\x84\0\0\0\0\xa0\x02\x30\0";
         assert_eq!(read(entry), Ok((2, Response::Entry("cn=a".to_owned()))));
         assert_eq!(read(b"\x30\x07\x02\x01\x02\x73\x02\x04\0"), Ok((2, Response::Aside)));

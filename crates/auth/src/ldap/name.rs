@@ -1,9 +1,9 @@
-//! A user's name as a part of a name in a directory.
+//! Escapes a user name for use in a distinguished name.
 //!
-//! Always true: what was escaped is one value, whatever it is (RFC 4514).
-//! Not here: what stands around it.
+//! Always true: any escaped text is a single attribute value (RFC 4514).
+//! Not here: the rest of the distinguished name.
 
-/// A value with a backslash before what would have a meaning in a name.
+/// A value with a backslash before each character that is special in a distinguished name.
 pub(super) fn escaped(value: &str) -> String {
     let mut escaped = String::new();
     for (place, character) in value.char_indices() {

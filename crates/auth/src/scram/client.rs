@@ -1,8 +1,8 @@
 //! The client side of SCRAM: we log in to a PostgreSQL server (`fe-auth-scram.c` of libpq).
 //!
-//! Always true: the server must prove that it knows our keys before a login counts as done; a login by TLS is bound to its
-//! channel if the server offers that, and says that it could be if the server does not.
-//! Not here: the choice among the mechanisms of AuthenticationSASL.
+//! Always true: a login succeeds only after the server has proved that it knows our keys.
+//! Not here: the choice among the mechanisms of AuthenticationSASL (`protocol`): over TLS, channel binding if the server
+//! offers it, and otherwise the report that we support it (GS2 flag `y`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::maths::{self, Key};
 use super::message::{self, Binding, ServerFirst};
 use crate::Password;
 
-/// What we log in with.
+/// The credentials with which we log in.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// A password; costs a [`Derivation`], unless a [`SaltedPassword`] is at hand.
+    /// A password, which costs a [`Derivation`] unless a [`SaltedPassword`] is cached.
     Password(Password),
-    /// The keys of a client of ours, for a server that stores the same secret as we do.
+    /// The keys recovered from a client's login, for a server that stores the same secret as we do.
     Keys(ScramKeys),
 }
 
@@ -34,33 +34,33 @@ pub struct ScramClient {
 }
 
 impl ScramClient {
-    /// A login with these credentials. The nonce must be random and new.
+    /// Begins a login with these credentials. The nonce must be random and new.
     #[must_use]
     pub fn new(credentials: Credentials, nonce: &[u8; NONCE_BYTES]) -> Self {
         Self { credentials, cached: None, nonce: maths::base64(nonce), binding: Binding::Unknown, channel: None }
     }
 
-    /// Binds the login to this channel: the hash of the server's certificate. For SCRAM-SHA-256-PLUS.
+    /// Uses channel binding with this data, the hash of the server's certificate. For SCRAM-SHA-256-PLUS.
     #[must_use]
     pub fn bound_to(self, channel: Box<[u8]>) -> Self {
         Self { binding: Binding::Bound, channel: Some(channel), ..self }
     }
 
-    /// Says that the login could be bound if the server had offered it: a server that has will know that somebody in between
-    /// has taken its offer out.
+    /// Reports (GS2 flag `y`) that we support channel binding but were not offered it. A server that did offer it then knows that
+    /// a man in the middle has removed its offer.
     #[must_use]
     pub fn unbound_by_server(self) -> Self {
         Self { binding: Binding::Declined, ..self }
     }
 
-    /// Brings what an earlier login to the same server left. One that does not fit harms nothing.
+    /// Uses the salted password of an earlier login to the same server. It is ignored if it does not match.
     #[must_use]
     pub fn with_cached(self, cached: Option<Arc<SaltedPassword>>) -> Self {
         Self { cached, ..self }
     }
 
-    /// Gives the client-first-message (SASLInitialResponse). The user name in it is empty, as libpq's is: the startup
-    /// packet has told it.
+    /// Returns the client-first-message (SASLInitialResponse). Its user name is empty as in libpq, because the startup packet
+    /// has the user name.
     #[must_use]
     pub fn first(self) -> (AwaitServerFirst, Vec<u8>) {
         let bare = format!("n=,r={}", self.nonce);
@@ -76,18 +76,18 @@ pub struct AwaitServerFirst {
     credentials: Credentials,
     cached: Option<Arc<SaltedPassword>>,
     nonce: String,
-    /// Our first message without its GS2 header.
+    /// The client-first-message without its GS2 header.
     bare: String,
-    /// The header as our last message repeats it.
+    /// The GS2 header as the client-final-message repeats it.
     repeated: String,
 }
 
 impl AwaitServerFirst {
-    /// Takes the server-first-message. Where the password is not to be hashed, there is an answer at once.
+    /// Handles the server-first-message. Returns the client-final-message at once if no password has to be hashed.
     ///
     /// # Errors
-    /// The message is malformed, its nonce does not begin with ours or adds nothing to it, the iterations are none, or a
-    /// password would have to be hashed more often than `iterations_max`.
+    /// Fails if the message is malformed, its nonce does not begin with ours or adds nothing to it, the iterations are 0, or a
+    /// password would need more than `iterations_max` iterations.
     pub fn answer(self, server_first: &[u8], iterations_max: u32) -> Result<Answer, ScramFault> {
         let message = ServerFirst::parse(server_first)?;
         if !message.nonce.starts_with(self.nonce.as_bytes()) || message.nonce.len() == self.nonce.len() {
@@ -100,7 +100,7 @@ impl AwaitServerFirst {
         let next = AwaitSalted { said, unproven };
         let password = match self.credentials {
             _ if asked == 0 => return Err(refused),
-            // They are what comes of the iterations, which cost us nothing then.
+            // The keys are the result of the iterations, whose number therefore does not matter.
             Credentials::Keys(keys) => return Ok(Answer::ready(next.proven(&keys, None))),
             Credentials::Password(password) => password,
         };
@@ -117,12 +117,12 @@ impl AwaitServerFirst {
     }
 }
 
-/// What comes of the server-first-message.
+/// The reaction to the server-first-message.
 #[derive(Debug)]
 pub enum Answer {
     /// The client-final-message (SASLResponse).
     Ready(AwaitServerFinal, Vec<u8>),
-    /// The password is to be hashed first.
+    /// The password has to be hashed first.
     Derive(AwaitSalted, Derivation),
 }
 
@@ -132,16 +132,16 @@ impl Answer {
     }
 }
 
-/// A login that awaits its password, hashed.
+/// A login that awaits the hashed password.
 pub struct AwaitSalted {
-    /// What both sign: the messages so far and the one that follows, without its proof.
+    /// RFC 5802's AuthMessage, which both sides sign: the messages so far and the client-final-message without its proof.
     said: Vec<u8>,
     /// The client-final-message without its proof.
     unproven: Vec<u8>,
 }
 
 impl AwaitSalted {
-    /// Takes what has come of the derivation; gives the client-final-message (SASLResponse).
+    /// Takes the result of the derivation, and returns the client-final-message (SASLResponse).
     #[must_use]
     pub fn salted(self, salted: Arc<SaltedPassword>) -> (AwaitServerFinal, Vec<u8>) {
         let keys = salted.keys().clone();
@@ -159,17 +159,17 @@ impl AwaitSalted {
 
 /// A login that awaits the server-final-message (AuthenticationSASLFinal).
 pub struct AwaitServerFinal {
-    /// What the server must have signed.
+    /// The signature that the server must send.
     signature: Key,
     salted: Option<Arc<SaltedPassword>>,
 }
 
 impl AwaitServerFinal {
-    /// Takes the server-final-message. Gives what the next login to this server should bring with
-    /// [`ScramClient::with_cached`]; nothing if this one was done with keys.
+    /// Handles the server-final-message. Returns the salted password for [`ScramClient::with_cached`] of the next login to this
+    /// server; `None` if this login used keys.
     ///
     /// # Errors
-    /// The message is malformed, is the server's refusal, or bears a wrong signature.
+    /// Fails if the message is malformed, is an error of the server, or has a wrong signature.
     pub fn check(self, server_final: &[u8]) -> Result<Option<Arc<SaltedPassword>>, ScramFault> {
         let signature = message::server_final(server_final)?;
         if bool::from(maths::equal(&signature, &self.signature)) {

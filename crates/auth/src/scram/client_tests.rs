@@ -1,4 +1,4 @@
-//! The client's side against the example of RFC 7677, and what it refuses.
+//! The client side against the example of RFC 7677, and the messages that it refuses.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn pencil() -> Credentials {
     Credentials::Password(Password::new("pencil").expect("not empty"))
 }
 
-/// The login of RFC 7677, section 3, after the client's first message, in which the RFC names a user.
+/// The login of RFC 7677, section 3, after the client-first-message, which has a user name in the RFC.
 fn example(credentials: Credentials, cached: Option<Arc<SaltedPassword>>) -> AwaitServerFirst {
     AwaitServerFirst {
         credentials,
@@ -28,7 +28,7 @@ fn salted(password: &str, salt: &[u8]) -> Arc<SaltedPassword> {
     Derivation { password, salt: salt.into(), iterations: 4096 }.run().into()
 }
 
-/// Answers the server's question of the example, and does what is to be done for that.
+/// Answers the server-first-message of the example, and runs the derivation if one is needed.
 fn answered(stage: AwaitServerFirst) -> (AwaitServerFinal, Vec<u8>) {
     match stage.answer(SERVER_FIRST.as_bytes(), 4096).expect("well formed") {
         Answer::Ready(stage, answer) => (stage, answer),
@@ -73,7 +73,7 @@ fn what_another_login_left_harms_nothing() {
 fn keys_do_what_their_password_does() {
     let keys = expect_example(example(pencil(), None)).expect("something to keep").keys().clone();
     assert!(expect_example(example(Credentials::Keys(keys.clone()), None)).is_none());
-    // They cost nothing, however many iterations they have come of.
+    // Keys cost nothing, however many iterations they needed.
     let answer = example(Credentials::Keys(keys), None).answer(SERVER_FIRST.as_bytes(), 1).expect("well formed");
     assert!(matches!(answer, Answer::Ready(..)));
 }

@@ -1,50 +1,50 @@
-//! Why a SCRAM login ended.
+//! Why a SCRAM login failed.
 //!
-//! Always true: the texts are for a log and contain no secret; of what the peer sent they contain nothing but the words
-//! of a server's own `e=` error, without control characters.
-//! Not here: what a client is told (`protocol`): for it, all of these are one refusal.
+//! Always true: the texts are for the log and contain no secret. The only text of a peer in them is a server's `e=` error,
+//! without control characters.
+//! Not here: the error for the client (`protocol`), which is the same for all faults.
 
 use std::fmt;
 
-/// Why a SCRAM login ended. Display is written for a log.
+/// Why a SCRAM login failed. Display is written for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScramFault {
     /// A message does not follow RFC 5802.
     Malformed {
-        /// Which of the four.
+        /// The message.
         message: Message,
         /// What is wrong with it.
         flaw: Flaw,
     },
-    /// The client binds its login (GS2 flag `p`) by a mechanism that is not bound.
+    /// The client requires channel binding (GS2 flag `p`), but chose the mechanism without it or was not offered it.
     ChannelBindingRequired,
-    /// The client has chosen the mechanism that is bound, and does not bind its login.
+    /// The client chose SCRAM-SHA-256-PLUS, but its message has no channel binding.
     ChannelBindingMissing,
-    /// The client thinks that we cannot bind logins (GS2 flag `y`), but we have offered it: somebody in between has taken the
-    /// offer out.
+    /// The client thinks that we do not support channel binding (GS2 flag `y`), although we offered it: a man in the middle has
+    /// removed the offer.
     ChannelBindingDowngrade,
-    /// The client binds its login to something else than `tls-server-end-point`.
+    /// The client uses another type of channel binding than `tls-server-end-point`.
     ChannelBindingUnknown,
-    /// The client-final-message repeats another GS2 header than the client-first-message had.
+    /// The GS2 header or the channel binding data in the client-final-message is not that of this login.
     ChannelBindingMismatch,
-    /// The client wants to act for somebody else (`a=` of the GS2 header).
+    /// The client sent an authorization identity (`a=` of the GS2 header).
     AuthorizationIdentity,
-    /// The peer demands an extension (`m=`), and there is none that we know.
+    /// The peer requires a mandatory extension (`m=`), of which we support none.
     MandatoryExtension,
     /// The nonce is not the one of this login.
     NonceMismatch,
     /// The client does not know the password, or there is no such user.
     ProofWrong,
-    /// The server asks for no iteration at all, or for more than are allowed.
+    /// The server asks for 0 iterations, or for more than are allowed.
     IterationsRefused {
-        /// How many it asks for; `u64::MAX` for all that is beyond it.
+        /// The requested number; `u64::MAX` stands for all larger numbers.
         iterations: u64,
-        /// The most that are allowed.
+        /// The largest allowed number.
         allowed: u32,
     },
-    /// The server does not know the password's keys: it is not who it claims to be.
+    /// The server's signature is wrong, so the server does not know the keys of the password and is not authentic.
     ServerSignatureInvalid,
-    /// The server refused the login in its own words.
+    /// The server refused the login with this error.
     ServerError(String),
 }
 
@@ -53,7 +53,7 @@ pub enum ScramFault {
 pub enum Message {
     /// The client's GS2 header, name and nonce.
     ClientFirst,
-    /// The nonce of both, salt and iterations.
+    /// The nonces of client and server, the salt and the iterations.
     ServerFirst,
     /// The client's proof.
     ClientFinal,
@@ -64,19 +64,19 @@ pub enum Message {
 /// What is wrong with a malformed message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// It is longer than any honest peer would send.
+    /// It is longer than any valid message.
     TooLong,
     /// It contains a NUL byte.
     Nul,
     /// It does not begin with a GS2 flag: `n`, `y` or `p`.
     ChannelBindingFlag,
-    /// This attribute should stand where something else stands, or nothing.
+    /// This attribute is missing at its place.
     Expected(char),
-    /// The value of this attribute cannot be what it should be.
+    /// The value of this attribute is invalid.
     Invalid(char),
-    /// Something that is no attribute stands where an optional one may stand.
+    /// The text at the place of an attribute is no attribute.
     NoAttribute,
-    /// Something follows the attribute that must be the last.
+    /// Bytes follow the attribute that must be the last.
     Trailing,
 }
 

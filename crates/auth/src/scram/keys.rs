@@ -1,7 +1,7 @@
-//! What is kept of a password for SCRAM: by the one who checks it, and by the one who proves it.
+//! The secrets and keys that SCRAM derives from a password, for the side that checks a login and the side that logs in.
 //!
-//! Always true: `Debug` shows none of it.
-//! Not here: the conversation in which it is used (`server`, `client`).
+//! Always true: `Debug` shows no key and no salt.
+//! Not here: the messages of a login (`server`, `client`).
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ use super::message;
 use crate::Password;
 
 /// PostgreSQL's SCRAM secret: enough to check a login, not enough to log in. Display is its textual form, which belongs
-/// into `pg_authid` and the auth file and nowhere else.
+/// in `pg_authid` and the auth file only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramSecret {
-    /// How often the password was hashed; at least 1.
+    /// The number of iterations; at least 1.
     pub iterations: u32,
-    /// What it was hashed with; PostgreSQL takes 16 bytes.
+    /// The salt; 16 bytes in PostgreSQL.
     pub salt: Box<[u8]>,
-    /// The digest of the client's key.
+    /// The digest of the client key.
     pub stored_key: [u8; 32],
-    /// What the server signs with.
+    /// The key with which the server signs.
     pub server_key: [u8; 32],
 }
 
 impl ScramSecret {
-    /// The secret of a password, as `CREATE ROLE` makes it. Slow by design: a millisecond or so for 4096 iterations.
-    /// No iteration counts as one.
+    /// Derives the secret of a password as `CREATE ROLE` does. Slow by design: about a millisecond for 4096 iterations.
+    /// 0 iterations count as 1.
     #[must_use]
     pub fn derive(password: impl AsRef<[u8]>, salt: &[u8], iterations: u32) -> Self {
         let keys = ScramKeys::derive(password.as_ref(), salt, iterations);
@@ -39,7 +39,7 @@ impl ScramSecret {
         }
     }
 
-    /// Reads `SCRAM-SHA-256$iterations:salt$stored key:server key` (`parse_scram_secret` of `auth-scram.c`).
+    /// Parses `SCRAM-SHA-256$iterations:salt$stored key:server key` (`parse_scram_secret` of `auth-scram.c`).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (cost, keys) = text.strip_prefix(super::MECHANISM)?.strip_prefix('$')?.split_once('$')?;
         let (iterations, salt) = cost.split_once(':')?;
@@ -52,7 +52,7 @@ impl ScramSecret {
         })
     }
 
-    /// The secret of a password that has been hashed.
+    /// The secret of a hashed password.
     #[must_use]
     pub fn of(salted: &SaltedPassword) -> Self {
         Self {
@@ -63,14 +63,14 @@ impl ScramSecret {
         }
     }
 
-    /// What is to be hashed to know whether this is the secret of a password that was sent in the clear.
+    /// The derivation that is needed to check a cleartext password against this secret.
     pub(crate) fn derivation(&self, password: Password) -> Derivation {
         Derivation { password, salt: self.salt.clone(), iterations: self.iterations }
     }
 
-    /// Whether this is the secret of the password that has been hashed.
+    /// Whether this is the secret of a hashed password.
     pub(crate) fn is_of(&self, salted: &SaltedPassword) -> Choice {
-        // Of another salt, or another number of iterations, the keys are others.
+        // Salt and iterations need not be compared, because other ones give other keys.
         maths::equal(&salted.keys.server_key, &self.server_key)
             & maths::equal(&maths::hash(&salted.keys.client_key), &self.stored_key)
     }
@@ -89,13 +89,13 @@ impl fmt::Debug for ScramSecret {
     }
 }
 
-/// The keys themselves: enough to log in to any server that stores the same secret (same salt, same iterations), which
-/// is what SCRAM pass-through lives on. A server side recovers them from the proof of a client.
+/// The SCRAM keys of a password: enough to log in to any server that stores the same secret (same salt, same iterations).
+/// SCRAM pass-through is based on this: the server side recovers the client key from a client's proof.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
-    /// What the client proves to know.
+    /// The key that the client proves to know.
     pub client_key: [u8; 32],
-    /// What the server proves to know.
+    /// The key that the server proves to know.
     pub server_key: [u8; 32],
 }
 
@@ -112,20 +112,20 @@ impl fmt::Debug for ScramKeys {
     }
 }
 
-/// The slow part of a login with a password, to be done by whoever may take the time: a millisecond or so for PostgreSQL's 4096
-/// iterations.
+/// The slow part of a login with a password, to be run where it delays nothing else: about a millisecond for PostgreSQL's
+/// 4096 iterations.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Derivation {
-    /// What is hashed.
+    /// The password.
     pub password: Password,
-    /// With what.
+    /// The salt.
     pub salt: Box<[u8]>,
-    /// How often; none counts as one.
+    /// The number of iterations; 0 counts as 1.
     pub iterations: u32,
 }
 
 impl Derivation {
-    /// Does it.
+    /// Hashes the password.
     #[must_use]
     pub fn run(self) -> SaltedPassword {
         let Self { password, salt, iterations } = self;
@@ -140,8 +140,8 @@ impl fmt::Debug for Derivation {
     }
 }
 
-/// The slow part of a login with a password, done: kept by the caller from one login to the next, so that a server
-/// which stores one secret for us costs one derivation. It serves its own password, salt and iterations only.
+/// The result of a [`Derivation`]. The caller keeps it from one login to the next, so that a server with one secret for us
+/// costs one derivation. It can be used only for its own password, salt and iterations.
 #[derive(Clone)]
 pub struct SaltedPassword {
     password: Password,
@@ -166,7 +166,7 @@ impl fmt::Debug for SaltedPassword {
     }
 }
 
-/// PostgreSQL keeps iterations in an `int`.
+/// Checks the number of iterations, which PostgreSQL stores in an `int`.
 fn counted(iterations: u64) -> Option<u32> {
     (1..=i32::MAX as u64).contains(&iterations).then_some(iterations as u32)
 }
@@ -175,9 +175,9 @@ fn counted(iterations: u64) -> Option<u32> {
 mod tests {
     use super::*;
 
-    // Made by PostgreSQL 15: CREATE ROLE .. PASSWORD .., in a UTF-8 database. From the second on they differ in what
-    // SASLprep does: maps to nothing, composes, prohibits, does not know, refuses or accepts writing from right to
-    // left, leaves nothing over, maps to a space.
+    // Made by PostgreSQL 15: CREATE ROLE .. PASSWORD .., in a UTF-8 database. From the second on they cover the cases of
+    // SASLprep: characters mapped to nothing, composed, prohibited or unassigned, right-to-left text refused or accepted, an
+    // empty result, characters mapped to a space.
     const MADE_BY_POSTGRESQL: [(&str, &str); 13] = [
         (
             "foo",

@@ -1,7 +1,7 @@
-//! The functions of RFC 5802, section 3, with SHA-256: `Hi`, `HMAC`, `H`, and what PostgreSQL does to a password first.
+//! The functions of RFC 5802, section 3, with SHA-256: `Hi`, `HMAC`, `H`, and PostgreSQL's preparation of a password.
 //!
 //! Always true: keys are compared in constant time.
-//! Not here: what is computed from what, when.
+//! Not here: the order of the computations in a login (`server`, `client`).
 
 use std::borrow::Cow;
 
@@ -15,16 +15,16 @@ use subtle::{Choice, ConstantTimeEq};
 /// A key, a digest, a signature or a proof.
 pub(super) type Key = [u8; 32];
 
-/// `Hi(Normalize(password), salt, iterations)`: the slow one. No iteration counts as one.
+/// `Hi(Normalize(password), salt, iterations)`, the slow function. 0 iterations count as 1.
 pub(super) fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Key {
     let mut salted = [0; 32];
     pbkdf2::pbkdf2_hmac::<Sha256>(&prepared(password), salt, iterations.max(1), &mut salted);
     salted
 }
 
-/// `HMAC(key, parts in a row)`.
+/// `HMAC(key, parts)` over the concatenated parts.
 pub(super) fn hmac(key: &[u8], parts: &[&[u8]]) -> Key {
-    // HMAC has no wrong length of key: a long one is hashed, a short one padded (RFC 2104, section 2).
+    // HMAC accepts keys of any length: a long key is hashed, a short one is padded (RFC 2104, section 2).
     let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     parts.iter().fold(mac, |mac, part| mac.chain_update(part)).finalize().into_bytes().into()
 }
@@ -54,8 +54,8 @@ pub(super) fn key_from_base64(text: &[u8]) -> Option<Key> {
     from_base64(text)?.try_into().ok()
 }
 
-/// SASLprep (RFC 4013) the way PostgreSQL's `saslprep.c` is used: what is not UTF-8, contains something prohibited, or
-/// has nothing left, is taken as it is.
+/// SASLprep (RFC 4013) as PostgreSQL applies its `saslprep.c`: a password that is not UTF-8, has a prohibited character, or
+/// would become empty, is used unchanged.
 fn prepared(password: &[u8]) -> Cow<'_, [u8]> {
     let prepared = std::str::from_utf8(password).ok().and_then(|text| stringprep::saslprep(text).ok());
     match prepared {
@@ -67,7 +67,7 @@ fn prepared(password: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Padded, and as forgiving as PostgreSQL's `base64.c` about the unused bits of the last digit.
+/// Base64 with padding. Like PostgreSQL's `base64.c`, it ignores the unused bits of the last digit.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 

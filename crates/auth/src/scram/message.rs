@@ -1,25 +1,25 @@
-//! The four messages of SCRAM as values: what each must contain, in which order (RFC 5802, section 7).
+//! Parsers of the four SCRAM messages (RFC 5802, section 7).
 //!
-//! Always true: a message is a view of the bytes that came; nothing is copied but what must be decoded. Optional
-//! extensions are skipped where the grammar allows them, mandatory ones (`m=`) are refused.
-//! Not here: whether what a message says is right.
+//! Always true: a parsed message refers to the received bytes; only decoded values are copied. Optional extensions are
+//! skipped where the grammar allows them, mandatory ones (`m=`) are refused.
+//! Not here: whether the contents of a message are correct.
 
 use super::fault::{Flaw, Message, ScramFault};
 use super::maths::{self, Key};
 
-/// What a client knows of channel binding: the flag at the start of its GS2 header.
+/// The client's support of channel binding: the flag at the start of its GS2 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Binding {
-    /// `n`: the client cannot do it.
+    /// `n`: the client does not support channel binding.
     Unknown,
-    /// `y`: the client could, and thinks that the server cannot.
+    /// `y`: the client supports channel binding, and thinks that the server does not.
     Declined,
-    /// `p`: the client binds its login to the channel, as `tls-server-end-point`.
+    /// `p`: the client uses channel binding of the type `tls-server-end-point`.
     Bound,
 }
 
 impl Binding {
-    /// The header of the client-first-message.
+    /// The GS2 header of the client-first-message.
     pub(super) fn header(self) -> &'static str {
         match self {
             Self::Unknown => "n,,",
@@ -28,8 +28,8 @@ impl Binding {
         }
     }
 
-    /// The header in Base64, as the client-final-message repeats it, with the name of the channel behind it if the login is
-    /// bound to one.
+    /// The GS2 header in Base64, as the client-final-message repeats it, followed by the channel binding data if the login uses
+    /// channel binding.
     pub(super) fn repeated(self, channel: Option<&[u8]>) -> String {
         let channel = channel.filter(|_| self == Self::Bound).unwrap_or_default();
         maths::base64(&[self.header().as_bytes(), channel].concat())
@@ -95,7 +95,7 @@ pub(super) struct ClientFinal<'a> {
     pub(super) binding: &'a [u8],
     pub(super) nonce: &'a [u8],
     pub(super) proof: Key,
-    /// The message up to the proof: what is signed.
+    /// The message without its proof, which is what the proof signs.
     pub(super) unproven: &'a [u8],
 }
 
@@ -116,7 +116,7 @@ impl<'a> ClientFinal<'a> {
     }
 }
 
-/// The signature of a server-final-message; the server's own error is a fault.
+/// The signature of a server-final-message; an error of the server is a fault.
 pub(super) fn server_final(bytes: &[u8]) -> Result<Key, ScramFault> {
     let mut attributes = Attributes::of(Message::ServerFinal, bytes, SERVER_BYTES_MAX)?;
     if attributes.is_at('e') {
@@ -130,10 +130,10 @@ pub(super) fn server_final(bytes: &[u8]) -> Result<Key, ScramFault> {
 /// The longest message of a client, in bytes (`PG_MAX_SASL_MESSAGE_LENGTH` of PostgreSQL).
 const CLIENT_BYTES_MAX: usize = 1024;
 
-/// The longest message of a server, in bytes; libpq takes an authentication request of 2000 at most.
+/// The longest message of a server, in bytes; libpq accepts authentication requests of at most 2000 bytes.
 const SERVER_BYTES_MAX: usize = 2000;
 
-/// A decimal number of digits alone; `u64::MAX` for all that is beyond it.
+/// Parses a decimal number without a sign; `u64::MAX` stands for all larger numbers.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     digits(text).then(|| {
@@ -147,7 +147,7 @@ impl Message {
     }
 }
 
-/// The attributes of a message (`letter=value`, separated by commas), taken from left to right.
+/// The attributes of a message (`letter=value`, separated by commas), consumed from left to right.
 struct Attributes<'a> {
     message: Message,
     bytes: &'a [u8],
@@ -166,7 +166,7 @@ impl<'a> Attributes<'a> {
         Ok(Self { message, bytes, next: Some(0) })
     }
 
-    /// Takes the attribute that must stand here.
+    /// Consumes the next attribute, which must have this letter.
     fn take(&mut self, letter: char) -> Result<&'a [u8], ScramFault> {
         if !self.is_at(letter) && !self.is_at('m') {
             return Err(self.message.flawed(Flaw::Expected(letter)));
@@ -180,14 +180,14 @@ impl<'a> Attributes<'a> {
 
     fn take_nonce(&mut self) -> Result<&'a [u8], ScramFault> {
         let nonce = self.take('r')?;
-        // A comma cannot be here: it would have ended the value.
+        // There can be no comma, because it would have ended the value.
         if nonce.is_empty() || !nonce.iter().all(u8::is_ascii_graphic) {
             return Err(self.message.flawed(Flaw::Invalid('r')));
         }
         Ok(nonce)
     }
 
-    /// Takes whatever attribute stands here; `None` at the end.
+    /// Consumes the next attribute, whatever its letter; `None` at the end.
     fn skip(&mut self) -> Result<Option<&'a [u8]>, ScramFault> {
         let Some(start) = self.next else { return Ok(None) };
         let rest = &self.bytes[start..];
@@ -210,19 +210,19 @@ impl<'a> Attributes<'a> {
         if self.next.is_some() { Err(self.message.flawed(Flaw::Trailing)) } else { Ok(()) }
     }
 
-    /// Whether the next attribute is this one.
+    /// Whether the next attribute has this letter.
     fn is_at(&self, letter: char) -> bool {
         let rest = self.next.map_or(&[][..], |start| &self.bytes[start..]);
         matches!(rest, [first, b'=', ..] if char::from(*first) == letter)
     }
 
-    /// How many bytes the attributes taken so far have, without the comma behind them.
+    /// The length of the consumed attributes, without the comma behind them.
     fn read_bytes(&self) -> usize {
         self.next.map_or(self.bytes.len(), |start| start.saturating_sub(1))
     }
 }
 
-/// The words of a peer, fit for a line of a log.
+/// The text of a peer without control characters, for a log line.
 fn readable(words: &[u8]) -> String {
     String::from_utf8_lossy(words).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What is a message and what is none.
+//! Valid and malformed SCRAM messages.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! The server side of SCRAM: a client logs in to us (`auth-scram.c` of PostgreSQL).
 //!
 //! Always true: a login that cannot succeed (a mock) goes through the same messages and the same work as any other, and
-//! ends as a wrong password does; the keys of a client are handed out only if they came from a stored secret.
-//! Not here: the user name inside the message, which is ignored as in PostgreSQL; the startup packet's counts.
+//! ends like one with a wrong password; the keys of a client are returned only if the secret was stored.
+//! Not here: the user name in the SCRAM message, which is ignored as in PostgreSQL in favour of the startup packet's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,21 +13,20 @@ use super::maths;
 use super::message::{Binding, ClientFinal, ClientFirst};
 use super::{NONCE_BYTES, SALT_BYTES};
 
-/// What a login is checked against, and what its success is worth.
+/// The secret against which a login is checked, by origin.
 #[derive(Clone, Debug)]
 pub enum ServerSecret {
-    /// A secret that was stored as such: the keys of the client may open a server that stores the same.
+    /// A stored SCRAM secret: the client's keys can be used to log in to a server that stores the same secret.
     Stored(Arc<ScramSecret>),
-    /// A secret that we made up from a plaintext password, with a salt that nobody else knows: its keys open nothing.
+    /// A secret derived from a plain password with our own salt: the client's keys are of no use at a server.
     Derived(Arc<ScramSecret>),
-    /// There is no such user, or no fitting secret: nothing succeeds. Made by [`ServerSecret::mock`].
+    /// No such user, or no usable secret: no login succeeds. Made by [`ServerSecret::mock`].
     Mock(Arc<ScramSecret>),
 }
 
 impl ServerSecret {
-    /// What stands in for a secret that is not there. Its salt is the same whenever this user is asked for, as a real
-    /// one would be; `key` is random and as old as the program, and `iterations` are those of the other users
-    /// (`scram_iterations`).
+    /// Returns a mock secret for a user without one. Its salt is the same at every login of this user, as a real one would be.
+    /// `key` is random and lives as long as the process; `iterations` are those of the other users (`scram_iterations`).
     #[must_use]
     pub fn mock(user: &str, key: &[u8; 32], iterations: u32) -> Self {
         let made_up = |what: &[u8]| maths::hmac(key, &[what, user.as_bytes()]);
@@ -46,7 +45,7 @@ impl ServerSecret {
     }
 }
 
-/// A number for a name that nobody has, which nobody can know without the key.
+/// A number for an unknown user name, which cannot be predicted without the key.
 pub(crate) fn made_up_number(user: &str, key: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = maths::hmac(key, &[b"like:", user.as_bytes()]);
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -57,34 +56,34 @@ pub struct ScramServer {
     secret: ServerSecret,
     /// Our half of the nonce, in Base64.
     nonce: String,
-    /// The channel that the login can be bound to: the hash of our certificate.
+    /// The channel binding data of the connection: the hash of our certificate.
     channel: Option<Box<[u8]>>,
 }
 
 impl ScramServer {
-    /// A login against this secret. The nonce must be random and new.
+    /// Begins a login against this secret. The nonce must be random and new.
     #[must_use]
     pub fn new(secret: ServerSecret, nonce: &[u8; NONCE_BYTES]) -> Self {
         Self { secret, nonce: maths::base64(nonce), channel: None }
     }
 
-    /// Lets the login be bound to this channel. Then SCRAM-SHA-256-PLUS must have been offered.
+    /// Allows channel binding with this data. The caller must have offered SCRAM-SHA-256-PLUS.
     #[must_use]
     pub fn on_channel(self, channel: Option<Box<[u8]>>) -> Self {
         Self { channel, ..self }
     }
 
-    /// Whether the login can be bound to a channel.
+    /// Whether the login may use channel binding.
     #[must_use]
     pub fn may_be_bound(&self) -> bool {
         self.channel.is_some()
     }
 
-    /// Takes the client-first-message; gives the server-first-message (AuthenticationSASLContinue).
+    /// Handles the client-first-message of SCRAM-SHA-256, and returns the server-first-message (AuthenticationSASLContinue).
     ///
     /// # Errors
-    /// The message is malformed, or demands what we do not offer: channel binding, another identity, an extension. Or the
-    /// client has not seen all that we offer.
+    /// Fails if the message is malformed or requires something unsupported (channel binding, an authorization identity, an
+    /// extension), or if the client has not seen our offer of channel binding.
     pub fn first(self, client_first: &[u8]) -> Result<(AwaitFinal, Vec<u8>), ScramFault> {
         let message = ClientFirst::parse(client_first)?;
         match message.binding {
@@ -94,10 +93,10 @@ impl ScramServer {
         }
     }
 
-    /// The same for SCRAM-SHA-256-PLUS.
+    /// As [`ScramServer::first`], for SCRAM-SHA-256-PLUS.
     ///
     /// # Errors
-    /// As for [`ScramServer::first`]; and the client must bind its login.
+    /// As for [`ScramServer::first`], except that the client must use channel binding.
     pub fn first_bound(self, client_first: &[u8]) -> Result<(AwaitFinal, Vec<u8>), ScramFault> {
         let message = ClientFirst::parse(client_first)?;
         match message.binding {
@@ -123,18 +122,18 @@ pub struct AwaitFinal {
     secret: ServerSecret,
     binding: Binding,
     channel: Option<Box<[u8]>>,
-    /// The nonce of both.
+    /// The nonces of client and server together.
     nonce: Vec<u8>,
-    /// The beginning of what RFC 5802 calls AuthMessage; the client's last words are still missing.
+    /// RFC 5802's AuthMessage without the client-final-message at its end.
     signed: Vec<u8>,
 }
 
 impl AwaitFinal {
-    /// Takes the client-final-message; gives the server-final-message (AuthenticationSASLFinal), and the client's keys
+    /// Handles the client-final-message, and returns the server-final-message (AuthenticationSASLFinal), with the client's keys
     /// if the secret is [`ServerSecret::Stored`].
     ///
     /// # Errors
-    /// The message is malformed or belongs to another login, or the proof is wrong.
+    /// Fails if the message is malformed or belongs to another login, or if the proof is wrong.
     pub fn last(self, client_final: &[u8]) -> Result<(Vec<u8>, Option<ScramKeys>), ScramFault> {
         let message = ClientFinal::parse(client_final)?;
         if message.binding != self.binding.repeated(self.channel.as_deref()).as_bytes() {
@@ -147,7 +146,7 @@ impl AwaitFinal {
         let signed = [&*self.signed, message.unproven];
         let client_key = maths::xor(&message.proof, &maths::hmac(&scram.stored_key, &signed));
         let is_proven = bool::from(maths::equal(&maths::hash(&client_key), &scram.stored_key));
-        // Computed before it is known whether anybody will see it: a refusal takes as long as a welcome.
+        // Computed even if the proof is wrong, so that a refusal takes as long as a success.
         let signature = maths::hmac(&scram.server_key, &signed);
         let keys = ScramKeys { client_key, server_key: scram.server_key };
         let answer = format!("v={}", maths::base64(&signature)).into_bytes();

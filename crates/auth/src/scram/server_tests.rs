@@ -1,4 +1,4 @@
-//! The server's side against the example of RFC 7677, and what it refuses.
+//! The server side against the example of RFC 7677, and the messages that it refuses.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn pencil() -> Arc<ScramSecret> {
     ScramSecret::parse(text).expect("a secret").into()
 }
 
-/// The login of RFC 7677, section 3, up to the client's last message.
+/// The login of RFC 7677, section 3, before the client-final-message.
 fn example(secret: ServerSecret) -> AwaitFinal {
     let server = ScramServer { secret, nonce: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into(), channel: None };
     let (stage, answer) = server.first(CLIENT_FIRST).expect("well formed");
@@ -75,7 +75,7 @@ fn the_header_must_be_repeated() {
     assert_eq!(fault, ScramFault::ChannelBindingMismatch);
 }
 
-/// What a client says first, to a server that can bind logins or not, by either mechanism.
+/// Handles a client-first-message by either mechanism, with or without channel binding data.
 fn opening(channel: Option<&[u8]>, is_plus: bool, header: &str) -> Result<AwaitFinal, ScramFault> {
     let server = ScramServer::new(ServerSecret::Stored(pencil()), &[7; NONCE_BYTES]);
     let server = server.on_channel(channel.map(Into::into));

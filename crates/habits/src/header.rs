@@ -1,35 +1,35 @@
-//! The comments at the top of a script: what it is, who sends it and when, by which protocol.
+//! The header of a script: comments with its title, the drivers that send it, when they do, and the query protocol.
 
-/// Who sends it, and where that stands.
+/// A sender of the script, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The driver, ORM or framework, with its version.
     pub who: String,
-    /// The file in its package, and the function.
+    /// The file in the package of the sender, and the function.
     pub file: String,
-    /// When.
+    /// When the sender sends it.
     pub moment: Moment,
 }
 
-/// When a habit shows.
+/// When a script is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
-    /// A connection has been made.
+    /// After a connection has been opened.
     Connect,
-    /// A connection is taken out of a pool.
+    /// When a connection is taken out of a pool.
     Checkout,
-    /// A connection is given back to a pool.
+    /// When a connection is returned to a pool.
     Release,
-    /// Around a transaction, or in each.
+    /// Before, after or in each transaction.
     Transaction,
-    /// Around a statement, or with each.
+    /// Before, after or with each statement.
     Statement,
 }
 
 impl Moment {
     const ALL: [Self; 5] = [Self::Connect, Self::Checkout, Self::Release, Self::Transaction, Self::Statement];
 
-    /// The word for it in a header.
+    /// The word used in headers.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -42,12 +42,12 @@ impl Moment {
     }
 }
 
-/// How a script is sent: the word after pgbench's `-M`.
+/// The query protocol of a script, as for pgbench's `-M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Query.
     Simple,
-    /// Parse without a name, Bind, Describe, Execute, Sync.
+    /// Parse of the unnamed statement, Bind, Describe, Execute, Sync.
     Extended,
     /// Parse once, then Bind, Describe, Execute, Sync.
     Prepared,
@@ -56,7 +56,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 3] = [Self::Simple, Self::Extended, Self::Prepared];
 
-    /// The word for it in a header.
+    /// The word used in headers.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Protocol {
     }
 }
 
-/// What the comments say.
+/// A parsed header.
 pub(crate) struct Header {
     pub(crate) title: String,
     pub(crate) senders: Vec<Sender>,
@@ -79,7 +79,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header, and the number of the first line after it.
+    /// Parses the header, and returns it with the number of the first line after it.
     pub(crate) fn read(text: &str) -> Result<(Self, usize), (usize, String)> {
         let (mut title, mut protocol) = (String::new(), None);
         let (mut startup, mut not_measured) = (Vec::new(), None);
@@ -118,7 +118,7 @@ impl Header {
     }
 }
 
-/// The comment lines at the top, with their numbers.
+/// The comment lines at the top, with their line numbers.
 fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line));
     lines.map_while(|(number, line)| Some((number, line.strip_prefix("-- ")?.trim())))

@@ -1,8 +1,8 @@
-//! What drivers, ORMs and frameworks send by themselves, as scripts: how one is read.
+//! Parses scripts of the statements that drivers, ORMs and frameworks send on their own.
 //!
-//! Always true: a script is one that pgbench runs as it stands, and uses of pgbench's language only what [`Line`] has; a
-//! header that lacks something is a mistake that names its line.
-//! Not here: the files (`tests/habits`), and who plays them (`tests/real/sessions/habits.rs`, `cargo xtask bench`).
+//! Always true: pgbench can run a script unchanged, and a script uses only the part of pgbench's language that [`Line`] has;
+//! an incomplete header is an error with a line number.
+//! Not here: the files (`tests/habits`), the programs that play them (`tests/real/sessions/habits.rs`, `cargo xtask bench`).
 
 mod header;
 mod page;
@@ -14,38 +14,38 @@ pub use script::{Draw, Line, Statement};
 
 use header::Header;
 
-/// One script: what is sent, by whom, and when.
+/// One script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Habit {
-    /// The name of its file, without the ending.
+    /// The name of the file, without its suffix.
     pub name: String,
-    /// What it is, in a sentence.
+    /// The title, a sentence.
     pub title: String,
-    /// Who sends it.
+    /// The drivers that send it.
     pub senders: Vec<Sender>,
-    /// By which of PostgreSQL's query protocols.
+    /// The query protocol.
     pub protocol: Protocol,
-    /// What is said in the startup packet, besides user and database.
+    /// Parameters of the startup packet, besides user and database.
     pub startup: Vec<(String, String)>,
-    /// Why its client keeps a server between transactions; nothing if it keeps none.
+    /// Why the client keeps its server between transactions; `None` if it does not.
     pub keeps: Option<String>,
-    /// Why it is not to be measured beside PgBouncer, if it is not.
+    /// Why the script must not be measured in comparison with PgBouncer, if so.
     pub not_beside_pgbouncer: Option<String>,
-    /// Why it is not to be measured at all, if it is not.
+    /// Why the script must not be measured at all, if so.
     pub not_measured: Option<String>,
-    /// What is sent once, when the connection is made.
+    /// The lines that are sent once, after the connection has been opened.
     pub connect: Vec<Line>,
-    /// What is sent each time.
+    /// The lines that are sent each time.
     pub each: Vec<Line>,
     text_of_connect: String,
     text_of_each: String,
 }
 
 impl Habit {
-    /// Reads the text of the file `name`.
+    /// Parses the text of the file `name`.
     ///
     /// # Errors
-    /// What is wrong with it, and in which line.
+    /// Returns a description of the mistake with the line number.
     pub fn read(name: &str, text: &str) -> Result<Self, String> {
         let at = |(line, what): (usize, String)| format!("{name}.sql:{line}: {what}");
         let (header, begin) = Header::read(text).map_err(at)?;
@@ -71,21 +71,22 @@ impl Habit {
         })
     }
 
-    /// How pgbench plays it, which knows one protocol for a script: where statements are joined, the simple one.
+    /// The protocol with which pgbench plays the script. pgbench uses one protocol for a whole script, so it is the simple one
+    /// if statements are joined with `\;`.
     #[must_use]
     pub fn protocol_of_pgbench(&self) -> Protocol {
         let is_joined = [&self.text_of_connect, &self.text_of_each].into_iter().any(|text| text.contains("\\;"));
         if is_joined { Protocol::Simple } else { self.protocol }
     }
 
-    /// The name of the script in a file of this name; `setup.sql` is none.
+    /// The name of the script in a file of this name; `None` for `setup.sql` and files without the suffix `.sql`.
     #[must_use]
     pub fn name_of(file: &str) -> Option<&str> {
         file.strip_suffix(".sql").filter(|name| *name != "setup")
     }
 
-    /// The script for pgbench, whose clients have the variable `connecting`, not 0 as long as the connection is new. With
-    /// a connection for each transaction (`-C`) it is always new.
+    /// The script for pgbench. Without reconnects it needs the variable `connecting`, which must not be 0 at first and which the
+    /// script sets to 0 after the connection's lines. With a connection for each transaction (`-C`) these lines are sent always.
     #[must_use]
     pub fn for_pgbench(&self, reconnects: Reconnects) -> String {
         match reconnects {
@@ -98,12 +99,12 @@ impl Habit {
     }
 }
 
-/// Whether clients connect for each transaction.
+/// Whether clients open a new connection for each transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnects {
-    /// Once.
+    /// One connection for all transactions.
     Never,
-    /// For each.
+    /// A new connection for each transaction.
     Always,
 }
 

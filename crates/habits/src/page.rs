@@ -1,8 +1,8 @@
-//! The table of a page for people: one row for each sender of each habit.
+//! The table of the documentation page: one row for each sender of each script.
 
 use super::Habit;
 
-/// The rows, in the order of senders; what applications send themselves comes last.
+/// Writes the table, ordered by senders; scripts that applications send themselves come last.
 #[must_use]
 pub fn page(habits: &[Habit]) -> String {
     let mut rows = Vec::new();
@@ -21,7 +21,7 @@ pub fn page(habits: &[Habit]) -> String {
     rows.into_iter().fold(HEAD.to_owned(), |page, (_, row)| page + &row)
 }
 
-/// Who is named where no driver does it by itself.
+/// The sender's name in scripts that no driver sends on its own.
 const APPLICATIONS: &str = "applications";
 
 const HEAD: &str = "| who | where | when | what | script |\n|---|---|---|---|---|\n";

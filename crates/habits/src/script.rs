@@ -1,24 +1,24 @@
-//! The part of pgbench's language that the scripts use.
+//! Parses the part of pgbench's language that the scripts use.
 //!
-//! Always true: what is read here means to a player of ours what it means to pgbench.
+//! Always true: a line has the same meaning here as in pgbench, except for the marks of [`MARKS`], which pgbench ignores.
 
 use super::header::Protocol;
 
 /// A line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// `\set NAME ...`: a variable gets a value.
+    /// `\set NAME ...`: sets a variable.
     Set(String, Draw),
-    /// Something is sent, and its answer is waited for.
+    /// Sends a statement and waits for its answer.
     Ask(Statement),
-    /// Something that is sent along with what follows it, before its answer has come (`-- ahead` in the line before it). pgbench
-    /// waits for the answer.
+    /// Sends a statement together with the following line, without waiting for the answer (`-- ahead` in the line before it).
+    /// pgbench waits for the answer.
     Ahead(Statement),
-    /// `\startpipeline` to `\endpipeline`: statements with one Sync for all.
+    /// `\startpipeline` to `\endpipeline`: statements with a single Sync at the end.
     Pipeline(Vec<Statement>),
 }
 
-/// Where a value comes from.
+/// The value of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
     /// `random(LEAST, MOST)`.
@@ -27,25 +27,26 @@ pub enum Draw {
     Fixed(u32),
 }
 
-/// What is sent at once: by the simple protocol one Query, else the messages of one statement.
+/// One Query in the simple protocol, or the messages of one statement in the extended protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     text: String,
-    /// It is a Query whatever the rest of the script is (`-- simple` in the line before it). pgbench sends it as the rest, or
-    /// the rest as this where statements are joined.
+    /// Whether the statement is sent as a Query: in a simple script, or with `-- simple` in the line before it. pgbench ignores
+    /// the mark, and sends the whole script by one protocol.
     pub is_simple: bool,
-    /// No Sync follows it: a Query behind it ends it, too (`-- unsynced`). pgbench sends one.
+    /// Whether no Sync follows the statement, because the Query behind it ends it, too (`-- unsynced` in the line before it).
+    /// pgbench sends a Sync.
     pub is_unsynced: bool,
 }
 
 impl Statement {
-    /// Its text for a Query: each variable is replaced by its value, wherever it stands. `:client_id` is one, too.
+    /// The text for a Query, with every variable replaced by its value, even within literals. `:client_id` is a variable, too.
     #[must_use]
     pub fn with_values(&self, value: impl Fn(&str) -> Option<String>) -> String {
         self.replaced(|name| value(name))
     }
 
-    /// Its text for a Parse, with `$1`, `$2` and so on in the place of variables, and the names of these.
+    /// The text for a Parse, with `$1`, `$2` and so on in place of variables, and the names of these variables.
     #[must_use]
     pub fn with_parameters(&self, is_known: impl Fn(&str) -> bool) -> (String, Vec<String>) {
         let names = std::cell::RefCell::new(Vec::new());
@@ -58,7 +59,7 @@ impl Statement {
         (text, names.into_inner())
     }
 
-    /// As pgbench does it: after a colon that follows no other colon; a name that nobody knows stays.
+    /// Replaces variables as pgbench does: a name behind a single colon is a variable; an unknown name stays.
     fn replaced(&self, value: impl Fn(&str) -> Option<String>) -> String {
         let (mut text, mut rest) = (String::new(), self.text.as_str());
         while let Some(at) = rest.find(':') {
@@ -77,14 +78,14 @@ impl Statement {
     }
 }
 
-/// The lines of the two sections with their numbers, without empty ones and comments that say nothing to a player.
+/// The lines of the two sections with their numbers, without empty lines and comments other than marks.
 pub(crate) struct Sections<'a> {
     pub(crate) connect: Vec<(usize, &'a str)>,
     pub(crate) each: Vec<(usize, &'a str)>,
 }
 
 impl<'a> Sections<'a> {
-    /// From the line `begin` on; what stands before any head is sent each time.
+    /// Splits the text from the line `begin` on. Lines before the first section head belong to `each`.
     pub(crate) fn of(text: &'a str, begin: usize) -> Self {
         let mut sections = Self { connect: Vec::new(), each: Vec::new() };
         let mut is_each = true;
@@ -121,12 +122,12 @@ pub(crate) fn read(lines: &[(usize, &str)], protocol: Protocol) -> Result<Vec<Li
     }
 }
 
-/// What has been read so far.
+/// The state of the parser.
 struct Reading<'a> {
     protocol: Protocol,
     lines: Vec<Line>,
     pipeline: Option<Vec<Statement>>,
-    /// A statement that has not ended yet, and the marks before it.
+    /// The text of an unfinished statement; `marks` are the marks before it.
     text: String,
     marks: Vec<&'a str>,
 }
@@ -154,7 +155,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A line of a statement, perhaps its last.
+    /// Handles a line of a statement, perhaps its last.
     fn part(&mut self, line: &str) -> Result<(), &'static str> {
         if !self.text.is_empty() {
             self.text.push('\n');

@@ -1,94 +1,94 @@
-//! How connections fare before they carry requests: logins, TLS handshakes, cancel requests.
+//! Counts the outcomes of logins, TLS handshakes and cancel requests.
 //!
 //! Always true: each login, handshake and cancel request is counted once, when it has ended.
 
 use crate::words::words;
 
-/// How far a client had come with its login.
+/// The step that a login had reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum LoginStep {
-    /// It had not said what it wants.
+    /// The client had not sent its startup packet.
     Startup,
-    /// It was agreeing on TLS.
+    /// The TLS handshake was running.
     Tls,
-    /// It waited for one of the places of `max_client_conn`.
+    /// The client waited for a slot of `max_client_conn`.
     ClientLimit,
-    /// It waited for a rate limit.
+    /// The client waited for a rate limit.
     RateLimit,
-    /// It waited for what `auth_query` tells of its user.
+    /// The client waited for the result of `auth_query`.
     AuthQuery,
-    /// It had to prove who it is.
+    /// The client had to answer an authentication request.
     Password,
-    /// It waited for a password to be hashed.
+    /// The client waited for a password to be hashed.
     Hashing,
-    /// It waited for LDAP, PAM or another authenticator.
+    /// The client waited for LDAP, PAM or another external authenticator.
     ExternalAuth,
-    /// It waited for its name in the system (`peer`).
+    /// The client waited for the name of its system user (`peer`).
     SystemUser,
-    /// It had shown who it is, and was given its place among the clients of its user and database.
+    /// The client was authenticated, and waited for a slot among the clients of its user and database.
     Admission,
-    /// It waited for a first server, which tells the parameters.
+    /// The client waited for the first login of its pool, which yields the server parameters.
     Server,
 }
 
-/// How a login has ended.
+/// The outcome of a login.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum LoginOutcome {
     /// The client may send requests.
     Accepted,
-    /// It was told why it may not.
+    /// The client got an error.
     Refused,
-    /// It took longer than `client_login_timeout`.
+    /// The login took longer than `client_login_timeout`.
     TimedOut,
-    /// The client has gone.
+    /// The client disconnected.
     Gone,
 }
 
-/// Who began a TLS handshake.
+/// The peer of a TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum HandshakePeer {
     /// A client.
     Client,
-    /// We, with a server.
+    /// A server.
     Server,
 }
 
-/// How a TLS handshake has ended.
+/// The outcome of a TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum HandshakeOutcome {
-    /// Both sides have agreed, from nothing: that is dear.
+    /// A full handshake succeeded, which is expensive.
     Full,
-    /// They have gone on with an earlier session.
+    /// An earlier session was resumed.
     Resumed,
-    /// They have not agreed.
+    /// The handshake failed.
     Failed,
 }
 
-/// What has become of a cancel request.
+/// The outcome of a cancel request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum CancelRequest {
     /// It was sent to the server that ran the query, or to the console.
     Sent,
-    /// The query waited for a server, and was taken out of the queue.
+    /// The query was waiting for a server, and was removed from the queue.
     Queued,
-    /// The client ran nothing, or nothing any more.
+    /// The client ran no query, or no longer.
     Idle,
-    /// No client has its key.
+    /// No client has this cancel key.
     UnknownKey,
-    /// Nobody waited for it any more (`cancel_wait_timeout`).
+    /// The request was given up after `cancel_wait_timeout`.
     Expired,
-    /// It went to another process (`[peers]`).
+    /// It was forwarded to another process (`[peers]`).
     Forwarded,
     /// The server could not be reached.
     Failed,
 }
 
-/// What one worker has counted.
+/// The counts of one worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Connections {
     logins: [[u64; LoginOutcome::ALL.len()]; LoginStep::ALL.len()],
@@ -97,34 +97,34 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A login has ended.
+    /// Counts the end of a login.
     pub fn login_ends(&mut self, step: LoginStep, outcome: LoginOutcome) {
         self.logins[step as usize][outcome as usize] += 1;
     }
 
-    /// A TLS handshake has ended.
+    /// Counts the end of a TLS handshake.
     pub fn handshake_ends(&mut self, with: HandshakePeer, how: HandshakeOutcome) {
         self.handshakes[with as usize][how as usize] += 1;
     }
 
-    /// It is known what becomes of a cancel request.
+    /// Counts the end of a cancel request.
     pub fn cancel_request_ends(&mut self, how: CancelRequest) {
         self.cancel_requests[how as usize] += 1;
     }
 
-    /// How many logins have ended so.
+    /// The number of logins with this step and outcome.
     #[must_use]
     pub fn logins(&self, step: LoginStep, outcome: LoginOutcome) -> u64 {
         self.logins[step as usize][outcome as usize]
     }
 
-    /// How many handshakes have ended so.
+    /// The number of handshakes with this peer and outcome.
     #[must_use]
     pub fn handshakes(&self, with: HandshakePeer, how: HandshakeOutcome) -> u64 {
         self.handshakes[with as usize][how as usize]
     }
 
-    /// How many cancel requests have ended so.
+    /// The number of cancel requests with this outcome.
     #[must_use]
     pub fn cancel_requests(&self, how: CancelRequest) -> u64 {
         self.cancel_requests[how as usize]

@@ -1,28 +1,28 @@
-//! The time of a transaction, divided without remainder.
+//! Divides the time of a transaction into phases.
 //!
-//! Always true: from its beginning to its end a transaction is in exactly one phase, so that the phases sum to the whole.
+//! Always true: from its beginning to its end a transaction is in exactly one phase, so that the phases add up to the whole.
 
 use base::Time;
 
-/// What a transaction waits for, or does.
+/// A phase of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Phase {
-    /// Its client waits for a server.
+    /// The client waits for a server.
     Waiting,
-    /// Its server is told the client's settings and statements, or asked what the session keeps.
+    /// The client's settings and prepared statements are applied to the server, or the state probe runs.
     Settings,
-    /// The server has a request and has not answered yet.
+    /// The server has a request and has not begun to answer.
     FirstByte,
-    /// The server answers.
+    /// The server sends its answer.
     Streaming,
-    /// The client does not take what it is sent, and the server waits for that.
+    /// The client does not read its answers, so the server is not read either.
     Blocked,
-    /// The server waits for the client to go on with its transaction.
+    /// The server waits for the next request of the client in its transaction.
     Thinking,
 }
 
-/// All of them, with the names that tables and metrics have for them.
+/// All phases with their names in tables and metrics.
 pub const PHASES: [(Phase, &str); 6] = [
     (Phase::Waiting, "waiting"),
     (Phase::Settings, "settings"),
@@ -32,19 +32,19 @@ pub const PHASES: [(Phase, &str); 6] = [
     (Phase::Thinking, "client_thinking"),
 ];
 
-/// Where the time of the present transaction has gone so far.
+/// The time of the present transaction so far, by phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Division {
     present: Option<(Phase, Time)>,
     spent: Spent,
 }
 
-/// Microseconds by [`Phase`]; one phase of more than 71 minutes counts as 71 minutes.
+/// The time of a transaction by [`Phase`], in microseconds; a phase of more than 71 minutes counts as 71 minutes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent([u32; PHASES.len()]);
 
 impl Division {
-    /// The transaction is in this phase from now on; the first one begins it.
+    /// Enters a phase; the first phase begins the transaction.
     #[inline]
     pub fn enter(&mut self, now: Time, phase: Phase) {
         if let Some((before, since)) = self.present.replace((phase, now)) {
@@ -52,7 +52,7 @@ impl Division {
         }
     }
 
-    /// The same if it is in the phase `from`.
+    /// Enters a phase if the transaction is in the phase `from`.
     #[inline]
     pub fn go_on(&mut self, now: Time, from: Phase, phase: Phase) {
         if self.present.is_some_and(|(present, _)| present == from) {
@@ -60,13 +60,13 @@ impl Division {
         }
     }
 
-    /// In which phase it is, and since when.
+    /// The present phase, and since when.
     #[must_use]
     pub fn present(&self) -> Option<(Phase, Time)> {
         self.present
     }
 
-    /// Where its time has gone until now.
+    /// The time by phase until now.
     #[must_use]
     pub fn so_far(&self, now: Time) -> Spent {
         let mut spent = self.spent;
@@ -76,7 +76,7 @@ impl Division {
         spent
     }
 
-    /// The transaction is over: where its time has gone. `None` if none had begun.
+    /// Ends the transaction, and returns its time by phase; `None` if none had begun.
     #[inline]
     pub fn end(&mut self, now: Time) -> Option<Spent> {
         let (phase, since) = self.present.take()?;
@@ -90,19 +90,19 @@ fn micros(now: Time, since: Time) -> u32 {
 }
 
 impl Spent {
-    /// In one phase.
+    /// The time in one phase.
     #[must_use]
     pub fn of(&self, phase: Phase) -> u32 {
         self.0[phase as usize]
     }
 
-    /// In all.
+    /// The time in all phases.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|micros| u64::from(*micros)).sum()
     }
 
-    /// What has been spent since it was this.
+    /// The time since an earlier value `before`, by phase.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut spent = *self;
@@ -117,10 +117,10 @@ impl Spent {
     }
 }
 
-/// Where the time of many transactions has gone, in microseconds.
+/// The time of many transactions by phase, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// How many transactions.
+    /// The number of transactions.
     pub count: u64,
     micros: [u64; PHASES.len()],
 }
@@ -139,19 +139,19 @@ impl Sums {
         self.micros.iter_mut().zip(spent.0).for_each(|(sum, micros)| *sum += times * u64::from(micros));
     }
 
-    /// Adds what somebody else has summed.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.micros.iter_mut().zip(other.micros).for_each(|(sum, micros)| *sum += micros);
     }
 
-    /// In one phase.
+    /// The time in one phase.
     #[must_use]
     pub fn of(&self, phase: Phase) -> u64 {
         self.micros[phase as usize]
     }
 
-    /// In all.
+    /// The time in all phases.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.micros.iter().sum()

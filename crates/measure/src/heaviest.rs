@@ -1,8 +1,8 @@
-//! The statements that take most of the time, in memory that has a bound.
+//! The statements that take most of the time, in bounded memory.
 //!
-//! Always true: whatever is added is in a row or in what is folded, so that the sums are those of everything; a statement whose share of the
-//! time is larger than one of the rows' number is in a row ("Space-Saving", Metwally, Agrawal and El Abbadi, 2005).
-//! Not here: what a statement is (`route`), which of them are looked at (`worker`).
+//! Always true: every call is counted either in a row or in the folded sums, so that nothing is lost; with n rows, a
+//! statement with more than 1/n of the time has a row ("Space-Saving", Metwally, Agrawal and El Abbadi, 2005).
+//! Not here: the normalisation of statements (`route`), which calls are sampled (`worker`).
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -11,67 +11,67 @@ use std::sync::Arc;
 
 use crate::division::{Spent, Sums};
 
-/// Statements of one database, each in a row of its own until others are heavier.
+/// The statements of one database, each in a row of its own until heavier ones displace it.
 #[derive(Debug)]
 pub struct Heaviest {
     rows: Vec<Statement>,
-    /// By their hash.
+    /// The index in `rows` of each statement, by its hash.
     places: HashMap<u64, u32>,
     folded: StatementSums,
     room: Room,
 }
 
-/// Rows that all databases of a worker may still have.
+/// The number of rows that all databases of a worker may still add.
 #[derive(Clone, Debug)]
 pub struct Room(Rc<Cell<u32>>);
 
-/// A statement, and what its calls have come to since it has had its row.
+/// A statement, and the sums of its calls since it has had its row.
 #[derive(Clone, Debug)]
 pub struct Statement {
     hash: u64,
-    /// By which rows are compared: its time, and what it took over from the row that it displaced.
+    /// The weight by which rows are compared: the statement's time, plus the weight of the row that it displaced.
     weight: u64,
-    /// What it is, without values.
+    /// The text without values.
     pub text: Arc<str>,
-    /// Who asked last, as a comment tells; empty if none has.
+    /// The application named in a comment of the last call that had one; empty if none had.
     pub application: Box<str>,
-    /// For what; the same.
+    /// The route named in a comment of the last call that had one; empty if none had.
     pub route: Box<str>,
-    /// What its calls have come to.
+    /// The sums of its calls.
     pub sums: StatementSums,
 }
 
-/// What calls have come to.
+/// Sums over calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StatementSums {
-    /// How many, and where their time has gone.
+    /// The number of calls, and their time by phase.
     pub time: Sums,
     /// Rows that were returned or changed.
     pub rows: u64,
-    /// Bytes that servers have sent.
+    /// Bytes sent by servers.
     pub bytes: u64,
-    /// How many have failed.
+    /// The number of failed calls.
     pub errors: u64,
-    /// The same by SQLSTATE, the first [`STATES_MAX`] that were seen; the rest is only in `errors`.
+    /// Failed calls by SQLSTATE, for the first [`STATES_MAX`] that were seen; others are only in `errors`.
     pub states: [Option<([u8; 5], u64)>; STATES_MAX],
 }
 
-/// One call, which stands for as many as were not looked at.
+/// A sampled call, which also stands for calls that were not sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// For how many it stands; at least 1.
+    /// The number of calls for which it stands; at least 1.
     pub weight: u32,
-    /// Where its time has gone.
+    /// The time of the call by phase.
     pub spent: Spent,
-    /// Rows that it has returned or changed.
+    /// Rows that the call returned or changed.
     pub rows: u64,
-    /// Bytes that the server has sent.
+    /// Bytes sent by the server.
     pub bytes: u64,
-    /// The SQLSTATE with which it has failed.
+    /// The SQLSTATE, if the call failed.
     pub state: Option<[u8; 5]>,
 }
 
-/// What is to be known of a statement that has no row yet.
+/// The description of a statement, as needed for a new row.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// [`Statement::text`].
@@ -83,13 +83,14 @@ pub struct Description {
 }
 
 impl Room {
-    /// For so many rows.
+    /// Returns room for this number of rows.
     #[must_use]
     pub fn new(rows: u32) -> Self {
         Self(Rc::new(Cell::new(rows)))
     }
 
-    /// Takes one for whoever has so many: the more it has, the more must be left for others.
+    /// Takes a row for a database that has `has` rows, fewer than [`ROWS_MAX`], and only if more than `has` rows are left, so
+    /// that the other databases can have as many.
     fn take(&self, has: usize) -> bool {
         let left = self.0.get();
         let is_free = has < ROWS_MAX && has < left as usize;
@@ -108,7 +109,7 @@ impl Drop for Heaviest {
 }
 
 impl Heaviest {
-    /// Of a database that has had none.
+    /// Returns an empty table for a database.
     #[must_use]
     pub fn new(room: Room) -> Self {
         Self { rows: Vec::new(), places: HashMap::new(), folded: StatementSums::default(), room }
@@ -151,18 +152,18 @@ impl Heaviest {
         self.places.insert(hash, place as u32);
     }
 
-    /// Adds a call of which nobody knows which statement it was.
+    /// Adds a call of an unknown statement.
     pub fn add_unknown(&mut self, call: &Call) {
         self.folded.add(call);
     }
 
-    /// The statements that have a row, in no order that means anything.
+    /// The statements that have a row, in no particular order.
     #[must_use]
     pub fn rows(&self) -> &[Statement] {
         &self.rows
     }
 
-    /// What all others have come to.
+    /// The sums of all other calls.
     #[must_use]
     pub fn folded(&self) -> &StatementSums {
         &self.folded
@@ -180,7 +181,7 @@ impl StatementSums {
     fn add(&mut self, call: &Call) {
         let weight = u64::from(call.weight);
         self.time.add_times(&call.spent, weight);
-        // What a tag says may be any number.
+        // The row count of a command tag may be any number.
         self.rows = self.rows.saturating_add(call.rows.saturating_mul(weight));
         self.bytes += weight * call.bytes;
         if let Some(state) = call.state {
@@ -189,7 +190,7 @@ impl StatementSums {
         }
     }
 
-    /// Adds what somebody else has summed.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &Self) {
         self.time.merge(&other.time);
         self.rows = self.rows.saturating_add(other.rows);
@@ -206,9 +207,9 @@ impl StatementSums {
     }
 }
 
-/// So many statements of a database have a row.
+/// The largest number of statements of a database that have a row.
 pub const ROWS_MAX: usize = 1000;
-/// So many kinds of errors of a statement are told apart.
+/// The number of SQLSTATEs of a statement that are counted separately.
 pub const STATES_MAX: usize = 4;
 
 #[cfg(test)]
@@ -237,7 +238,7 @@ mod tests {
         let mut heaviest = Heaviest::new(Room::new(100_000));
         let mut total = 0;
         for round in 0..20_000_u64 {
-            // Ten that take half of the time, among ever new ones.
+            // Ten statements take half of the time, among ever new ones.
             for (number, micros) in [(round % 10, 1000), (1000 + round, 1000)] {
                 add(&mut heaviest, number, micros);
                 total += micros;

@@ -1,17 +1,17 @@
-//! How durations are spread, from a microsecond to an hour and more.
+//! Histograms of durations, from a microsecond to more than an hour.
 //!
-//! Always true: memory is fixed, about 2 kB; a quantile is within [`QUANTILE_ERROR`] of the true value. To record costs about ten instructions, since it is done for each
-//! transaction: the libraries that do the same take several times as many.
+//! Always true: memory is fixed, about 2 kB; a quantile is within [`QUANTILE_ERROR`] of the true value. Recording costs about
+//! ten instructions, because it is done for each transaction; the known libraries need several times as many.
 
 use crate::{PHASES, Phase, Spent};
 
-/// How far a quantile may be from the true one, as a part of it: half of a bucket, and a bucket is a sixteenth wide.
+/// The largest relative error of a quantile: half the width of a bucket, which is at most a sixteenth of its value.
 pub const QUANTILE_ERROR: f64 = 0.04;
 
-/// One distribution of microseconds. A duration of more than 71 minutes counts as 71 minutes.
+/// A histogram of durations in microseconds. A duration of more than 71 minutes counts as 71 minutes.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Up to 31 each value has a bucket; beyond, each power of two has sixteen.
+    /// Each value up to 31 has a bucket of its own; above, each power of two is divided into sixteen buckets.
     buckets: Box<[u32; BUCKETS]>,
     count: u64,
     micros: u64,
@@ -33,7 +33,7 @@ impl Histogram {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// The same with durations of nothing, which have not been recorded: so many there have been in all.
+    /// The same histogram with as many durations of 0 added, which are not recorded, as make `count` in all.
     fn with_zeros(&self, count: u64) -> Self {
         let mut all = self.clone();
         let zeros = count.saturating_sub(self.count);
@@ -42,19 +42,19 @@ impl Histogram {
         all
     }
 
-    /// How many durations.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The sum of all, in microseconds.
+    /// The sum of all durations, in microseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.micros
     }
 
-    /// The duration, in microseconds, that a part of all, such as 0.99, do not exceed; 0 if there are none.
+    /// The quantile `part`, such as 0.99, in microseconds; 0 if there are no durations.
     #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = (self.count as f64 * part).ceil() as u64;
@@ -68,7 +68,7 @@ impl Histogram {
         0
     }
 
-    /// How many do not exceed each of these bounds in microseconds, which ascend.
+    /// The number of durations up to each of these ascending bounds, in microseconds.
     #[must_use]
     pub fn cumulative(&self, bounds: &[u64]) -> Vec<u64> {
         let (mut below, mut at) = (0, 0);
@@ -83,7 +83,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a duration.
+/// The index of the bucket of a duration.
 #[inline]
 fn place(micros: u32) -> usize {
     let shift = (u32::BITS - 5).saturating_sub(micros.leading_zeros());
@@ -100,10 +100,10 @@ fn middle(place: usize) -> u64 {
     low + (1 << shift) / 2
 }
 
-/// 27 powers of two beyond the first 32 values.
+/// 32 values with their own buckets, and sixteen buckets for each of 27 powers of two.
 const BUCKETS: usize = 464;
 
-/// The distributions of a pool: of whole transactions, and of each phase of theirs.
+/// The histograms of a pool: of whole transactions, and of each phase.
 #[derive(Clone, Debug, Default)]
 pub struct Histograms {
     /// Whole transactions.
@@ -112,7 +112,7 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// Counts a transaction. A phase that has taken no time is counted by the whole alone.
+    /// Counts a transaction. A phase of no time is not recorded by itself, but [`Histograms::of`] counts it as 0.
     #[inline]
     pub fn record(&mut self, spent: &Spent) {
         self.total.record(u32::try_from(spent.total()).unwrap_or(u32::MAX));
@@ -124,7 +124,7 @@ impl Histograms {
         }
     }
 
-    /// Of one phase.
+    /// The histogram of one phase.
     #[must_use]
     pub fn of(&self, phase: Phase) -> Histogram {
         self.phases[phase as usize].with_zeros(self.total.count())
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!((waits.count(), waits.quantile(0.99), histograms.of(Phase::FirstByte).quantile(0.5)), (1, 0, 10));
     }
 
-    /// Less than 40 kB for each pool.
+    /// Less than 20 kB for each pool.
     #[test]
     fn memory_is_fixed() {
         let bytes = (1 + PHASES.len()) * (BUCKETS * size_of::<u32>() + size_of::<Histogram>());

@@ -1,7 +1,7 @@
-//! What is measured of transactions, for nearly nothing: where their time goes, and how it is spread.
+//! Cheap measurements of transactions, statements, servers and logins.
 //!
-//! Always true: no sockets, no clock, no allocation for each transaction; whoever measures is one thread.
-//! Not here: which moment is which (`worker`), how it is told (`control`).
+//! Always true: no sockets, no clock, no allocation per transaction; each value belongs to a single thread.
+//! Not here: the events that are measured (`worker`), their display (`control`).
 
 mod connections;
 mod division;

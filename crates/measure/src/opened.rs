@@ -1,6 +1,6 @@
-//! Why servers are opened and closed.
+//! Counts why servers are opened and closed.
 //!
-//! Always true: every server that has logged in is counted once as opened and, when it has gone, once as closed.
+//! Always true: every server that has logged in is counted once as opened and, after its end, once as closed.
 
 use crate::words::words;
 
@@ -8,15 +8,15 @@ use crate::words::words;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Opened {
-    /// A client waited for one.
+    /// A client waited for a server.
     Client,
-    /// `min_pool_size` wants it.
+    /// The pool was below `min_pool_size`.
     MinPoolSize,
     /// A client had waited for `reserve_pool_timeout`.
     Reserve,
-    /// A client wants a replication stream.
+    /// A client wanted a replication stream.
     Replication,
-    /// The process before this one had it.
+    /// An online restart took it over from the process before this one.
     Restart,
 }
 
@@ -24,29 +24,30 @@ pub enum Opened {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Closed {
-    /// Nobody has used it for `server_idle_timeout`.
+    /// It was idle for `server_idle_timeout`.
     Idle,
     /// It was older than `server_lifetime`.
     Lifetime,
-    /// Its place was needed for a pool of the same database or user.
+    /// Another pool of the same database or user needed its place, or a client needed the database without other connections.
     Evicted,
     /// A reload, RECONNECT or a changed secret made it obsolete.
     Obsolete,
-    /// It could not be made clean.
+    /// Its session could not be proved clean: the cleanup, the state probe or the application of settings failed, or the idle
+    /// server sent something unexpected.
     Dirty,
-    /// Its client's stream, or its client, ended with it.
+    /// Its client was gone, or its replication stream ended.
     Client,
-    /// It ended by itself.
+    /// Its connection ended by itself.
     Lost,
-    /// KILL, or a limit for queries and transactions.
+    /// KILL or PAUSE, or a timeout for queries or transactions.
     Killed,
-    /// The pooler goes down, or another process has it.
+    /// The pooler shut down, or an online restart passed the server to another process.
     Shutdown,
     /// Anything else.
     Other,
 }
 
-/// Servers opened and closed, by cause.
+/// Numbers of servers opened and closed, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lives {
     opened: [u64; Opened::ALL.len()],
@@ -74,12 +75,12 @@ words!(Closed:
 );
 
 impl Lives {
-    /// A server has logged in.
+    /// Counts a server that has logged in.
     pub fn opens(&mut self, why: Opened) {
         self.opened[why as usize] += 1;
     }
 
-    /// One that had logged in has gone.
+    /// Counts the end of a server that had logged in.
     pub fn closes(&mut self, why: Closed) {
         self.closed[why as usize] += 1;
     }

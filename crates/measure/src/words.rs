@@ -1,16 +1,16 @@
-//! The words of enums, as tables and metrics tell them.
+//! The words for enum variants in tables and metrics.
 //!
-//! Always true: a value has one word, and stands in `ALL` at its own place.
+//! Always true: a variant has one word, and its index in `ALL` is its own value.
 //! Not here: the enums.
 
-/// All values of an enum, in their order, and their words in tables and metrics.
+/// Implements `ALL` and `word` for an enum.
 macro_rules! words {
     ($name:ident: $($value:ident = $word:literal),+ $(,)?) => {
         impl $name {
-            /// All of them, in their order.
+            /// All variants, in their order.
             pub const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
 
-            /// In tables and metrics.
+            /// The word used in tables and metrics.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self {

@@ -88,7 +88,7 @@ impl UserFile {
     }
 
     /// Picks an existing user's secret as a stand-in for an unknown user, so that both cost the same work. The choice depends on
-    /// the name and the key only. Users without a secret are skipped, up to [`LOOKED_AT_MAX`] users in all.
+    /// the name and the key only. Users without a secret are skipped, up to `LOOKED_AT_MAX` users in all.
     #[must_use]
     pub fn like(&self, unknown: &str, key: &[u8; 32]) -> Option<&Arc<Secret>> {
         let number = made_up_number(unknown, key).checked_rem(self.entries.len() as u64)?;

@@ -39,7 +39,7 @@ pub enum Closed {
     Client,
     /// Its connection ended by itself.
     Lost,
-    /// KILL or PAUSE, or a timeout for queries or transactions.
+    /// An operator had paused its pool.
     Killed,
     /// The pooler shut down, or an online restart passed the server to another process.
     Shutdown,

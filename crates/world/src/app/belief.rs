@@ -1,8 +1,8 @@
-//! What an application has asked, what it must be answered, and what it knows of its session.
+//! The requests of an application, the messages expected in answer, and what the application knows of its session.
 //!
-//! Always true: an answer follows from the request and the transaction it is made in, so that whatever is different was
-//! somebody else's, or is missing.
-//! Not here: what it asks (`speech`), how answers are compared (`ear`).
+//! Always true: the expected messages follow from the request and the state of its transaction, so any other message
+//! belongs to somebody else, and a missing one was lost.
+//! Not here: what the application asks (`speech`), how answers are compared (`subscriptions`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,10 +11,10 @@ use wire::backend::TxStatus;
 use super::names::Named;
 use crate::postgres::sql::{Nonce, Prepared, Statement};
 
-/// A message that must come, or something to be said when it has.
+/// A message that must arrive next, or bytes to be sent at that point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
-    /// A message without a content that tells anything.
+    /// Any message of this type, whatever its body.
     Bare(u8),
     Row {
         at: u32,
@@ -27,40 +27,41 @@ pub(crate) enum Expect {
         size: u32,
     },
     Complete,
-    /// Rows, and the end of a table of the console.
+    /// The rows of a `SHOW` command of the console, and its `CommandComplete`.
     Table,
-    /// A tag without a nonce.
+    /// A `CommandComplete` with this tag, without a nonce.
     Tag(&'static str),
     Error(&'static str),
     Notice,
     Zone(String),
     Function,
     Ready(TxStatus),
-    /// Not a message: now this is said.
+    /// Not a message: these bytes are sent now.
     Say(Vec<u8>),
 }
 
-/// One request, ended by a `ReadyForQuery`.
+/// One request, answered by one `ReadyForQuery`.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) nonce: Nonce,
-    /// What is so before it is run.
+    /// What the application knows before the request is run.
     pub(crate) before: Belief,
-    /// What is said at once.
+    /// The bytes that are sent at once.
     pub(crate) bytes: Vec<u8>,
-    /// The answers, each with the nonce of its statement.
+    /// The expected answers, each with the nonce of its statement.
     pub(crate) expects: VecDeque<(Nonce, Expect)>,
-    /// Whether it goes on for long enough to be cancelled.
+    /// Whether the request runs for long enough to be cancelled.
     pub(crate) is_long: bool,
-    /// Syncs of it that a COPY ignores, or that are answered beside the last one if the COPY fails.
+    /// `Sync` messages that PostgreSQL ignores during a COPY, but answers with an extra `ReadyForQuery` each if the
+    /// COPY fails.
     pub(crate) early_syncs: u32,
-    /// The number of its last statement.
+    /// The number of the last statement of the request.
     pub(crate) last: u32,
-    /// Where it waits before it goes on: after so many bytes, for so many answers.
+    /// Pauses before the rest is sent: (bytes sent so far, number of answers to wait for).
     pub(super) pauses: Vec<(usize, usize)>,
-    /// A plan that it uses may be out of date by now.
+    /// The request uses a prepared statement whose plan may be out of date ("cached plan must not change result type").
     pub(super) is_old: bool,
-    /// It only listens to a channel, so that it may need no server.
+    /// The channel, if the request only executes LISTEN and may need no server.
     pub(crate) joins: Option<String>,
 }
 
@@ -69,36 +70,37 @@ pub(crate) struct Request {
 pub(crate) struct Belief {
     pub(crate) tx: TxStatus,
     pub(crate) zone: String,
-    /// The TimeZone that its session began with.
+    /// The TimeZone at the beginning of the session.
     pub(super) began_in: String,
-    /// What the TimeZone falls back to if the transaction does not go well.
+    /// The TimeZone after a rollback.
     pub(crate) zone_before: String,
-    /// What it has marked its session with.
+    /// The value that the application has set for `app.mark`.
     pub(crate) mark: String,
     pub(crate) mark_before: String,
-    /// What its session began with, and has again when it takes its mark back.
+    /// The value of `app.mark` at the beginning of the session, which RESET restores.
     pub(crate) given: String,
-    /// It may have a lock of its session.
+    /// Whether the session may hold a session-level advisory lock.
     pub(crate) holds: bool,
-    /// It may listen to something.
+    /// Whether the session may listen to any channel.
     pub(super) has_listened: bool,
-    /// It has said that it leaves a channel, and its transaction has not ended.
+    /// The application has sent UNLISTEN in a transaction that has not ended.
     pub(super) is_leaving: bool,
-    /// Nothing that it has said is unanswered: what goes wrong in front of an UNLISTEN leaves the pooler in doubt about that.
+    /// Every earlier request is answered. An error in front of an UNLISTEN would leave the pooler in doubt about the
+    /// channels.
     pub(super) is_answered: bool,
-    /// What it has notified last.
+    /// The payload of the last NOTIFY in this transaction.
     pub(super) notified: Option<Nonce>,
-    /// The TimeZone that it has been told, or will have been when everything is answered.
+    /// The TimeZone last reported by `ParameterStatus`, once all requests are answered.
     pub(crate) told: String,
     pub(crate) named: Named,
-    /// What it has prepared by SQL.
+    /// The statements prepared by SQL `PREPARE`.
     pub(super) by_sql: BySql,
-    /// The statement that it has given without a name, and said nothing since.
+    /// The unnamed prepared statement, if nothing was sent after its `Parse`.
     pub(super) unnamed: Option<Statement>,
 }
 
 impl Belief {
-    /// Outside a transaction.
+    /// A session outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
         let [zone, began_in, zone_before, told] = [(); 4].map(|()| zone.to_owned());
         let [mark, mark_before, given] = [(); 3].map(|()| String::new());
@@ -122,18 +124,19 @@ impl Belief {
         }
     }
 
-    /// Its session begins with a mark.
+    /// The session begins with this value of `app.mark`.
     pub(crate) fn is_given(&mut self, mark: String) {
         (self.mark, self.mark_before) = (mark.clone(), mark.clone());
         self.given = mark;
     }
 
-    /// A server has what a session began with when its transaction has begun, and in the middle of one it has not.
+    /// Returns whether RESET restores the initial mark. A server has the startup value after the transaction has begun,
+    /// but not in the middle of one.
     pub(super) fn may_unmark(&self) -> bool {
         self.given.is_empty() || self.tx == TxStatus::Idle
     }
 
-    /// Everything is answered.
+    /// Every request is answered.
     pub(crate) fn settle(&mut self) {
         self.named.settle(self.tx, &self.zone);
         self.is_leaving &= self.tx != TxStatus::Idle;
@@ -147,7 +150,7 @@ impl Belief {
         }
     }
 
-    /// Something has failed.
+    /// A statement has failed.
     pub(crate) fn fails(&mut self) {
         if self.tx != TxStatus::Idle {
             self.tx = TxStatus::Failed;
@@ -165,8 +168,8 @@ impl Belief {
     }
 }
 
-/// What it has prepared, by the names.
+/// Statements prepared by SQL, by name.
 pub(super) type BySql = BTreeMap<String, Prepared>;
 
-/// Time zones that applications set.
+/// The time zones that applications set.
 pub(crate) const ZONES: [&str; 3] = ["UTC", "Europe/Paris", "Asia/Tokyo"];

@@ -1,8 +1,8 @@
-//! How an application has a request of its own cancelled: by a second connection.
+//! How an application cancels its own request: by a second connection.
 //!
-//! Always true: it asks for nothing new before that connection has come to its end, so that the cancel can hit nothing else,
-//! unless it cannot know how far the cancel has come, or is in a hurry.
-//! Not here: what it says of the cancelled request (`ear`).
+//! Always true: the application sends no new request before that connection has ended, so that the cancel request can
+//! hit nothing else, unless the application cannot know how far the cancel request has come, or is in a hurry.
+//! Not here: the error of the cancelled request (`subscriptions`).
 
 use base::Time;
 use wire::backend::TxStatus;
@@ -17,13 +17,13 @@ use crate::sim::fake_tls::{ANSWER, HELLO};
 use crate::sim::net::{Holder, Net};
 
 impl App {
-    /// Asks for the request that is not answered to be cancelled.
+    /// Opens the connection for a cancel request, if exactly one request is unanswered.
     pub(super) fn cancel(&mut self, net: &mut Net, witness: &mut Witness) {
         let Some(request) = self.asked.front().filter(|_| self.asked.len() == 1 && self.cancel_end.is_none()) else {
             return;
         };
         if request.expects.iter().any(|(_, expect)| matches!(expect, Expect::Zone(_))) {
-            // It could not tell afterwards which TimeZone is in force.
+            // After the error the application could not tell which TimeZone is in force.
             return;
         }
         self.cancel_asked = Some(request.nonce);
@@ -39,7 +39,7 @@ impl App {
         self.cancel_end = Some(net.dial(Holder::Canceller(self.number), None));
     }
 
-    /// Its second connection was answered.
+    /// The connection for the cancel request was accepted or refused.
     pub(crate) fn cancel_connected(&mut self, net: &mut Net, is_welcome: bool) {
         let Some(end) = self.cancel_end.filter(|_| is_welcome) else {
             self.cancel_over(net);
@@ -56,7 +56,7 @@ impl App {
     fn request_cancel(&mut self, net: &mut Net, end: u32) {
         let mut key = self.cancel_key.clone();
         if self.habits.relays > 0 && self.dice.chance(self.habits.relays) {
-            // It was taken to another process first, once or more often.
+            // The key looks as if one to three other pooler processes had forwarded the cancel request (`[peers]`).
             count_hops(&mut key, self.dice.among(1..=3) as u8);
         }
         let mut out = Vec::new();
@@ -64,12 +64,12 @@ impl App {
         net.say(end, out);
     }
 
-    /// Its second connection is to be under TLS, too.
+    /// Continues the TLS handshake on the connection for the cancel request.
     fn shake_for_the_cancel(&mut self, net: &mut Net, end: u32, witness: &mut Witness) {
         let answers = [b"S", ANSWER].concat();
         net.read(end, answers.len() - self.cancel_input.len(), &mut self.cancel_input);
         if self.cancel_input.first() == Some(&backend::ERROR_RESPONSE) {
-            // There is no room for it.
+            // The pooler refuses the connection: it has no room for it.
             self.cancel_asks_for_tls = false;
         } else if !answers.starts_with(&self.cancel_input) {
             self.accuse(witness, Charge::ForeignBytes, "nonsense in the handshake for its cancel");
@@ -82,7 +82,8 @@ impl App {
         }
     }
 
-    /// Something has happened at its second connection: it ends. If it was begun before `unsure`, nobody knows why.
+    /// Handles an event on the connection for the cancel request. Where that connection was opened before `unsure`, its
+    /// end does not prove that the cancel request was carried out.
     pub(crate) fn cancel_heard(&mut self, net: &mut Net, unsure: Time, witness: &mut Witness) {
         let Some(end) = self.cancel_end else { return };
         if self.cancel_asks_for_tls && net.end(end).arrived_bytes > 0 {
@@ -93,7 +94,8 @@ impl App {
             let how = if row.is_reset { "is cut" } else { "ends" };
             witness.note(|| format!("application {} sees that its cancel request {how}", self.number));
             if row.is_reset || unsure >= self.cancel_since {
-                // Cut, or given up for lack of time. Nobody knows how far it has come: it may hit whatever it asks on this connection.
+                // The connection was cut, or given up after a timeout. Nobody knows how far the cancel request has
+                // come: it may hit any request on this connection.
                 self.is_cancel_loose = true;
                 self.cancel_range = (0, u32::MAX);
             }
@@ -102,7 +104,7 @@ impl App {
         }
     }
 
-    /// It has its answer, so that the cancel request came too late. Not everybody waits for its end.
+    /// The request was answered, so the cancel request came too late. Some applications do not wait for its end.
     pub(super) fn hurry_off(&mut self, net: &mut Net, witness: &mut Witness) {
         if self.habits.hurries == 0 || self.is_cancel_loose || !self.dice.chance(self.habits.hurries) {
             return;
@@ -113,17 +115,18 @@ impl App {
             return;
         }
         if self.habits.zones {
-            // It could not tell afterwards which TimeZone is in force, nor how much of a pipeline was hit.
+            // The application could not tell which TimeZone is in force, nor which part of a pipeline was hit.
             return;
         }
-        // What it asked before is not meant: it may still run for somebody who has left.
+        // Earlier requests are not meant: their cancel requests may still be under way for somebody who has left.
         let first = self.next + 1;
         let pipelines = std::mem::take(&mut self.habits.pipelines);
         self.ask(net, witness);
         self.habits.pipelines = pipelines;
         if !self.asked.is_empty() {
             witness.count("went on beside a cancel under way");
-            // Whoever asked the pooler to cancel may be heard after what is asked now; what the pooler has sent on may not.
+            // A cancel request that has just reached the pooler may hit what is asked now; one that the pooler has
+            // already sent on may not.
             self.is_cancel_loose = true;
             self.cancel_range = (0, u32::MAX);
             self.went_on = Some((first, witness.now));

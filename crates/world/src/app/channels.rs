@@ -1,7 +1,8 @@
-//! How an application listens to channels, and notifies.
+//! How an application uses LISTEN, UNLISTEN and NOTIFY.
 //!
-//! Always true: what it notifies carries a nonce of its own; who leaves a channel says nothing more before that is answered.
-//! Not here: what it must be told of that (`board`).
+//! Always true: each payload is a nonce of its own; an application that sends UNLISTEN sends nothing more before the
+//! answer.
+//! Not here: which notifications the application must receive (`board`).
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Verb};
 
 impl Speaker<'_> {
-    /// Whether it listens before it says anything else, as drivers do.
+    /// Returns whether the application sends LISTEN before anything else, as drivers do.
     pub(super) fn wants_to_join(&mut self) -> bool {
         let may_join = self.habits.listens && !self.belief.has_listened && self.belief.tx == TxStatus::Idle;
         may_join && self.dice.chance(700)
     }
 
-    /// Listens to a channel in PostgreSQL's own words.
+    /// A plain LISTEN, which may be answered without a server.
     pub(super) fn join(&mut self) -> Request {
         let channel = self.channel();
         let mut request = self.query(Verb::Join { channel: channel.clone() });
@@ -31,7 +32,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Listens to a channel, or leaves one, or all.
+    /// LISTEN, or UNLISTEN of one channel or of all.
     pub(super) fn listen_or_leave(&mut self) -> Request {
         if self.belief.tx == TxStatus::Idle && self.dice.chance(400) {
             return self.join();
@@ -46,7 +47,8 @@ impl Speaker<'_> {
         self.word(verb)
     }
 
-    /// Notifies whoever listens; now and then of what it has notified in its transaction already, which is the same then.
+    /// NOTIFY; within a transaction sometimes with the payload of the previous NOTIFY, which PostgreSQL may fold into
+    /// one.
     pub(super) fn notify(&mut self) -> Request {
         let channel = self.channel();
         let is_within = self.belief.tx == TxStatus::Open;
@@ -61,7 +63,7 @@ impl Speaker<'_> {
 }
 
 impl App {
-    /// It comes, or has gone: it listens to nothing.
+    /// The application connects or has left: it listens to no channel.
     pub(super) fn begin_to_listen(&mut self, witness: &mut Witness) {
         self.news = News::Between;
         if self.habits.listens {
@@ -69,14 +71,14 @@ impl App {
         }
     }
 
-    /// What it says from here on is said: what it listens to by that it may be told of.
+    /// Tells the board of a plain LISTEN as it is sent: notifications committed from here on may be delivered.
     pub(super) fn says(&self, request: &Request, witness: &Witness) {
         if let Some(channel) = &request.joins {
             witness.board.borrow_mut().says_join(request.nonce, &self.person.database, channel);
         }
     }
 
-    /// It is told that it listens.
+    /// The application is told that it listens: the answer to its LISTEN has arrived.
     pub(super) fn is_told_to_listen(&self, nonce: Nonce, witness: &mut Witness) {
         let joined = witness.board.borrow_mut().is_joined(nonce);
         match joined {
@@ -86,19 +88,20 @@ impl App {
         }
     }
 
-    /// Whether it has not been told of all that it must be told of, and has not waited for too long. Nor who keeps a server: whoever is to
-    /// tell may wait for that.
+    /// Returns whether the application still has to receive a notification and has waited for less than `WAITS`. Not so
+    /// while it holds a lock, because the server that it keeps may be the one that the listening server waits for.
     pub(super) fn is_owed_news(&self, witness: &Witness) -> bool {
         let board = witness.board.borrow();
         let listens = self.habits.listens && !self.belief.holds;
         listens && board.owed(self.number).is_some_and(|(_, since)| witness.now.since(since) < WAITS)
     }
 
-    /// A message has come: notifications are not told in the middle of an answer, nor of a transaction.
+    /// A message has arrived. No notification may arrive in the middle of an answer or of a transaction.
     pub(super) fn mind_news(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
         let status = TxStatus::parse(body).filter(|_| kind == backend::READY_FOR_QUERY);
         match kind {
-            // The pooler answers these itself where a server has the statement already, and that is told what it is told meanwhile.
+            // The pooler itself answers these when the server has the statement already, and may send notifications
+            // before that server answers.
             backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE if self.news == News::Between => return,
             backend::NOTIFICATION_RESPONSE | backend::NOTICE_RESPONSE | backend::PARAMETER_STATUS => return,
             backend::ERROR_RESPONSE if Notice::parse(body).is_fatal() => {}
@@ -110,7 +113,8 @@ impl App {
         self.news = if status == Some(TxStatus::Idle) { News::Between } else { News::Within };
     }
 
-    /// Its transaction has ended: it has been told what that has notified, unless something is wrong with whoever listens for all.
+    /// The transaction has ended: its own notifications must have arrived, unless the session that listens for all is
+    /// in trouble.
     pub(super) fn mind_own_news(&self, witness: &mut Witness) {
         if !self.habits.listens || self.belief.is_leaving {
             return;
@@ -124,7 +128,7 @@ impl App {
         }
     }
 
-    /// It is told of a notification.
+    /// A `NotificationResponse` has arrived.
     pub(super) fn is_notified(&mut self, body: &[u8], witness: &mut Witness) {
         let mut texts = body.get(4..).unwrap_or_default().split(|&byte| byte == 0);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
@@ -133,7 +137,7 @@ impl App {
             return self.is_told_of_loss(Word::Notification, witness);
         }
         if !CHANNELS.contains(&&*note.channel) {
-            // Somebody has joined an answer to it with this.
+            // The simulated PostgreSQL has inserted this notification into the answer to a statement.
             if Nonce::read(&note.payload).is_none_or(|nonce| nonce.app != self.number) {
                 self.accuse(witness, Charge::ForeignBytes, &format!("it is told {note:?}"));
             }
@@ -153,7 +157,7 @@ impl App {
         }
     }
 
-    /// It is told that it may have missed something.
+    /// The application is told that notifications may have been lost.
     pub(super) fn is_told_of_loss(&mut self, word: Word, witness: &mut Witness) {
         witness.count("words of lost notifications");
         let board = witness.board.clone();
@@ -165,9 +169,9 @@ impl App {
     }
 }
 
-/// Longer than anybody may wait for a notification when the world has healed.
+/// The longest time that anybody may wait for a notification after the faults have ended.
 const WAITS: Duration = Duration::from_secs(100);
-/// Everybody has the same.
+/// The channels, the same for all applications.
 const CHANNELS: [&str; 3] = ["channel_a", "channel_b", "channel_c"];
-/// What `notify_lost_channel` is, if nobody says otherwise.
+/// The default of `notify_lost_channel`.
 const LOST_CHANNEL: &str = "trunkline_lost";

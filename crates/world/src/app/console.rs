@@ -1,7 +1,8 @@
-//! What somebody says at the console, and what must be answered.
+//! What an application sends to the admin console, and the expected answers.
 //!
-//! Always true: who asks for a table gets that table, whole; who says what is no command is told so in its own words.
-//! Not here: what is ordered there (`faults::operator`).
+//! Always true: `SHOW` is answered with a whole table; an unknown command is answered with an error that repeats its
+//! text.
+//! Not here: the commands of the operator (`faults::operator`).
 
 use wire::notice::Notice;
 use wire::{backend, write};
@@ -13,7 +14,7 @@ use crate::app::state::App;
 use crate::postgres::sql::Nonce;
 
 impl Speaker<'_> {
-    /// Looks, says nonsense, or waits.
+    /// `SHOW`, an unknown command, or `WAIT_CLOSE`.
     pub(super) fn at_the_console(&mut self, right: Right) -> Request {
         *self.next += 1;
         let nonce = Nonce { app: self.app, number: *self.next };
@@ -38,7 +39,8 @@ impl Speaker<'_> {
 }
 
 impl App {
-    /// Whether this is why the console does not answer just now: its request is over then.
+    /// Returns whether this error says that the console cannot answer at the moment, and drops the expected answers if
+    /// so.
     pub(super) fn is_put_off(&mut self, notice: &Notice) -> bool {
         let is_one = self.habits.console.is_some() && PUT_OFF.iter().any(|text| notice.message.starts_with(text));
         if is_one && let Some(request) = self.asked.front_mut() {
@@ -48,8 +50,8 @@ impl App {
     }
 }
 
-/// What there is to be seen.
+/// The tables that `SHOW` may be asked for.
 const TABLES: [&str; 10] =
     ["VERSION", "CLIENTS", "SERVERS", "POOLS", "STATS", "DATABASES", "USERS", "LISTS", "MEM", "SOCKETS"];
-/// During an online restart nothing is ordered; a worker that is held up does not show itself.
+/// Errors while an online restart is in progress, or when a worker does not answer in time.
 const PUT_OFF: [&str; 2] = ["an online restart is in progress", "no answer within 5 seconds from worker"];

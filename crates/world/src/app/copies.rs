@@ -1,7 +1,7 @@
-//! What an application says with COPY.
+//! COPY from and to the application.
 //!
-//! Always true: as for everything else that it says (`speech`).
-//! Not here: streams of replication (`stream`).
+//! Always true: as for all its requests (`speech`).
+//! Not here: replication streams (`stream`).
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -19,7 +19,7 @@ impl Speaker<'_> {
         self.query(verb)
     }
 
-    /// The rows of a COPY and how it ends; whether it goes well.
+    /// Writes the `CopyData` messages of a COPY and its end. Returns whether the COPY succeeds.
     fn copy_data(&mut self, nonce: Nonce, is_bad: bool, out: &mut Vec<u8>) -> bool {
         let is_huge = self.dice.chance(self.habits.huge * 5);
         let rows = if is_huge { self.dice.among(10..=40) } else { self.dice.among(1..=5) } as u32;
@@ -58,12 +58,12 @@ impl Speaker<'_> {
         request
     }
 
-    /// Whether it says all of a COPY at once, and does not wait to be asked for data.
+    /// Returns whether the application sends the whole COPY at once, without waiting for `CopyInResponse`.
     fn is_eager(&mut self) -> bool {
         self.dice.chance(250)
     }
 
-    /// How the beginning is answered; whether there is one.
+    /// Expects the answer to the COPY statement. Returns whether the COPY begins.
     fn copy_begins(&mut self, request: &mut Request) -> bool {
         let is_refused = self.belief.tx == TxStatus::Failed;
         let answer = if is_refused { Expect::Error("25P02") } else { Expect::Bare(backend::COPY_IN_RESPONSE) };
@@ -106,7 +106,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// As libpq, which says Sync in one go with whatever it executes, or as those who wait to be asked for data.
+    /// Sends `Sync` together with `Execute`, as libpq does, or `Flush` and then waits for `CopyInResponse`.
     fn copy_in_turns(&mut self, request: &mut Request, is_bad: bool) {
         let nonce = request.nonce;
         let is_as_libpq = self.dice.chance(500);
@@ -115,7 +115,7 @@ impl Speaker<'_> {
         let mut rest = Vec::new();
         if self.copy_begins(request) {
             if self.belief.tx == TxStatus::Idle && self.dice.chance(200) {
-                // Where the COPY fails decides whether this Sync is ignored.
+                // Where the COPY fails decides whether PostgreSQL ignores this `Sync`.
                 let text = row_text(nonce, 0, 1, 0);
                 write::message(&mut rest, frontend::COPY_DATA, |out| out.extend(text.as_bytes()));
                 write::bare(&mut rest, frontend::SYNC);

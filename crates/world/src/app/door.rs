@@ -1,7 +1,7 @@
-//! How an application comes in: from the answer to its dial to the first `ReadyForQuery`.
+//! The login of an application: from the accepted connection to the first `ReadyForQuery`.
 //!
-//! Always true: it is welcomed with the parameters that it has asked for; who comes in a guise that must be refused is not let
-//! in.
+//! Always true: the login reports the parameters that the application has asked for; an application in a guise that
+//! must be refused is not let in.
 //! Not here: which guises there are (`guise`).
 
 use protocol::server::login::{Identity, LoginFault, ServerLogin, Step};
@@ -18,7 +18,7 @@ use crate::sim::fake_tls::{ANSWER, CHANNEL, HELLO};
 use crate::sim::net::Net;
 
 impl App {
-    /// Its dial was answered.
+    /// The connection was accepted or refused.
     pub(crate) fn connected(&mut self, net: &mut Net, is_welcome: bool, witness: &mut Witness) -> Option<Ended> {
         if !is_welcome {
             self.gone(net, witness, "is not let in");
@@ -48,7 +48,7 @@ impl App {
         let usual = self.guise.refusal(self.person.proof);
         self.refusal_due = self.door.refusal(self.guise).or(usual);
         if self.door.is_impostor(net.end(end ^ 1).uid) {
-            // Whatever else it comes as.
+            // Overrides any other guise.
             self.guise = Guise::Impostor;
             self.refusal_due = self.guise.refusal(self.person.proof);
         }
@@ -83,7 +83,7 @@ impl App {
         self.guise.dress(&mut identity);
         self.door.dress(self.guise, &mut identity);
         if *identity.database != *self.person.database && self.guise != Guise::NoDatabase {
-            // There may be nothing to be set.
+            // That database may have no option to set.
             identity.parameters.retain(|(name, _)| &**name != "options");
         }
         let mut nonce = [0; auth::scram::NONCE_BYTES];
@@ -102,7 +102,7 @@ impl App {
             self.set_alarm(net, after, Alarm::Vanish);
         }
         match self.guise {
-            // What it has said too early it says again.
+            // The startup packet, which was sent too early, is sent again after the answer.
             Guise::Impatient => self.after_encryption = Some(out.split_at(ENCRYPTION_REQUEST_BYTES).1.to_vec()),
             Guise::Encrypting(code) => {
                 self.after_encryption = Some(std::mem::replace(&mut out, guise::encryption_request(code)));
@@ -117,7 +117,7 @@ impl App {
         None
     }
 
-    /// Its first request, before it is let in.
+    /// Sends the first request before the login has ended.
     fn say_early(&mut self, out: &mut Vec<u8>, witness: &mut Witness) {
         let mut speaker = Speaker {
             dice: &mut self.dice,
@@ -133,7 +133,7 @@ impl App {
         witness.count("early requests");
     }
 
-    /// The answer to its request for encryption is one byte, unless it is refused. Then there may be a handshake.
+    /// Handles the one-byte answer to an `SSLRequest` or `GSSENCRequest`, or the bytes of the handshake after it.
     pub(super) fn mind_encryption(&mut self, net: &mut Net, witness: &mut Witness) {
         let Some(end) = self.end else { return };
         if let Some(startup) = self.shaking.take() {
@@ -154,7 +154,7 @@ impl App {
                 self.accuse(witness, Charge::NotServed, "TLS is refused, though it is offered");
             }
             b'N' if self.habits.tls == ALWAYS => {
-                // Nobody gets in without encryption: it asks for the other kind.
+                // TLS is required, so the application asks for it instead of GSSAPI.
                 self.input.remove(0);
                 self.guise = Guise::Encrypting(SSL_REQUEST);
                 self.after_encryption = Some(startup);
@@ -162,7 +162,8 @@ impl App {
             }
             b'N' => {
                 self.input.remove(0);
-                // Its impatience may have gone unnoticed.
+                // The pooler may have read the request for encryption before the packet behind it, and so not have
+                // noticed that packet.
                 self.refusal_due = None;
                 if self.guise != Guise::Impatient {
                     net.say(end, startup);
@@ -173,10 +174,11 @@ impl App {
         }
     }
 
-    /// Something has come in a handshake.
+    /// Handles bytes of the TLS handshake.
     fn shake(&mut self, net: &mut Net, end: u32, startup: Vec<u8>, witness: &mut Witness) {
         if self.guise == Guise::Tls && self.input.first() == Some(&backend::ERROR_RESPONSE) {
-            // There is no room for it; nobody knew that it would speak TLS.
+            // The pooler has no room for the client, and refused it in plain text before it knew that the client would
+            // use TLS.
             witness.count("refused in clear");
         } else if !ANSWER.starts_with(&self.input) {
             self.accuse(witness, Charge::ForeignBytes, "nonsense in its handshake");
@@ -193,7 +195,7 @@ impl App {
         }
     }
 
-    /// Something has come while it is logging in.
+    /// Handles a message during the login.
     pub(super) fn hear_at_the_door(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
         let Stage::Login(login) = &mut self.stage else { return };
         let step = match login.hear(kind, body) {
@@ -203,7 +205,7 @@ impl App {
         match step {
             Ok(Step::Wait | Step::Derive(_)) => {}
             Ok(Step::Send(mut out)) => {
-                // The last word of a proof, with which the first request may go along.
+                // The last message of the password exchange may be followed by the first request in the same packet.
                 let is_last = !body.starts_with(&[0, 0, 0, SASL]);
                 if self.guise == Guise::WrongMessage {
                     out.clear();
@@ -221,7 +223,7 @@ impl App {
             }
             Ok(Step::Ready(arrival)) => {
                 self.key = arrival.key.to_vec();
-                // With protocol 3.2 a secret has 32 bytes, with 3.0 four.
+                // The key is a process ID and a secret, which has 32 bytes in protocol 3.2 and 4 in 3.0.
                 let bytes = if self.guise == Guise::Newer { 36 } else { 8 };
                 if self.key.len() != bytes {
                     let text = format!("its key has {} bytes and not {bytes}", self.key.len());
@@ -240,7 +242,7 @@ impl App {
                         "application_name" => &name,
                         _ => continue,
                     };
-                    // The host is added to it if the operator wants that.
+                    // `application_name_add_host` appends the host to the name.
                     let is_longer = **is == *"application_name" && value.starts_with(&format!("{must} - "));
                     if **value != **must && !is_longer {
                         self.accuse(witness, Charge::LeftOver, &format!("welcomed with {is} {value}, not {must}"));
@@ -252,7 +254,7 @@ impl App {
                 }
             }
             Err(LoginFault::Refused(notice)) => {
-                // It was let in, and nobody could greet it for as long as that.
+                // The client was let in, but no server was available within `query_wait_timeout` to send the welcome.
                 self.logins += u64::from(notice.message.starts_with("query_wait_timeout"));
                 self.last_words = Some((notice.sqlstate.to_string(), notice.message.to_string()));
             }
@@ -261,11 +263,11 @@ impl App {
     }
 }
 
-/// A habit without exception.
+/// The value of a habit that has no exception (per mille).
 const ALWAYS: u32 = 1000;
-/// Bytes of a request for encryption.
+/// Length of an `SSLRequest` or `GSSENCRequest`.
 const ENCRYPTION_REQUEST_BYTES: usize = 8;
-/// The TimeZone of the console.
+/// The TimeZone that the admin console reports.
 const ZONE_OF_THE_CONSOLE: &str = "GMT";
-/// The code of `AuthenticationSASL`, its last byte: the first answer to it is not the last.
+/// The last byte of the code of `AuthenticationSASL`. The answer to that message is not the last one of the exchange.
 const SASL: u8 = 10;

@@ -1,7 +1,7 @@
-//! How an application calls a function by the protocol.
+//! The function call subprotocol (`FunctionCall`).
 //!
-//! Always true: its only value is the nonce, and so is what it is answered.
-//! Not here: what else it says (`speech`).
+//! Always true: the only argument is the nonce, and so is the result.
+//! Not here: other requests (`speech`).
 
 use wire::backend::TxStatus;
 use wire::{frontend, write};

@@ -1,58 +1,58 @@
-//! How an application comes to the door: as it should, on a detour, or with something that must be refused.
+//! How an application introduces itself: as it should, after a detour, or with something that must be refused.
 //!
-//! Always true: who must be refused is told why, in known words, and is never let in.
-//! Not here: what is said once it is in (`speech`).
+//! Always true: an application that must be refused gets a known error text, and is never let in.
+//! Not here: its requests after the login (`speech`).
 
 use protocol::server::login::Identity;
 
 use crate::plan::{Person, Proof};
 use crate::sim::dice::Dice;
 
-/// How it comes.
+/// How an application introduces itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Guise {
-    /// As itself.
+    /// With its own user, database and password.
     Own,
-    /// It first asks for this kind of encryption, and does without if it is not offered.
+    /// It asks for this kind of encryption first, and continues in plain text if that is not offered.
     Encrypting(u32),
-    /// It asks for encryption and does not wait for the answer.
+    /// It asks for encryption and sends the startup packet before the answer.
     Impatient,
-    /// It speaks a later minor version, with an option that nobody knows.
+    /// It asks for a later minor version of the protocol, and has an unknown `_pq_.` option.
     Newer,
-    /// It knows another password.
+    /// It uses a wrong password.
     OtherPassword,
-    /// It answers the question for its password with a query.
+    /// It answers the password request with a query.
     WrongMessage,
-    /// Its name is unknown.
+    /// Its user is unknown.
     Nobody,
     /// Its database is unknown.
     NoDatabase,
-    /// It is no administrator and wants into the console.
+    /// It is not an administrator and wants to use the admin console.
     Curious,
-    /// It has options that are not supported.
+    /// It has an unsupported startup parameter or option.
     OddParameter,
-    /// It wants to replicate, in a word that means nothing.
+    /// Its value of the parameter `replication` is invalid.
     Replica,
     /// It speaks version 2 of the protocol.
     Old,
-    /// It speaks another protocol.
+    /// It speaks HTTP.
     Web,
-    /// It speaks TLS at once.
+    /// It begins with a TLS handshake, without an `SSLRequest`.
     Tls,
-    /// It says nothing.
+    /// It sends nothing.
     Silent,
-    /// It wants into one of the databases that nobody gets into.
+    /// It asks for one of the databases that nobody may use.
     Misled(u8),
-    /// It knows the password that its user has at another host.
+    /// It uses the password that its user has on another host.
     OtherHost(u8),
-    /// It knows the password that its user had before.
+    /// It uses the password that its user had before.
     OldPassword,
-    /// It is somebody else to the system.
+    /// The user ID of its Unix socket belongs to another system user.
     Impostor,
 }
 
 impl Guise {
-    /// One for this person.
+    /// Draws a guise for this person.
     pub(crate) fn draw(dice: &mut Dice, person: &Person) -> Self {
         let guise = dice.pick(&[
             Self::Encrypting(SSL_REQUEST),
@@ -80,7 +80,8 @@ impl Guise {
         }
     }
 
-    /// What it must be told, if it must not be let in. No text is no word at all.
+    /// Returns the error texts with one of which the application must be refused; an empty list means that it gets no
+    /// error at all.
     pub(crate) fn refusal(self, proof: Proof) -> Option<&'static [&'static str]> {
         Some(match self {
             Self::Own | Self::Encrypting(_) | Self::Newer => return None,
@@ -107,19 +108,20 @@ impl Guise {
         })
     }
 
-    /// Whether it can come under TLS like anybody else.
+    /// Returns whether an application in this guise can use TLS as usual.
     pub(crate) fn can_be_encrypted(self) -> bool {
         !matches!(self, Self::Encrypting(_) | Self::Impatient | Self::Tls | Self::Silent)
     }
 
-    /// Puts it on: who it says that it is.
+    /// Changes the identity in the startup packet to fit the guise.
     pub(crate) fn dress(self, identity: &mut Identity) {
         match self {
             Self::OtherPassword => identity.secret = std::sync::Arc::new(auth::Secret::parse("mistaken")),
             Self::Nobody => identity.user = "nobody".into(),
             Self::NoDatabase => identity.database = "nowhere".into(),
             Self::Curious => identity.database = "pgbouncer".into(),
-            // Options are a stream's own affair, and other parameters are settings of a session that follows its client.
+            // Streams have `options` of their own already; other unknown parameters would be settings that follow the
+            // client.
             Self::OddParameter => {
                 let is_stream = identity.parameters.iter().any(|(name, _)| name == "replication");
                 let (name, value) = if is_stream { ("odd", "1") } else { ("options", "-d 5") };
@@ -131,7 +133,7 @@ impl Guise {
         }
     }
 
-    /// Puts it on: what it says first, which was a usual startup packet.
+    /// Changes the bytes of a usual startup packet to fit the guise.
     pub(crate) fn disguise(self, startup: &mut Vec<u8>) {
         match self {
             Self::Impatient => drop(startup.splice(..0, encryption_request(SSL_REQUEST))),
@@ -144,11 +146,11 @@ impl Guise {
     }
 }
 
-/// A request for encryption of this kind.
+/// An `SSLRequest` or `GSSENCRequest`.
 pub(crate) fn encryption_request(code: u32) -> Vec<u8> {
     [8, code].into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
-/// A request for encryption by TLS, by GSSAPI: the codes of `pqcomm.h`.
+/// The request codes of `SSLRequest` and `GSSENCRequest` in `pqcomm.h`.
 pub(crate) const SSL_REQUEST: u32 = 80_877_103;
 pub(crate) const GSS_REQUEST: u32 = 80_877_104;

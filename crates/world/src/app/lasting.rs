@@ -1,17 +1,17 @@
-//! Requests that take their time: to be cancelled, or to last longer than timers.
+//! Requests that take long: to be cancelled, or to outlast timers.
 //!
-//! Always true: what they are answered does not depend on how long they take.
-//! Not here: how long that may be (`lengths`), what ends them before (`overdue`).
+//! Always true: the answers do not depend on how long the requests take.
+//! Not here: how long they may take (`lengths`), what ends them earlier (`overdue`).
 
 use super::belief::Request;
 use super::speaker::Speaker;
 use crate::postgres::sql::Verb;
 
 impl Speaker<'_> {
-    /// A statement that may last longer than a timer.
+    /// A statement that may outlast a timer.
     pub(super) fn last(&mut self) -> Request {
         let millis = self.habits.lasts.draw(self.dice);
-        // What leaves a channel is taken back by what may do anything.
+        // The pooler could not follow an UNLISTEN behind a statement that may do anything.
         let is_read = self.belief.is_leaving || self.dice.chance(700);
         let verb = if is_read { Verb::Last { millis } } else { Verb::Sleep { millis } };
         if !self.habits.extended || self.dice.chance(500) {

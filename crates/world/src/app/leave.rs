@@ -1,7 +1,7 @@
 //! How an application leaves.
 //!
-//! Always true: once it has, nothing that it was owed is owed to it any more, and it comes back soon if it has anything left to do.
-//! Not here: when it does (`mod`).
+//! Always true: after an application has left, no answer is owed to it, and it comes back soon if it has errands left.
+//! Not here: when it leaves (`mod`).
 
 use wire::{frontend, write};
 
@@ -10,7 +10,7 @@ use crate::checks::witness::Witness;
 use crate::sim::net::Net;
 
 impl App {
-    /// Leaves as one should.
+    /// Disconnects with `Terminate`.
     pub(super) fn part(&mut self, net: &mut Net, witness: &mut Witness) {
         let Some(end) = self.end else { return };
         let mut bytes = Vec::new();
@@ -20,7 +20,7 @@ impl App {
         self.gone(net, witness, "leaves");
     }
 
-    /// Leaves as one should not.
+    /// Disconnects without `Terminate`.
     pub(super) fn vanish(&mut self, net: &mut Net, witness: &mut Witness) {
         let (Some(end), Stage::Ready | Stage::Login(_)) = (self.end, &self.stage) else { return };
         witness.count("vanished");
@@ -29,7 +29,7 @@ impl App {
             0 => net.reset(end),
             1 => net.drop_end(end),
             _ => {
-                // It shuts its half, and goes when the other half is shut.
+                // It shuts down its sending half, and closes when the pooler has closed the other half.
                 net.shut(end);
                 self.has_left_by_itself = true;
                 self.is_deaf = false;
@@ -61,7 +61,8 @@ impl App {
         self.alarms.clear();
         let mut after = self.dice.among(1_000..=100_000);
         if self.habits.lasts.often > 0 {
-            // Whoever is sent away again and again for as long as somebody's statement lasts does not come back at once.
+            // An application that is refused again and again while somebody's statement lasts does not come back at
+            // once.
             after *= 50;
         }
         self.set_alarm(net, after, Alarm::Act);

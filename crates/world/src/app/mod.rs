@@ -1,8 +1,8 @@
-//! A fake application: it connects, makes requests, compares the answers, and leaves, politely or not.
+//! A simulated application: it connects, sends requests, compares the answers, and disconnects, politely or not.
 //!
-//! Always true: it knows what it is owed; everything it says carries its number.
-//! Not here: how it comes in (`door`) and leaves (`leave`), what it may say (`speech`), how it compares (`ear`), how it cancels
-//! (`cancel`), what is drawn of its habits (`plan`).
+//! Always true: the application knows which answers are due; all that it sends carries its number.
+//! Not here: how it logs in (`door`) and leaves (`leave`), its requests (`speech`), how it compares answers
+//! (`subscriptions`), how it cancels (`cancel`), how its habits are drawn (`plan`).
 
 mod belief;
 mod cancel;
@@ -39,14 +39,14 @@ pub(crate) use state::{App, Ended, Stage};
 use subscriptions::Heard;
 
 impl App {
-    /// Begins its day.
+    /// Sets the alarm for the first connection.
     pub(crate) fn begin(&mut self, net: &mut Net) {
         let (low, high) = self.habits.arrival;
         let after = self.dice.among(low..=high);
         self.set_alarm(net, after, Alarm::Act);
     }
 
-    /// An alarm rings.
+    /// Does what the alarm with this number was set for.
     pub(crate) fn ring(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
         let Some(at) = self.alarms.iter().position(|(set, _)| *set == number) else { return };
         let (_, alarm) = self.alarms.swap_remove(at);
@@ -82,7 +82,7 @@ impl App {
                 self.waits_since = Some(witness.now);
                 witness.count("connections");
             }
-            // It has been rude, and waits for what it is told for that.
+            // It has broken the protocol, and waits for the error.
             Stage::Ready if matches!(self.refusal_due, Some(due) if due == RUDE || due == RUDE_ON_THE_CONSOLE) => {}
             Stage::Ready if self.asked.is_empty() && self.rest.is_empty() => match self.cancel_end {
                 None => self.ask(net, witness),
@@ -92,7 +92,7 @@ impl App {
         }
     }
 
-    /// The next errand, or the next step of it.
+    /// Sends the requests of the next errand, or of the next step of it.
     pub(super) fn ask(&mut self, net: &mut Net, witness: &mut Witness) {
         if !self.stays(net, witness) {
             return;
@@ -110,10 +110,10 @@ impl App {
         self.draw_what_comes_between(net, is_alone);
     }
 
-    /// Whether it asks for something now, and neither leaves nor waits to be told of something.
+    /// Returns whether the application sends a request now, and neither leaves nor waits for a notification.
     fn stays(&mut self, net: &mut Net, witness: &mut Witness) -> bool {
         if self.is_cancel_loose {
-            // What it asks from now on might be hit: it comes back with another key.
+            // The cancel request might hit its next requests, so it comes back with another key.
             self.part(net, witness);
             return false;
         }
@@ -134,7 +134,7 @@ impl App {
         true
     }
 
-    /// What it asks in one go.
+    /// The requests that are sent in one go.
     fn requests(&mut self) -> Vec<Request> {
         let habits = self.habits.clone();
         let mut requests = Vec::new();
@@ -175,7 +175,7 @@ impl App {
             requests.push(request);
             speaker.belief.is_answered = false;
             if !goes_on {
-                // What waits for an answer cannot have anything behind it.
+                // Nothing can be pipelined behind a request that waits for an answer.
                 break;
             }
         }
@@ -183,7 +183,7 @@ impl App {
         requests
     }
 
-    /// Remembers what it asks, and gives the bytes of it.
+    /// Remembers the requests and returns their bytes.
     fn note_asked(&mut self, requests: Vec<Request>, was_outside: bool, witness: &mut Witness) -> Vec<u8> {
         let mut bytes = Vec::new();
         for request in requests {
@@ -195,9 +195,9 @@ impl App {
         self.waits_since = Some(witness.now);
         self.asked_at = Some(witness.now);
         self.begun = self.begun.filter(|_| !was_outside).or(Some(witness.now));
-        // A request that does not show its nonce is not seen when it is sent on.
+        // The pooler forwards the request unseen by the checkers if it does not show its nonce early.
         let is_seen = crate::postgres::sql::first_nonce(&bytes[..bytes.len().min(100)]).is_some();
-        // Nor does one that may need no server.
+        // The same holds for a request that may need no server.
         let may_join = self.asked.front().is_some_and(|request| request.joins.is_some());
         self.is_hungry = was_outside && is_seen && !may_join && !self.habits.replicates;
         witness.note(|| {
@@ -207,7 +207,7 @@ impl App {
         bytes
     }
 
-    /// What it may do before it is answered: cancel, vanish, listen no more for a while.
+    /// Sets alarms for what may happen before the answer: a cancel request, vanishing, or not reading for a while.
     fn draw_what_comes_between(&mut self, net: &mut Net, is_alone: bool) {
         if is_alone && self.dice.chance(self.habits.cancels) {
             let after = self.dice.among(0..=20_000);
@@ -224,7 +224,7 @@ impl App {
         }
     }
 
-    /// Says what nobody may say, and is shown the door.
+    /// Breaks the protocol, for which the pooler must disconnect it.
     fn be_rude(&mut self, net: &mut Net, witness: &mut Witness) {
         witness.count("rude words");
         let mut bytes = Vec::new();
@@ -245,7 +245,7 @@ impl App {
         self.utter(net, bytes);
     }
 
-    /// Says something, at once or in two goes.
+    /// Sends bytes, at once or in two parts.
     fn utter(&mut self, net: &mut Net, mut bytes: Vec<u8>) {
         let Some(end) = self.end else { return };
         if bytes.len() > 1 && !self.is_gentle && self.dice.chance(self.habits.dawdles) {
@@ -257,10 +257,10 @@ impl App {
         net.say(end, bytes);
     }
 
-    /// Something has happened at its end.
+    /// Handles an event on its connection. Returns how the connection has ended, if it has.
     pub(crate) fn listen(&mut self, net: &mut Net, witness: &mut Witness) -> Option<Ended> {
         let end = self.end.filter(|_| !self.is_deaf)?;
-        // A refusal may have come before it said anything.
+        // During a handshake no byte behind its answer is read, because the pooler may send an error before it.
         let most = self.shaking.as_ref().map_or(usize::MAX, |_| ANSWER.len().saturating_sub(self.input.len()));
         net.read(end, most, &mut self.input);
         self.understand(net, witness);
@@ -271,14 +271,15 @@ impl App {
         let has_spoken_early = row.is_reset && matches!(self.stage, Stage::Login(_)) && !self.asked.is_empty();
         net.close(end);
         let due = self.refusal_due;
-        // However long it has waited for the server that does not know its TimeZone.
-        // What it asks for may be another one.
+        // The refusal is due however long the application has waited for the server that does not know its TimeZone.
+        // The requests behind may have set another one.
         let before = self.asked.front().is_some_and(|request| request.before.zone == NOWHERE);
         let is_refused = |mark: &str| Nonce::read(mark).is_some_and(Nonce::is_refused_elsewhere);
         let is_marked_so = is_refused(&self.belief.mark) || is_refused(&self.belief.mark_before);
         let marked_before = self.asked.front().is_some_and(|request| is_refused(&request.before.mark));
         let is_lost = before || self.belief.zone == NOWHERE || is_marked_so || marked_before;
-        // Who goes on speaking when it is refused may lose the words to the reset of its connection, as on a real network.
+        // A client that continues to send when it is refused may lose the error to the reset of its connection, as on a
+        // real network.
         let was_wanted = self.has_left_by_itself || due.is_some();
         let words = self.last_words.take();
         self.gone(net, witness, "is left");
@@ -335,7 +336,7 @@ impl App {
         }
     }
 
-    /// From now on it hurries, behaves, and leaves soon.
+    /// From now on the application hurries, behaves, and leaves soon.
     pub(crate) fn calm_down(&mut self, net: &mut Net, errands: u32) {
         self.is_gentle = true;
         self.person.errands = self.person.errands.min(errands);
@@ -346,11 +347,11 @@ impl App {
         self.habits.rests = 0;
         self.habits.lasts.often = 0;
         if self.person.database.starts_with("session") {
-            // Others wait for the server that it keeps for as long as it stays.
+            // Others wait for the server that it keeps as long as it is connected.
             self.habits.reconnects = self.habits.reconnects.max(150);
         }
         self.is_deaf = false;
-        // Who says nothing goes when it would have gone.
+        // An application that sends nothing still leaves at the time of its alarm.
         let is_mute = self.guise == Guise::Silent;
         self.alarms.retain(|(_, alarm)| matches!(alarm, Alarm::Rest) || is_mute && *alarm == Alarm::Vanish);
         self.set_alarm(net, 0, Alarm::Rest);
@@ -359,9 +360,9 @@ impl App {
     }
 }
 
-/// How often who is about to leave looks whether it is still owed a notification, microseconds.
+/// How often an application that is about to leave checks whether a notification is still due, microseconds.
 const LINGERS: u64 = 100_000;
 
-/// What whoever breaks the protocol is told, and on the console.
+/// Errors after a protocol violation, from a pool and from the console.
 const RUDE: &[&str] = &["unknown pkt", "bad packet header"];
 const RUDE_ON_THE_CONSOLE: &[&str] = &["bad packet", "broken Parse packet", "broken Bind packet"];

@@ -1,8 +1,8 @@
-//! What an application says with statements that have names.
+//! Requests that use named prepared statements.
 //!
-//! Always true: it says only what would go well on a connection of its own, or what must be skipped there; what hangs on an
-//! answer that it has not got is left alone until it has.
-//! Not here: everything else that it says (`speech`).
+//! Always true: the application sends only what would succeed on a direct connection, or would be skipped there; it
+//! does not touch a name whose meaning depends on an outstanding answer.
+//! Not here: all other requests (`speech`).
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -13,12 +13,12 @@ use super::speaker::{Speaker, execute, parse};
 use crate::postgres::sql::{Statement, Verb, named_text};
 
 impl Speaker<'_> {
-    /// Several things about names, and their Sync.
+    /// Several messages about named statements, and their `Sync`.
     pub(super) fn named(&mut self) -> Request {
         let mut request = self.blank();
         request.nonce = self.statement(Verb::Notice).nonce;
         let before = self.belief.named.clone();
-        // What the pooler believes, as long as it has not heard of an error, and what is so.
+        // `seen` is what the pooler believes as long as it has not seen an error, `real` is what holds in PostgreSQL.
         let (mut seen, mut real) = (before.names, before.names);
         let mut is_well = true;
         for _ in 0..self.dice.among(1..=5) {
@@ -41,7 +41,7 @@ impl Speaker<'_> {
             say(&mut request, step, is_well);
             self.may_pause(&mut request);
             if is_bad {
-                // It has just failed, if it was not skipped. The pooler may know it or not.
+                // It has failed, unless it was skipped. The pooler may know the name or not.
                 seen[place].hangs = true;
                 meant = Means::Nothing;
                 if is_well {
@@ -64,7 +64,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Closes or prepares, so that the name means what is returned then; `Unsure` if that must fail.
+    /// Sends `Close` or `Parse`. Returns what the name means afterwards: `Unsure` if the `Parse` must fail.
     fn step(&mut self, step: &mut Request, place: usize, means: Means) -> Means {
         let nonce = self.statement(Verb::Notice).nonce;
         let mut expect = |kind| step.expects.push_back((nonce, Expect::Bare(kind)));
@@ -120,7 +120,8 @@ impl Speaker<'_> {
         }
         if self.dice.chance(900) {
             step.expects.push_back((nonce, Expect::Bare(backend::BIND_COMPLETE)));
-            // Somebody has changed the table meanwhile; whoever asks for more at once could not tell what has become of the rest.
+            // The table has changed meanwhile, so the plan is out of date. An application that had pipelined more could
+            // not tell what became of the rest.
             let says_only = |(_, expect): &(_, Expect)| {
                 matches!(expect, Expect::Bare(backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE))
             };
@@ -157,7 +158,7 @@ impl Speaker<'_> {
         });
     }
 
-    /// A statement without a name, which is bound with the next request, if at all.
+    /// Parses the unnamed statement, which is bound with the next request, if at all.
     pub(super) fn give_unnamed(&mut self) -> Request {
         let mut request = self.blank();
         let verb = self.rows();
@@ -170,7 +171,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// It is bound.
+    /// Binds and executes the unnamed statement.
     pub(super) fn bind_unnamed(&mut self, statement: &Statement) -> Request {
         let mut request = self.blank();
         request.nonce = statement.nonce;
@@ -182,9 +183,9 @@ impl Speaker<'_> {
         request
     }
 
-    /// Drops all that the server has.
+    /// DISCARD ALL or DEALLOCATE ALL, which drops all prepared statements of the session.
     pub(super) fn drop_all(&mut self) -> Request {
-        // Servers here leave the TimeZone at what it is when they discard the rest.
+        // DISCARD ALL of the simulated PostgreSQL does not reset the TimeZone.
         let has_first_zone =
             [&self.belief.zone, &self.belief.zone_before].iter().all(|zone| **zone == self.belief.began_in);
         let is_told = self.belief.is_answered || !self.habits.listens;
@@ -198,7 +199,7 @@ impl Speaker<'_> {
         if !was_failed {
             let named = &mut self.belief.named;
             for name in &mut named.names {
-                // Until it is answered the pooler does not know.
+                // Until this is answered the pooler does not know it.
                 name.hangs |= name.means != Means::Nothing;
                 name.means = Means::Nothing;
             }
@@ -208,7 +209,7 @@ impl Speaker<'_> {
     }
 }
 
-/// Says something; it is answered unless something before it has failed.
+/// Appends messages to a request; their answers are expected unless an earlier message has failed.
 fn say(request: &mut Request, step: Request, is_well: bool) {
     request.bytes.extend(step.bytes);
     if is_well {

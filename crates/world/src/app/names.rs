@@ -1,28 +1,28 @@
-//! What an application knows of the statements to which it has given names.
+//! What an application knows of its named prepared statements.
 //!
-//! Always true: what hangs on an answer that it has not got is known to hang.
-//! Not here: what it says with them (`named`).
+//! Always true: a name whose meaning depends on an outstanding answer is marked so.
+//! Not here: the requests that use the names (`named`).
 
 use wire::backend::TxStatus;
 
-/// What an application knows of its names.
+/// The names of an application.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Named {
     pub(super) names: [Name; NAMES],
-    /// The TimeZone when everything was answered. `None` once there may have been another one since: what was read under that
-    /// may be used later.
+    /// The TimeZone when everything was answered. `None` once another one may have been set since: a statement parsed
+    /// under that one may be used later.
     pub(super) zone: Option<String>,
-    /// All were dropped since.
+    /// All statements were dropped since everything was answered.
     pub(super) is_dropped: bool,
-    /// A COPY has failed, and nobody can tell what answers what, in so many transactions or requests outside of one: its own, and
-    /// the next, which may be there before the last Sync of the COPY has been answered.
+    /// Number of transactions (or requests outside of one) during which answers cannot be matched, because a COPY has
+    /// failed: its own and the next, which may arrive before the last `Sync` of the COPY is answered.
     pub(super) lost: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Name {
     pub(super) means: Means,
-    /// What it means hangs on what is not answered.
+    /// What the name means depends on an outstanding answer.
     pub(super) hangs: bool,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Name {
 pub(super) enum Means {
     #[default]
     Nothing,
-    /// So many rows.
+    /// A statement that returns so many rows.
     Rows(u32),
-    /// Something or nothing.
+    /// A statement or nothing.
     Unsure,
 }
 
 impl Named {
-    /// Everything is answered.
+    /// Every request is answered.
     pub(super) fn settle(&mut self, tx: TxStatus, zone: &str) {
         for name in &mut self.names {
             name.hangs = false;
@@ -47,28 +47,28 @@ impl Named {
         self.lost = self.lost.saturating_sub(u32::from(tx == TxStatus::Idle));
     }
 
-    /// From here on there may be another TimeZone than the one that the pooler knows of, even if it comes back.
+    /// From here on the TimeZone may differ from the one that the pooler knows, even if it is set back.
     pub(super) fn waver(&mut self) {
         self.zone = None;
     }
 
-    /// A request was cut off.
+    /// A request was aborted.
     pub(super) fn doubt(&mut self) {
         for name in &mut self.names {
             name.means = Means::Unsure;
         }
     }
 
-    /// Whether nobody can tell yet which answer is whose.
+    /// Returns whether answers cannot be matched to messages yet.
     pub(super) fn is_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// A COPY has failed with Syncs on their way.
+    /// A COPY has failed while `Sync` messages were under way.
     pub(super) fn lose(&mut self) {
         self.lost = 2;
     }
 }
 
-/// Names of an application.
+/// Number of names of an application.
 pub(super) const NAMES: usize = 4;

@@ -1,7 +1,7 @@
-//! What an application says of statements that it prepares by SQL.
+//! Requests that use statements prepared by SQL `PREPARE`.
 //!
-//! Always true: it knows which it has, whatever becomes of its transactions.
-//! Not here: statements that it prepares by the protocol (`named`).
+//! Always true: the application knows which statements it has, whether its transactions commit or not.
+//! Not here: statements prepared by `Parse` (`named`).
 
 use wire::write;
 
@@ -10,11 +10,11 @@ use super::speaker::Speaker;
 use crate::postgres::sql::{EVERYBODY, Nonce, Prepared, Verb};
 
 impl Speaker<'_> {
-    /// Prepares, executes or drops one, or does several such things in one query.
+    /// PREPARE, EXECUTE or DEALLOCATE, or several of them in one query.
     pub(super) fn by_sql(&mut self) -> Request {
         let is_lost = |prepared: &Prepared| prepared.key.is_refused_elsewhere();
         if self.belief.by_sql.values().any(is_lost) {
-            // It may be there or not, by the server.
+            // Whether the statement exists depends on the server.
             return self.drop_all();
         }
         if self.dice.chance(300) {
@@ -31,7 +31,7 @@ impl Speaker<'_> {
             let verb = self.verb_by_sql();
             if let Verb::Prepare(Prepared { name, .. }) = &verb {
                 if prepared.contains(name) {
-                    // Which of them is there, nobody could tell from the text, and the server would be kept.
+                    // The pooler could not tell from the text which of the two exists, and would pin the server.
                     continue;
                 }
                 prepared.push(name.clone());
@@ -48,7 +48,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Now and then it is what must go wrong.
+    /// A PREPARE, EXECUTE or DEALLOCATE, which sometimes must fail.
     fn verb_by_sql(&mut self) -> Verb {
         let name = self.dice.pick(&NAMES).to_owned();
         let is_wrong = self.habits.errors && self.dice.chance(60);
@@ -61,7 +61,7 @@ impl Speaker<'_> {
         }
     }
 
-    /// Its own, or one that others may prepare as well, in the very same words.
+    /// A statement of its own, or one that others may prepare with exactly the same text.
     fn new_statement(&mut self, name: String) -> Prepared {
         if self.dice.chance(250) {
             let rows = self.dice.among(1..=2) as u32;
@@ -72,5 +72,5 @@ impl Speaker<'_> {
     }
 }
 
-/// Everybody has the same.
+/// The names, the same for all applications.
 const NAMES: [&str; 3] = ["stmt_a", "stmt_b", "\"Stmt_C\""];

@@ -1,7 +1,7 @@
-//! How an application says a statement, and what it must be answered by what it knows of its session.
+//! How an application sends a statement, and which answer it expects from what it knows of its session.
 //!
-//! Always true: a request is whole: its bytes, and every message that must come for them.
-//! Not here: which statements it says (`speech`, `named`, `prepared`, `channels`, ...).
+//! Always true: a request is whole: its bytes, and every message expected in answer.
+//! Not here: which statements the application sends (`speech`, `named`, `prepared`, `channels`, ...).
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use crate::plan::Habits;
 use crate::postgres::sql::{Nonce, Prepared, Statement, Verb};
 use crate::sim::dice::Dice;
 
-/// Makes requests.
+/// Builds requests.
 pub(crate) struct Speaker<'a> {
     pub(crate) dice: &'a mut Dice,
     pub(crate) habits: &'a Habits,
     pub(crate) app: u32,
     pub(crate) next: &'a mut u32,
-    /// What is so when the request is run; afterwards, what it leaves.
+    /// The state of the session when the request is run; afterwards, the state that it leaves.
     pub(crate) belief: &'a mut Belief,
 }
 
@@ -52,7 +52,7 @@ impl Speaker<'_> {
         Verb::Rows { rows: self.dice.among(0..=4) as u32, size: size as u32 }
     }
 
-    /// A transaction's first or last word.
+    /// A request of one statement, by simple or extended query.
     pub(super) fn word(&mut self, verb: Verb) -> Request {
         self.belief.unnamed = None;
         let mut request = self.blank();
@@ -107,14 +107,14 @@ impl Speaker<'_> {
         self.ready(request);
     }
 
-    /// Now and then it waits for what it has said to be answered before it goes on.
+    /// Now and then waits for the answers so far before the rest is sent.
     pub(super) fn may_pause(&mut self, request: &mut Request) {
         if self.habits.flush && self.dice.chance(200) {
             pause(request);
         }
     }
 
-    /// What a statement is answered; whether it goes well.
+    /// Adds the expected answers to a statement. Returns whether it succeeds.
     pub(super) fn run(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
         let nonce = statement.nonce;
         let mut expect = |expect| request.expects.push_back((nonce, expect));
@@ -185,7 +185,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Parse, Bind, Describe, Execute; whether it goes well.
+    /// `Parse`, `Bind`, `Describe`, `Execute`. Returns whether the statement succeeds.
     pub(super) fn run_extended(&mut self, request: &mut Request, statement: &Statement) -> bool {
         request.nonce = statement.nonce;
         self.open(&mut request.bytes, statement);
@@ -214,7 +214,7 @@ impl Speaker<'_> {
         });
     }
 
-    /// What it is answered; whether it goes well.
+    /// Adds the expected answers to a PREPARE, EXECUTE or DEALLOCATE. Returns whether it succeeds.
     pub(super) fn run_by_sql(&mut self, request: &mut Request, statement: &Statement, describes: bool) -> bool {
         let nonce = statement.nonce;
         let by_sql = &mut self.belief.by_sql;
@@ -250,7 +250,7 @@ impl Speaker<'_> {
         true
     }
 
-    /// Whether what it executes tells of rows before it runs.
+    /// Returns whether `Describe` of the statement's portal is answered with a `RowDescription`.
     pub(super) fn is_of_rows(&self, verb: &Verb) -> bool {
         match verb {
             Verb::Rows { .. } => true,
@@ -260,7 +260,7 @@ impl Speaker<'_> {
     }
 }
 
-/// Everything that has been said is to be answered now, and nothing more is said before, if there is anything new to be answered.
+/// Adds a `Flush` and waits for the answers to all messages so far, if any of them is new.
 pub(super) fn pause(request: &mut Request) {
     let awaited = request.pauses.last().map_or(0, |&(_, answers)| answers);
     if awaited < request.expects.len() {

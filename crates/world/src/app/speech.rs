@@ -1,7 +1,7 @@
-//! What an application says: requests of any kind.
+//! The requests of an application, of any kind.
 //!
-//! Always true: it says only what may be said in the state that it believes its session to be in.
-//! Not here: how a statement is said, and what it must be answered (`speaker`).
+//! Always true: the application sends only what is valid in the state that it believes its session to be in.
+//! Not here: how a statement is sent, and the expected answers (`speaker`).
 
 use wire::backend::{self, TxStatus};
 use wire::write;
@@ -11,7 +11,7 @@ use super::speaker::{Speaker, execute, parse, pause};
 use crate::postgres::sql::{Statement, Verb};
 
 impl Speaker<'_> {
-    /// A request of any kind that may be made here.
+    /// A request of any kind that is allowed here.
     pub(crate) fn any(&mut self) -> Request {
         let habits = self.habits;
         if let Some(right) = habits.console {
@@ -25,7 +25,7 @@ impl Speaker<'_> {
             request.last = *self.next;
             return request;
         }
-        // Others wait for the server that it keeps.
+        // The lock pins a server that others wait for.
         if self.belief.holds && self.belief.tx == TxStatus::Idle {
             let mut request = self.query(Verb::Free);
             request.last = *self.next;
@@ -42,7 +42,8 @@ impl Speaker<'_> {
         if self.wants_to_join() {
             return self.join();
         }
-        // A text with strings may be one that takes back an UNLISTEN, where something has been said that may do anything.
+        // The pooler may read a text with strings as a statement that may do anything, after which it cannot follow an
+        // UNLISTEN.
         let may_mark = habits.marks && !self.belief.is_leaving;
         let mut kinds: Vec<fn(&mut Self) -> Request> = vec![Self::simple, Self::simple];
         for (is_on, kind) in [
@@ -77,7 +78,7 @@ impl Speaker<'_> {
             }
         }
         if habits.prepares {
-            // Seldom, none of its names would ever be there.
+            // If these were drawn seldom, none of the names would ever exist.
             kinds.extend([Self::by_sql as fn(&mut Self) -> Request; 8]);
         }
         let kind = self.dice.pick(&kinds);
@@ -86,7 +87,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// A request of the kind that may be made before anybody has answered.
+    /// A request that may be sent before the login has ended.
     pub(crate) fn early(&mut self) -> Request {
         if let Some(right) = self.habits.console {
             return self.at_the_console(right);
@@ -121,7 +122,7 @@ impl Speaker<'_> {
         self.query(Verb::Zone { value })
     }
 
-    /// Several statements in one query.
+    /// Several statements in one simple query.
     fn several(&mut self) -> Request {
         let mut request = self.blank();
         let statements: Vec<Statement> = (0..self.dice.among(2..=4))
@@ -143,7 +144,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Several statements of the extended protocol and their Sync, perhaps not in one go.
+    /// Several statements of the extended protocol and their `Sync`, perhaps with pauses.
     fn batch(&mut self, may_pause: bool) -> Request {
         let mut request = self.blank();
         let mut is_well = true;
@@ -154,7 +155,7 @@ impl Speaker<'_> {
             if is_well {
                 is_well = self.run_extended(&mut request, &statement);
             } else {
-                // It is said and must not be answered.
+                // It is sent and must not be answered.
                 let mut unheard = self.blank();
                 self.open(&mut unheard.bytes, &statement);
                 execute(&mut unheard.bytes, 0);
@@ -168,7 +169,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// A batch whose answers are waited for before its Sync is sent, and perhaps before its statement is bound.
+    /// A batch whose answers are awaited before its `Sync` is sent, and perhaps before its statement is bound.
     fn flushed(&mut self) -> Request {
         let mut request = self.blank();
         let fails = self.habits.errors && self.dice.chance(200);
@@ -187,7 +188,7 @@ impl Speaker<'_> {
         request
     }
 
-    /// Rows fetched piece by piece.
+    /// A portal whose rows are fetched in two parts.
     fn suspended(&mut self) -> Request {
         let mut request = self.blank();
         let rows = self.dice.among(2..=6) as u32;

@@ -1,7 +1,7 @@
-//! What there is of an application, and what may be asked of it.
+//! The state of an application, and queries of it.
 //!
-//! Always true: it knows what it is owed; everything it says carries its number.
-//! Not here: what it does (`app`).
+//! Always true: the application knows which answers are due; all that it sends carries its number.
+//! Not here: what the application does (`app`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::net::Net;
 
-/// An application.
+/// A simulated application.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) number: u32,
@@ -33,126 +33,127 @@ pub(crate) struct App {
     pub(crate) end: Option<u32>,
     pub(crate) stage: Stage,
     pub(super) input: Vec<u8>,
-    /// Requests that are not answered, the oldest first.
+    /// The unanswered requests, the oldest first.
     pub(crate) asked: VecDeque<Request>,
     pub(super) belief: Belief,
     pub(super) next: u32,
     pub(super) key: Vec<u8>,
-    /// What is left of the present transaction.
+    /// Number of statements that remain in the current transaction block.
     pub(super) left_in_tx: u32,
-    /// The rest of what it has begun to say.
+    /// The unsent rest of a request.
     pub(super) rest: Vec<u8>,
     pub(crate) cancel_end: Option<u32>,
-    /// Its second connection is to be under TLS before it asks.
+    /// The connection for the cancel request still needs a TLS handshake.
     pub(super) cancel_asks_for_tls: bool,
     pub(super) cancel_input: Vec<u8>,
-    /// The key that it names in it: that of its connection when it asked, which may have been another one.
+    /// The key in the cancel request: that of the connection on which the request was made, which may have ended.
     pub(super) cancel_key: Vec<u8>,
-    /// The request that it wants cancelled.
+    /// The request to be cancelled.
     pub(super) cancel_asked: Option<Nonce>,
-    /// It has sent a cancel request of which it does not know what became.
+    /// The application has sent a cancel request and does not know what became of it.
     pub(crate) is_cancel_loose: bool,
-    /// Since when, and from which request on, it has gone on beside a cancel request of its own.
+    /// The number of the first request that was sent while a cancel request was under way, and the time of it.
     pub(crate) went_on: Option<(u32, Time)>,
     pub(super) cancel_since: Time,
-    /// The statements that its cancel may hit.
+    /// The range of statements that the cancel request may hit.
     pub(crate) cancel_range: (u32, u32),
-    /// The statement of its request that was being run when it asked for the cancel.
+    /// The statement that its server was running when the cancel request was made.
     pub(crate) was_running: Option<Nonce>,
     pub(super) is_aborted: bool,
-    /// So many `ReadyForQuery` beside the one that is due are no surprise.
+    /// Number of extra `ReadyForQuery` messages that are allowed beside the next expected one.
     pub(super) readies_allowed: u32,
     pub(super) guise: Guise,
-    /// What it will say when it has been told that nothing is encrypted here.
+    /// The bytes to be sent after the answer to the request for encryption.
     pub(super) after_encryption: Option<Vec<u8>>,
-    /// What it will say under TLS, when the handshake that it has begun is done.
+    /// The bytes to be sent under TLS, when the handshake is done.
     pub(super) shaking: Option<Vec<u8>>,
-    /// What it must be told, in one of these words, before it is closed.
+    /// The error texts one of which must arrive before the connection is closed.
     pub(super) refusal_due: Option<&'static [&'static str]>,
-    /// The pooler may count more requests than it does itself.
+    /// The pooler may count more requests than the application does.
     pub(super) is_uncountable: bool,
     pub(crate) last_words: Option<(String, String)>,
     pub(super) is_deaf: bool,
-    /// Where it stands between what it is answered and what it is told of channels.
+    /// Where the messages read so far allow a notification.
     pub(super) news: News,
     pub(super) alarms: Vec<(u32, Alarm)>,
     pub(super) alarms_set: u32,
     pub(crate) transactions: u64,
     pub(crate) logins: u64,
-    /// Requests answered.
+    /// Number of answered requests.
     pub(crate) queries: u64,
-    /// Whether what it asks needs a server that it has not got.
+    /// Whether the request needs a server and has not got one.
     pub(super) is_hungry: bool,
-    /// Since when it waits for somebody else.
+    /// When the current wait for the pooler began.
     pub(crate) waits_since: Option<Time>,
-    /// When it was let in, or its last request was answered.
+    /// Time of the login or of the last answer.
     pub(super) answered: Time,
-    /// When the last `ReadyForQuery` was given that it has heard. A long answer is under way for a while.
+    /// When the pooler sent the last `ReadyForQuery` that was read. A long answer takes a while to arrive.
     pub(super) ready_given: Time,
-    /// When it came for the last time.
+    /// When the application last connected.
     pub(crate) came: Time,
-    /// When it asked for the last time, on the connection that it has or had.
+    /// When the application sent its last request on the present or last connection.
     pub(crate) asked_at: Option<Time>,
-    /// When it asked for the transaction that has not ended.
+    /// When it began the transaction that has not ended.
     pub(crate) begun: Option<Time>,
     pub(crate) is_gentle: bool,
     pub(crate) has_left_by_itself: bool,
 }
 
-/// What it is doing.
+/// The stage of an application's connection.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Nothing yet, or between two lives.
+    /// Not connected: not yet, or between two connections.
     Away,
     Connecting,
     Login(Box<ServerLogin>),
     Ready,
-    /// It has gone for good.
+    /// It has left for good.
     Done,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alarm {
-    /// To do the next thing.
+    /// Do the next thing.
     Act,
-    /// To cancel what it asked.
+    /// Cancel the request.
     Cancel,
-    /// To listen again.
+    /// Read again.
     Listen,
-    /// To say the rest.
+    /// Send the rest.
     Rest,
-    /// To leave without a word.
+    /// Disconnect without `Terminate`.
     Vanish,
 }
 
-/// What a world tells of the end of a connection.
+/// How a connection has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     /// As the application wanted.
     Wanted,
-    /// The pooler said why.
+    /// After an error from the pooler.
     Refused { sqlstate: String, text: String, is_due: bool },
-    /// Without a word.
+    /// Without an error.
     Silent,
-    /// By a reset, after it had spoken before it was let in: if there was a word, it is lost, as on a real network.
+    /// By a reset, after the application had sent a request before its login ended: an error, if there was one, is lost
+    /// as on a real network.
     Drowned,
 }
 
-/// What it has heard last: notifications come between a `ReadyForQuery` outside of transactions and the next answer, or right before
-/// such a `ReadyForQuery`.
+/// The last message read: notifications may come between a `ReadyForQuery` outside of transactions and the next answer,
+/// or right before such a `ReadyForQuery`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum News {
     /// Such a `ReadyForQuery`, or nothing yet.
     #[default]
     Between,
-    /// Something of an answer, or of a transaction.
+    /// A part of an answer, or of a transaction.
     Within,
-    /// A notification behind that.
+    /// A notification after that.
     ToldWithin,
 }
 
 impl App {
-    /// With what it has to prove itself by.
+    /// A new application with its password.
     pub(crate) fn new(plan: &Plan, number: u32, mut person: Person, mut habits: Habits) -> Self {
         let dice = Dice::new(plan.seed, 1000 + u64::from(number));
         let usual = plan.passwords[&person.user].clone();
@@ -210,7 +211,7 @@ impl App {
         }
     }
 
-    /// Whether it wants a stream; for that there are other rules than for its database.
+    /// Returns whether the application uses replication connections, for which other rules hold than for its database.
     pub(crate) fn replicates(&self) -> bool {
         self.habits.replicates
     }
@@ -231,40 +232,41 @@ impl App {
         self.set_alarm(net, after, Alarm::Act);
     }
 
-    /// Since when it has said nothing, and is owed nothing.
+    /// Returns when the application was last answered, if no answer is due and nothing remains to be sent.
     pub(crate) fn silent_since(&self) -> Option<Time> {
         let is_silent = self.asked.is_empty() && self.rest.is_empty() && self.readies_allowed == 0 && !self.is_deaf;
         is_silent.then_some(self.answered)
     }
 
-    /// When the pooler gave the last `ReadyForQuery` that it has heard.
+    /// Returns when the pooler sent the last `ReadyForQuery` that was read.
     pub(crate) fn ready_given(&self) -> Time {
         self.ready_given
     }
 
-    /// Whether it does not read.
+    /// Returns whether the application does not read.
     pub(crate) fn is_deaf(&self) -> bool {
         self.is_deaf
     }
 
-    /// Its first request that is not answered, if it waits for nothing but a server.
+    /// Returns the oldest unanswered request, if the application waits for nothing but a server.
     pub(crate) fn waits_for_a_server(&self) -> Option<&Request> {
         self.asked.front().filter(|_| self.is_hungry && self.rest.is_empty())
     }
 
-    /// The status of its transaction, as it was told.
+    /// Returns the transaction status as last expected.
     pub(crate) fn status(&self) -> TxStatus {
         self.belief.tx
     }
 
-    /// Whether it waits for its first server of a transaction.
+    /// Returns whether the application waits for the server of a new transaction.
     pub(crate) fn is_waiting(&self) -> bool {
-        // One that does not read its answers seems to wait and does not.
+        // An application that does not read seems to wait, and may have been answered.
         let is_lent_anew = !self.is_deaf && self.habits.is_plain && !self.person.database.starts_with("session");
         is_lent_anew && self.is_hungry && !self.asked.is_empty() && self.rest.is_empty()
     }
 
-    /// Whether the pooler counts its transactions as it does itself: it asks one thing after the other.
+    /// Returns whether the pooler must count the same number of transactions: the application sends one request after
+    /// the other.
     pub(crate) fn is_countable(&self) -> bool {
         self.habits.pipelines == 0 && self.habits.cancels == 0 && !self.is_uncountable
     }
@@ -274,7 +276,7 @@ impl App {
         Some(&*self.key).filter(|_| matches!(self.stage, Stage::Ready))
     }
 
-    /// Whether it has gone for good.
+    /// Returns whether the application has left for good.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done)
     }
@@ -289,7 +291,7 @@ impl App {
     }
 }
 
-/// A TimeZone that no server knows.
+/// A TimeZone that is unknown to every server.
 pub(crate) const NOWHERE: &str = "Nowhere";
-/// What whoever begins a transaction in statement mode is told.
+/// The error for a BEGIN in statement pooling mode.
 pub(crate) const NO_TRANSACTIONS: &[&str] = &["transaction blocks not allowed in statement pooling mode"];

@@ -1,7 +1,7 @@
-//! What an application says that replicates: streams, in which both sides speak.
+//! Replication streams (COPY BOTH), in which both sides send data.
 //!
-//! Always true: each side knows how much the other has to say, so that nothing can be lost on the way.
-//! Not here: what else it may say (`speech`).
+//! Always true: each side knows how many messages the other has to send, so a lost message is noticed.
+//! Not here: other requests (`speech`).
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -11,7 +11,7 @@ use super::speaker::Speaker;
 use crate::postgres::sql::{Verb, row_text};
 
 impl Speaker<'_> {
-    /// A stream: rows come while words go, until one side has enough.
+    /// A stream: rows arrive while feedback is sent, until one side ends the stream.
     pub(super) fn stream(&mut self) -> Request {
         let mut request = self.blank();
         let rows = self.dice.among(0..=8) as u32;
@@ -39,7 +39,8 @@ impl Speaker<'_> {
         }
         let mut done = Vec::new();
         write::bare(&mut done, frontend::COPY_DONE);
-        // Half of the words at once, the end with the others; all at once where nothing comes in between.
+        // Half of the feedback is sent at once, the rest with the end; all of it with the end where nothing arrives in
+        // between.
         let at_once = if rows == 0 && !is_ended_by_server { 0 } else { words / 2 };
         let cut = feedback.len() / words.max(1) as usize * at_once as usize;
         done.splice(..0, feedback.split_off(cut));

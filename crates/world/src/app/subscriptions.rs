@@ -1,7 +1,7 @@
-//! How an application listens: every message is compared with what must come.
+//! How an application reads: every message is compared with the expected one.
 //!
-//! Always true: a message that is not the next one expected is an accusation, unless it is one of those that may come at any
-//! time, or an end that the plan of this world allows.
+//! Always true: a message that is not the next expected one is accused, unless it may come at any time, or the plan of
+//! this world allows the connection to end so.
 //! Not here: what was asked (`speech`), what happens next (`mod`).
 
 use wire::backend::{self, TxStatus};
@@ -16,18 +16,18 @@ use crate::checks::witness::{Charge, Witness};
 use crate::postgres::session::OUTDATED;
 use crate::postgres::sql::{JOINED, Nonce, row_text};
 
-/// What came of listening.
+/// What follows from a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
     Nothing,
-    /// Something is to be said now.
+    /// These bytes are to be sent now.
     Say(Vec<u8>),
-    /// A request is answered.
+    /// A request is completely answered.
     Answered,
 }
 
 impl App {
-    /// A message has come.
+    /// Handles a message from the pooler.
     pub(crate) fn hear(&mut self, kind: u8, body: &[u8], witness: &mut Witness) -> Heard {
         self.mind_news(kind, body, witness);
         match kind {
@@ -72,14 +72,14 @@ impl App {
             self.belief.told = value.to_owned();
             return Heard::Nothing;
         }
-        // A server that was given it along with a request may say so in two parts.
+        // A server that was given the name along with a request may report the new value after the answer to that.
         let own = self.name();
         if name == "application_name" && (*value == *own || value.starts_with(&format!("{own} - "))) {
             witness.count("told its name again");
             return Heard::Nothing;
         }
         if name == "TimeZone" || name == "application_name" {
-            // Its own settings are changed by nobody else, and it is told only of changes.
+            // Nobody else changes these settings, and `ParameterStatus` is sent only for changes.
             self.accuse(witness, Charge::LeftOver, &format!("{name} has become {value} by itself"));
         }
         Heard::Nothing
@@ -94,7 +94,7 @@ impl App {
         }
         let said = Nonce::read(notice.message.strip_prefix(NO_COMMAND).unwrap_or(&notice.message));
         if self.refusal_due.is_some() && said.is_none() && &*notice.sqlstate != "57014" {
-            // What it has done wrong; that it is closed for it comes next.
+            // The error for the protocol violation; the one that it is disconnected follows.
             return Heard::Nothing;
         }
         if said.is_some_and(|nonce| nonce.app != self.number) {
@@ -115,14 +115,15 @@ impl App {
                 .asked
                 .front()
                 .is_some_and(|request| self.is_cancel_loose || self.cancel_asked == Some(request.nonce));
-        // That is the pooler's affair, but where it could not say the request again: it was torn, or some of it had been answered.
+        // The pooler hides this error, unless it could not repeat the request: because that arrived in parts, or some
+        // of it was answered.
         let is_old = self.asked.len() == 1 && self.asked.front().is_some_and(|request| request.is_old);
         let is_outdated = is_old && *notice.message == *OUTDATED;
         if is_cancelled || is_outdated {
             witness.count(if is_outdated { "plans out of date" } else { "requests cancelled" });
             self.is_aborted = true;
             self.is_uncountable |= is_outdated;
-            // A transaction in statement mode was never begun; for rude words it is refused all the same.
+            // In statement mode the transaction was never begun. A protocol violation is refused all the same.
             self.refusal_due = self.refusal_due.filter(|due| *due != NO_TRANSACTIONS);
             if let Some(request) = self.asked.front() {
                 self.belief.clone_from(&request.before);
@@ -142,7 +143,7 @@ impl App {
         Heard::Nothing
     }
 
-    /// After an error a Sync that was sent early may be answered beside the last one.
+    /// After an error each `Sync` that was sent early may be answered with a `ReadyForQuery` beside the last one.
     fn mind_early_syncs(&mut self) {
         self.readies_allowed = self.asked.front().map_or(0, |request| request.early_syncs);
         self.is_uncountable |= self.readies_allowed > 0;
@@ -151,7 +152,7 @@ impl App {
         }
     }
 
-    /// What it would have said next is void, but for the Sync at its end if none was sent before.
+    /// Drops the bytes that were to be sent next, except for the `Sync` at their end if none was sent before.
     fn sync_that_is_owed(&mut self) -> Heard {
         let mut sync = Vec::new();
         write::bare(&mut sync, frontend::SYNC);
@@ -188,14 +189,14 @@ impl App {
             self.accuse(witness, Charge::NoReason, "it is served what was to be refused");
         }
         let is_joined = |request: &Request| request.joins.is_some() && witness.board.borrow().has_joined(request.nonce);
-        // No server was asked whether it knows that, and the next one will be.
+        // No server has checked the TimeZone yet; the next one will.
         let needed_no_server = self.asked.front().is_some_and(is_joined);
         if self.belief.zone == NOWHERE && !was_aborted && !needed_no_server {
             self.accuse(witness, Charge::LeftOver, "it is served with a TimeZone that does not exist");
         }
         self.asked.pop_front();
         self.queries += 1;
-        // What it has asked beyond that may need another server, from a moment on that it cannot know.
+        // The pipelined requests behind it may need another server, from a time that the application cannot know.
         self.is_hungry = false;
         if status == TxStatus::Idle {
             if self.asked.is_empty() {
@@ -257,7 +258,7 @@ impl App {
         self.expected()
     }
 
-    /// What was due has come.
+    /// The expected message has arrived.
     fn expected(&mut self) -> Heard {
         self.readies_allowed = 0;
         let Some(request) = self.asked.front_mut() else { return Heard::Nothing };
@@ -272,9 +273,9 @@ impl App {
     }
 }
 
-/// How the console says that something is no command, before it repeats it.
+/// How the console's error for an unknown command begins, before it repeats the text.
 const NO_COMMAND: &str = "invalid command '";
-/// What a notice says when notifications may have been lost.
+/// The notice that notifications may have been lost.
 const LOSS: &str = "notifications may have been lost";
 
 fn is_text(body: &[u8], text: &str) -> bool {

@@ -1,7 +1,7 @@
-//! What is remembered of users' secrets, and which refusals follow from that.
+//! The secrets that users have had, and which refusals they excuse.
 //!
-//! Always true: a refusal is excused only by something that has gone wrong before.
-//! Not here: what changes it (`secrets`).
+//! Always true: a refusal is excused only by something that went wrong before.
+//! Not here: what changes the secrets (`secrets`).
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,22 @@ use worker::letters::SecretQuestion;
 use crate::plan::Plan;
 use crate::plan::fault::{Command, What};
 
-/// What is known of users, and of who has asked for them.
+/// What is known of users' secrets, and which questions about them are open.
 #[derive(Debug)]
 pub(crate) struct Archive {
-    /// What the control thread was asked and has not answered. What is unneeded is not answered at all, or may be.
+    /// Questions of workers that the control thread has not answered. A question that is no longer needed may stay
+    /// unanswered.
     pub(crate) asked: Vec<SecretQuestion>,
-    /// How many times each user has been given another secret; those that never were are not here.
+    /// How many times each user's secret was changed; users whose secret never changed are missing.
     pub(crate) versions: BTreeMap<String, u32>,
-    /// Until when a worker may believe in a user's old secret.
+    /// Until when a worker may use a user's old secret.
     pub(super) believed_until: BTreeMap<String, Time>,
-    /// Refusals that clients may meet because of what went wrong with their questions, and how often.
+    /// Refusals that clients may get because a question about a secret went wrong, and how many of them.
     pub(crate) excuses: BTreeMap<&'static str, u64>,
     /// Workers may be held up for seconds.
     pub(crate) are_workers_slow: bool,
-    /// The file of secrets may lack somebody about whom nobody can be asked, or the database that is asked may be gone.
+    /// `auth_file` may lack a user for whom there is no `auth_query`, or the database of the `auth_query` may have been
+    /// removed.
     are_secrets_lost: bool,
 }
 
@@ -32,7 +34,7 @@ impl Archive {
     pub(crate) fn new(plan: &Plan) -> Self {
         let is_slow = |what: &What| matches!(what, What::Stall { .. } | What::Order(_) | What::Jump { .. });
         let has_one = plan.shape.settings.contains_key("auth_dbname");
-        // Another process may come with other settings.
+        // The new process of an online restart may have other settings.
         let brings_settings = |what: &What| matches!(what, What::Reload { .. } | What::Order(Command::Handover { .. }));
         let is_lost = |what: &What| matches!(what, What::Secrets { .. }) || has_one && brings_settings(what);
         Self {
@@ -45,9 +47,10 @@ impl Archive {
         }
     }
 
-    /// Whether this refusal follows from something that went wrong with a question; `is_early` is before everything has healed.
+    /// Returns whether a failed question excuses this refusal. `is_early`: the faults have not ended.
     pub(crate) fn excuses(&mut self, text: &str, user: &str, is_early: bool, now: Time) -> bool {
-        // What answers SCRAM says nothing about another secret: whoever meets an old one is refused, and has to come again.
+        // A failed SCRAM proof does not reveal which secret the client has used, so a worker that still has the old one
+        // refuses it.
         let is_behind = text.starts_with("SASL") && self.believed_until.get(user).is_some_and(|&until| now <= until);
         if is_behind || text == MISTAKEN && is_early && self.are_secrets_lost {
             return true;
@@ -61,13 +64,13 @@ impl Archive {
         }
     }
 
-    /// Whether this refusal may come from there being another secret by now than the one by which somebody came: whoever waits for
-    /// the only server, which somebody else keeps, may have waited for long.
+    /// Returns whether this refusal may come from a change of the secret after the client had connected: a client may
+    /// wait long for the only server, if another one keeps that.
     pub(crate) fn is_outdated(&self, text: &str, user: &str) -> bool {
         let is_about_secrets = text.contains("password authentication failed") || text.starts_with("SASL");
         is_about_secrets && self.versions.contains_key(user)
     }
 }
 
-/// What a client is told whose question has no answer.
+/// The error for a client whose secret could not be looked up.
 pub(super) const MISTAKEN: &str = "bouncer config error";

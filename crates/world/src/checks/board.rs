@@ -1,9 +1,11 @@
-//! What has been notified in each database, and what each application has to be told of it.
+//! The notifications committed in each database, and which of them each application must receive.
 //!
-//! Always true: a notification stands here when its transaction has committed, and in that order; an application is owed what was
-//! committed while it listened, by its own statements, and nothing else. Where no server executes its LISTEN, it listens from the answer on, or
-//! from the next of its statements that a server executes, and may be told what was committed since it said that.
-//! Not here: which session of PostgreSQL tells it when (`session::channels`), what the pooler does about it (`worker::notify::listen`).
+//! Always true: notifications are added when their transaction commits, in that order. An application is owed those
+//! that were committed while it listened, by its own statements, and no others. Where no server executes its LISTEN, it
+//! listens from the answer on, or from its next statement that a server executes, and may receive what was committed
+//! since it sent the LISTEN.
+//! Not here: when a session of PostgreSQL sends them (`session::channels`), what the pooler does with them
+//! (`worker::notify::listen`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,53 +18,53 @@ use crate::postgres::sql::Nonce;
 /// A database of a host.
 pub(crate) type Place = (usize, String);
 
-/// A notification that was committed.
+/// A committed notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub(crate) channel: String,
     pub(crate) payload: String,
 }
 
-/// Everything that was ever notified, and who listens.
+/// All notifications of a world, and who listens.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     pub(crate) now: Time,
     queues: BTreeMap<Place, Vec<Note>>,
     listeners: BTreeMap<u32, Listener>,
-    /// The databases where a session that listens for all has ended, or may have lost its server, so that something may be lost.
+    /// Databases whose listening session has ended, or may have lost its server, so that notifications may be lost.
     pub(crate) gaps: BTreeSet<String>,
-    /// Where the session that listens for all of a database has begun for the last time.
+    /// The place where the listening session of each database last began.
     for_all: BTreeMap<String, Place>,
-    /// Nothing goes wrong with any server.
+    /// Whether no server ever fails in this world.
     pub(crate) is_calm: bool,
-    /// Where something new stands.
+    /// Places with new notifications.
     pub(crate) news: BTreeSet<Place>,
-    /// What is said when notifications may have been lost; `None` is that whoever is concerned is disconnected.
+    /// How clients learn that notifications may have been lost; `None` if they are disconnected instead.
     pub(crate) word_of_loss: Option<Word>,
 }
 
-/// How applications are told that they may have missed something.
+/// How applications learn that notifications may have been lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
     Notice,
     Notification,
 }
 
-/// What one application listens to, in truth, and has not been told.
+/// The channels of one application, as they really are, and the notifications that it has not received.
 #[derive(Debug, Default)]
 struct Listener {
-    /// What has a number up to this one was said on an earlier connection.
+    /// Statements with a number up to this one were sent on an earlier connection.
     before: u32,
     /// Where it listens; an application has one database.
     place: Place,
     channels: BTreeSet<String>,
-    /// The database in which it says LISTEN in PostgreSQL's own words, and what it has said so, by its numbers.
+    /// The database in which the application sends plain LISTEN statements, and these statements by number.
     database: String,
     joins: BTreeMap<u32, Join>,
-    /// The channels that it has left since it was last answered outside of transactions with nothing more under way.
+    /// The channels that it has left since the last answer outside of transactions with nothing more under way.
     left: BTreeSet<String>,
     due: VecDeque<Due>,
-    /// What it was not told in its turn: it has to be told that something may have been lost.
+    /// Notifications that were skipped: the application must be told that some may have been lost.
     missed: VecDeque<Due>,
 }
 
@@ -78,9 +80,9 @@ enum Stage {
     Said,
     /// A server has executed it.
     Executed,
-    /// It has been answered, and no server has executed it.
+    /// It was answered without a server.
     Joined,
-    /// It has come to nothing.
+    /// It had no effect.
     Void,
 }
 
@@ -88,14 +90,14 @@ enum Stage {
 struct Due {
     note: Note,
     since: Time,
-    /// It must come, unless something may have been lost.
+    /// It must arrive, unless notifications may have been lost.
     is_owed: bool,
-    /// It was committed when a LISTEN had been said and not been answered: it may come if no server executes that.
+    /// It was committed between a LISTEN and its answer: it may arrive if no server executes that LISTEN.
     is_early: bool,
 }
 
 impl Listener {
-    /// A LISTEN that has only been said is known to have been answered without a server.
+    /// A LISTEN that was only sent is now known to have been answered without a server.
     fn join(&mut self, number: u32, for_all: &BTreeMap<String, Place>) {
         let Some(join) = self.joins.get_mut(&number).filter(|join| join.stage == Stage::Said) else { return };
         join.stage = Stage::Joined;
@@ -105,7 +107,8 @@ impl Listener {
         }
     }
 
-    /// A server has executed one: what was committed before is none of its business, unless it has joined before.
+    /// A server has executed a LISTEN: notifications committed before that must not arrive, unless the application had
+    /// joined the channel earlier.
     fn is_executed(&mut self, number: u32) {
         let Some(Join { channel, stage }) = self.joins.get_mut(&number) else { return };
         *stage = Stage::Executed;
@@ -116,12 +119,12 @@ impl Listener {
 }
 
 impl Board {
-    /// What was notified in a database.
+    /// The notifications of a place, in the order of their commits.
     pub(crate) fn notes(&self, place: &Place) -> &[Note] {
         self.queues.get(place).map_or(&[], |notes| notes)
     }
 
-    /// A transaction commits what it notifies.
+    /// A transaction commits these notifications.
     pub(crate) fn commit(&mut self, place: &Place, notes: Vec<Note>) {
         for Listener { place: at, channels, database, joins, due, .. } in self.listeners.values_mut() {
             for note in &notes {
@@ -137,7 +140,7 @@ impl Board {
         self.news.insert(place.clone());
     }
 
-    /// An application's own statement, which has committed, has made it listen.
+    /// A LISTEN of an application has been committed by a server.
     pub(crate) fn listens(&mut self, by: Nonce, place: &Place, channel: &str) {
         if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
             listener.place.clone_from(place);
@@ -146,19 +149,20 @@ impl Board {
         }
     }
 
-    /// A session begins to listen for all of its database.
+    /// A session begins to listen for all clients of its database.
     pub(crate) fn listens_for_all(&mut self, place: &Place) {
         self.for_all.insert(place.1.clone(), place.clone());
     }
 
-    /// An application says a LISTEN that a server need not execute.
+    /// An application sends a LISTEN that a server need not execute.
     pub(crate) fn says_join(&mut self, by: Nonce, database: &str, channel: &str) {
         let Some(listener) = self.listeners.get_mut(&by.app) else { return };
         database.clone_into(&mut listener.database);
         listener.joins.insert(by.number, Join { channel: channel.to_owned(), stage: Stage::Said });
     }
 
-    /// A server is about to run a statement, so that everything before it has been answered; whether it may run it.
+    /// A server is about to run a statement, so everything before it has been answered. Returns whether the server may
+    /// run it.
     pub(crate) fn runs(&mut self, nonce: Nonce) -> bool {
         let Some(listener) = self.listeners.get_mut(&nonce.app).filter(|listener| listener.before < nonce.number)
         else {
@@ -170,7 +174,7 @@ impl Board {
         listener.joins.get(&nonce.number).is_none_or(|join| join.stage == Stage::Said)
     }
 
-    /// An application is told that it listens; whether no server has executed that. An error if one had to.
+    /// A LISTEN has been answered. Returns whether no server has executed it; an error if one had to.
     pub(crate) fn is_joined(&mut self, by: Nonce) -> Result<bool, &'static str> {
         let Some(listener) = self.listeners.get_mut(&by.app) else { return Err("never said that") };
         listener.join(by.number, &self.for_all);
@@ -184,29 +188,29 @@ impl Board {
         }
     }
 
-    /// Whether a LISTEN has been answered without a server.
+    /// Returns whether a LISTEN has been answered without a server.
     pub(crate) fn has_joined(&self, by: Nonce) -> bool {
         let join = self.listeners.get(&by.app).and_then(|listener| listener.joins.get(&by.number));
         join.is_some_and(|join| join.stage == Stage::Joined)
     }
 
-    /// The same for leaving a channel, or all.
+    /// An UNLISTEN of a channel, or of all, has been committed by a server.
     pub(crate) fn leaves(&mut self, by: Nonce, channel: Option<&str>) {
         if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
             let left = |known: &str| channel.is_none_or(|channel| known == channel);
             listener.left.extend(listener.channels.iter().filter(|known| left(known)).cloned());
             listener.channels.retain(|known| !left(known));
-            // As by PostgreSQL: what it has not been told yet it may never be.
+            // As in PostgreSQL, notifications that have not been sent may never be sent.
             listener.due.iter_mut().filter(|due| left(&due.note.channel)).for_each(|due| due.is_owed = false);
         }
     }
 
-    /// An application comes, or has gone: what it has said so far, up to this number, means nothing any more.
+    /// An application connects or has left: statements up to this number no longer count.
     pub(crate) fn begins(&mut self, app: u32, before: u32) {
         self.listeners.insert(app, Listener { before, ..Listener::default() });
     }
 
-    /// It has been answered outside of transactions: it knows what it listens to.
+    /// An application was answered outside of transactions, so it knows its channels.
     pub(crate) fn is_answered(&mut self, app: u32) {
         if let Some(listener) = self.listeners.get_mut(&app) {
             let Listener { channels, due, left, joins, .. } = listener;
@@ -216,7 +220,7 @@ impl Board {
         }
     }
 
-    /// An application is told of a notification: what is wrong with that, if anything.
+    /// An application receives a notification. Returns what is wrong with that, if anything.
     pub(crate) fn told(&mut self, app: u32, note: &Note) -> Result<(), (Charge, String)> {
         let Some(listener) = self.listeners.get_mut(&app) else { return Ok(()) };
         let Some(at) = listener.due.iter().position(|due| due.note == *note) else {
@@ -242,19 +246,20 @@ impl Board {
                 () => {}
             }
         }
-        // That something is lost may be said a little later than what comes behind it.
+        // The word that notifications were lost may arrive a little later than those behind the gap.
         let may_miss = self.gaps.contains(&listener.place.1);
         missed.filter(|_| !may_miss).map_or(Ok(()), |missed| Err((Charge::NotServed, missed)))
     }
 
-    /// Whether an application is told of something before something older of another channel.
+    /// Returns whether an application receives this notification before an older one of another channel.
     pub(crate) fn is_ahead(&self, app: u32, note: &Note) -> bool {
         let due = self.listeners.get(&app).map(|listener| &listener.due);
         due.and_then(|due| due.iter().find(|due| due.is_owed)).is_some_and(|first| first.note.channel != note.channel)
     }
 
-    /// What an application has notified itself, and has not been told although it listens; and whether that has an excuse: a session for all that has
-    /// ended, or is slow, or may be broken, or a channel that it has left and listens to again, of which nobody knows yet what has come of that.
+    /// Returns a notification of an application's own that it has not received although it listens, and whether that is
+    /// excused: the listening session has ended, is slow or may be broken, or the application has left the channel and
+    /// listens to it again, and the outcome of that is not known yet.
     pub(crate) fn own(&self, app: u32, now: Time) -> Option<(&Note, bool)> {
         let Listener { place, due, left, .. } = self.listeners.get(&app)?;
         let is_own = |due: &&Due| due.is_owed && Nonce::read(&due.note.payload).is_some_and(|nonce| nonce.app == app);
@@ -266,7 +271,7 @@ impl Board {
         Some((note, is_excused))
     }
 
-    /// An application is told that something may have been lost: up to now.
+    /// An application is told that notifications up to now may have been lost.
     pub(crate) fn may_have_lost(&mut self, app: u32) {
         if let Some(listener) = self.listeners.get_mut(&app) {
             listener.due.iter_mut().for_each(|due| due.is_owed = false);
@@ -274,7 +279,8 @@ impl Board {
         }
     }
 
-    /// What an application is owed, or a word in its place, the oldest first, and since when.
+    /// Returns the oldest notification that an application is owed (itself, or the word that it may be lost), and since
+    /// when.
     pub(crate) fn owed(&self, app: u32) -> Option<(&Note, Time)> {
         let Listener { due, missed, .. } = self.listeners.get(&app)?;
         let first = missed.front().or_else(|| due.iter().find(|due| due.is_owed))?;
@@ -282,5 +288,5 @@ impl Board {
     }
 }
 
-/// So long the end of a transaction waits for what that has notified.
+/// How long the end of a transaction waits for the notifications of that transaction.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! What the checkers remember: where a world is, what has been in force, what the log has said and clients were told.
+//! What the checkers remember: the phase of the world, the configurations in force, log lines, and errors of clients.
 //!
-//! Always true: of what is told here each thing by itself is enough to accuse.
+//! Always true: each accusation made here rests on a single event.
 //! Not here: when somebody looks (`checks`, `phases`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,75 +25,75 @@ use crate::postgres::sql::Nonce;
 #[derive(Debug)]
 pub(crate) struct Checkers {
     pub(crate) phase: Phase,
-    /// Workers that have shown themselves.
+    /// Snapshots that workers have sent.
     pub(crate) shown: Vec<(u8, Snapshot)>,
-    /// Workers that have nothing left that a shutdown waits for.
+    /// Workers with nothing left that a shutdown waits for.
     pub(crate) drained: BTreeSet<u8>,
-    /// How they were told to go down.
+    /// The kind of shutdown that was ordered.
     pub(crate) shutdown: Option<Shutdown>,
     /// The configurations in force lately, the newest last.
     pub(crate) forces: Vec<(Time, Arc<ActiveConfig>)>,
-    /// How often the log says why a client is closed.
+    /// How often the log gives each reason for closing a client.
     logged: HashMap<String, u64>,
-    /// The numbers of clients of which the log says that they are killed, and nobody has looked at it.
+    /// The numbers of clients that the log calls killed, until they are checked.
     pub(crate) killed: Vec<u64>,
     told: HashMap<String, u64>,
     is_calm: bool,
-    /// Nothing goes wrong but by timers.
+    /// The only faults of this world are its timers.
     is_timed: bool,
-    /// The file of secrets may lack users for a while, who are not counted then.
+    /// `auth_file` may lack users for a while, whose connections are not counted then.
     pub(crate) are_users_lost: bool,
     /// Pools compete for servers.
     has_shared_limits: bool,
-    /// Servers that speak nonsense are among the faults.
+    /// Servers that send nonsense are among the faults.
     pub(super) is_mad: bool,
     /// Databases may have been removed, or their clients killed.
     pub(crate) was_removed: bool,
-    /// The settings by which it may be told that it keeps a server.
+    /// The settings that limit how long and how many servers may be pinned, as they appear in errors.
     limits_of_pins: Vec<&'static str>,
-    /// How many clients had more to be told than they took, and have not been told so.
+    /// Number of clients that had more notifications pending than they may have, and have not been told so.
     overflows: u32,
-    /// The most that had a server at once in the present census.
+    /// The most clients that had a server at once in the present census.
     pub(crate) census_most: usize,
-    /// Statements that run on though whoever asked for them has gone, by their servers: since when.
+    /// Statements that run on although their client has left, and since when, by server.
     pub(super) left_running: BTreeMap<u32, (Nonce, Time)>,
-    /// When another process took over.
+    /// When the new process of an online restart took over.
     pub(crate) restarted: Time,
     pub(crate) counters: Counters,
 }
 
-/// Where a world is.
+/// The phase of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Faults,
     Healing {
         since: Time,
     },
-    /// The pooler was told to go down when nothing is left to wait for.
+    /// A shutdown was ordered that waits until nothing is left to wait for.
     GoingDown {
         since: Time,
     },
-    /// No worker is left; what they said is still under way.
+    /// No worker is left; the bytes that they sent are still under way.
     Gone {
         since: Time,
     },
-    /// Everybody has left.
+    /// All applications have left.
     Resting {
         since: Time,
         is_asked: bool,
     },
-    /// As many as a pool has servers want one at once; pool after pool.
+    /// As many clients as a pool has servers want one at once; pool after pool.
     Census {
         pool: usize,
         since: Time,
         has_begun: bool,
     },
-    /// As many as may come in want in at once.
+    /// As many clients as are allowed connect at once.
     Crowd {
         since: Time,
         has_begun: bool,
     },
-    /// Nobody is left, and nothing must be.
+    /// No client is left, and no resource may be left either.
     Last {
         since: Time,
     },
@@ -126,30 +126,30 @@ impl Checkers {
         }
     }
 
-    /// Other settings are on their way to the workers.
+    /// A new configuration is on its way to the workers.
     pub(crate) fn in_force(&mut self, active: &Arc<ActiveConfig>, now: Time) {
         self.forces.push((now, active.clone()));
         self.was_removed |= matches!(self.phase, Phase::Faults | Phase::GoingDown { .. });
-        // What was replaced a while ago is in force nowhere.
+        // A configuration that was replaced a while ago is in force nowhere.
         while self.forces.len() > 1 && now.since(self.forces[1].0) > FORGOTTEN {
             self.forces.remove(0);
         }
     }
 
-    /// The configurations that were in force at this time or since, each as long as some worker may go by it: `reach` after the
-    /// next one.
+    /// Returns the configurations that were in force at this time or since. A worker may use one until `reach` after
+    /// the next one comes into force.
     pub(crate) fn forces_since(&self, since: Time, reach: Duration) -> impl Iterator<Item = &ActiveConfig> {
         let ends = self.forces.iter().skip(1).map(move |(begun, _)| *begun + reach).chain([Time(u64::MAX)]);
         self.forces.iter().zip(ends).filter(move |(_, end)| *end >= since).map(|((_, active), _)| &**active)
     }
 
-    /// How many servers there may be under any of the settings in force.
+    /// Returns the widest limits of servers in any configuration in force.
     pub(super) fn limits(&self, database: &str, user: &str) -> Limits {
         let mut limits = Limits { pool: 1, beside: 0, database: 1, user: 1, private: None };
         for (_, active) in &self.forces {
             let settings = &active.settings;
             let widest = |old: u32, new: u32| if old == 0 || new == 0 { 0 } else { old.max(new) };
-            // A user's servers at other databases are there whether this one is or not.
+            // A user's servers of other databases count whether this database exists or not.
             limits.user = widest(limits.user, settings.max_user_connections(user).unwrap_or(0));
             let Some(entry) = settings.database(database) else { continue };
             let pool = settings.pool_limits(&entry, user);
@@ -161,7 +161,7 @@ impl Checkers {
         limits
     }
 
-    /// A client's connection has ended from the other side.
+    /// The pooler has closed a client's connection.
     pub(crate) fn client_ended(
         &mut self,
         app: u32,
@@ -181,7 +181,8 @@ impl Checkers {
             Ended::Wanted => {}
             Ended::Silent if is_excused => witness.count("silent ends"),
             Ended::Drowned if !self.is_calm || is_going_down => witness.count("words lost to a reset"),
-            // It went on speaking when it was told why, and the words were lost to the reset.
+            // The client continued to send when the error was on its way, and the reset of the connection destroyed
+            // that.
             Ended::Silent | Ended::Drowned if self.logged.get(STATE_LOST) > self.told.get(STATE_LOST) => {
                 *self.told.entry(STATE_LOST.to_owned()).or_default() += 1;
                 witness.count("words lost to a reset");
@@ -200,7 +201,7 @@ impl Checkers {
                     witness.count("refusals that were due");
                     return;
                 }
-                // Who sends Syncs into a COPY that fails, and leaves something in its session in the same breath.
+                // A client sent `Sync` messages into a failing COPY and changed its session in the same loan.
                 if text == STATE_LOST {
                     witness.count("states lost to a failed COPY");
                     return;
@@ -211,8 +212,8 @@ impl Checkers {
                         format!("application {app} is told {text:?}, and nobody removed any"),
                     );
                 }
-                // A pool that is never without waiting clients keeps its servers, and one of the same user's may starve beside it.
-                // So may who listens for all.
+                // A pool that always has waiting clients keeps its servers, so another pool of the same user may starve
+                // beside it. So may the session that listens for all.
                 if self.has_shared_limits && (text.starts_with("query_wait_timeout") || text == NEWS_LOST) {
                     witness.count("starved beside a busy pool");
                     return;
@@ -235,7 +236,8 @@ impl Checkers {
                 }
                 let is_fast_close = self.forces.iter().any(|(_, active)| active.settings.server_fast_close);
                 if is_fast_close && text.starts_with("database configuration changed") {
-                    // A session that was in a transaction when it was told so ends behind it, however long that takes.
+                    // With `server_fast_close` a session that was in a transaction when the order came ends after it,
+                    // however long that takes.
                     witness.count("sessions closed fast");
                     return;
                 }
@@ -251,7 +253,7 @@ impl Checkers {
         }
     }
 
-    /// What a worker has written to its log.
+    /// Reads a line of a worker's log.
     pub(super) fn read_log(&mut self, level: Level, line: &str, witness: &mut Witness) {
         witness.note(|| format!("log: {level:?} {line}"));
         if SECRETS.iter().any(|secret| line.contains(secret)) {
@@ -286,9 +288,9 @@ impl Checkers {
     }
 }
 
-/// How passwords and hashes begin.
+/// The first characters of passwords and hashes.
 const SECRETS: [&str; 2] = ["secret of ", "SCRAM-SHA-256$"];
-/// All that a worker shows.
+/// All parts of a worker's snapshot.
 pub(crate) const EVERYTHING: Parts = Parts {
     clients: true,
     servers: true,
@@ -303,19 +305,19 @@ pub(crate) const EVERYTHING: Parts = Parts {
     waits: true,
     statements: true,
 };
-/// The question that is asked when everybody has left.
+/// Number of the request for a snapshot when all applications have left.
 pub(crate) const AT_REST: u64 = OF_THE_WORLD;
-/// What is asked when somebody looks.
+/// Number of the request for a snapshot at other times.
 pub(crate) const LOOKS: u64 = OF_THE_WORLD + 1;
-/// From this number on questions to workers are the world's own, and none of the control thread.
+/// Requests to workers are the world's own from this number on, the control thread's below it.
 pub(crate) const OF_THE_WORLD: u64 = 1 << 40;
-/// Why a client may be refused at any time that changed its session in the same loan as a COPY failed.
+/// The error at any time for a client that changed its session in the loan in which a COPY failed.
 const STATE_LOST: &str = "the session's settings cannot be followed through a failed COPY";
-/// What the log says of a client that does not take what it is told (`notify_queue_size`).
+/// The log line about a client that does not read its notifications (`notify_queue_size`).
 const OVERFLOW: &str = "more notifications wait for it than notify_queue_size allows";
-/// What a client is told that may have missed something.
+/// The error for a client that may have missed notifications.
 const NEWS_LOST: &str = "notifications may have been lost";
-/// Why a client may be refused while something is wrong.
+/// Errors that a client may get during faults.
 const REFUSALS: &[&str] = &[
     "suspend_timeout",
     "online restart",
@@ -353,10 +355,10 @@ const REFUSALS: &[&str] = &[
     NEWS_LOST,
     "terminating connection due to administrator command",
 ];
-/// Limits that a plan may set so low that they are met.
+/// Errors from limits that a plan may set low enough to be reached.
 const LIMITS: [&str; 3] =
     ["no more connections allowed (max_client_conn)", "client connections exceeded", "client_login_timeout"];
-/// Why a server may be closed while something is wrong.
+/// Reasons for closing a server during faults.
 const REASONS: &[&str] = &[
     "online restart",
     "server refused SSL",
@@ -389,7 +391,7 @@ const REASONS: &[&str] = &[
     "it does not answer a cancel request after query_timeout",
     "what it was told has been cancelled",
 ];
-/// Why no server may be closed where nothing goes wrong, however long statements last and timers are.
+/// Reasons that must never close a server in a world without faults, however long statements and timers are.
 const FAULTS: [&str; 10] = [
     "server conn crashed?",
     "did not take over the client's settings in time",
@@ -402,7 +404,7 @@ const FAULTS: [&str; 10] = [
     "its session could not be read in time",
     "idle server got dirty",
 ];
-/// Why a server may be closed at any time.
+/// Reasons that may close a server at any time.
 const CALM_REASONS: [&str; 8] = [
     "invalid server parameter",
     "its session could not be read in time",
@@ -413,9 +415,9 @@ const CALM_REASONS: [&str; 8] = [
     "unproven after a failed COPY",
     "too many servers in the pool",
 ];
-/// After this time a replaced configuration is in force nowhere.
+/// The time after which a replaced configuration is in force nowhere.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(30);
-/// After this time the workers of a new process know of each other's servers.
+/// The time after which the workers of a new process know of each other's servers.
 pub(crate) const ACQUAINTED: Duration = Duration::from_secs(4);
-/// How long after the healing a fault may still be felt.
+/// How long after the end of the faults their effects may still be felt.
 const GRACE: Duration = Duration::from_secs(20);

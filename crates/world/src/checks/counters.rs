@@ -1,4 +1,4 @@
-//! What the counters must say where nothing goes wrong: exactly what happened, as far as they reach back.
+//! In a world without faults the counters must equal what the applications have seen.
 //!
 //! Always true: a database made from `*` that was forgotten is counted from zero when it is made again.
 //! Not here: the rows of pools, servers and peers (`checks`, `peers`).
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::checks::witness::{Charge, Witness};
 use crate::sim::links::Links;
 
-/// What applications have seen of databases until these were forgotten.
+/// The totals of each database when it was last forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     before: BTreeMap<String, Seen>,
@@ -19,12 +19,13 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// A database made from `*` is forgotten.
+    /// The log says that a database made from `*` is forgotten.
     pub(crate) fn forget(&mut self, name: &str) {
         self.just_forgotten.push(name.to_owned());
     }
 
-    /// Databases have been forgotten, and nobody has been in them for a while: whoever was has seen all that was counted.
+    /// Records the totals of forgotten databases. Nobody has used them for a while, so the applications have seen all
+    /// that was counted.
     pub(crate) fn heed_forgotten(&mut self, apps: &[App], links: &Links, witness: &mut Witness) {
         for name in std::mem::take(&mut self.just_forgotten) {
             witness.count("databases forgotten");
@@ -33,7 +34,7 @@ impl Counters {
         }
     }
 
-    /// Where nothing went wrong, the counters say exactly what happened.
+    /// Compares the counters of a worker with the totals of the applications.
     pub(crate) fn check(&self, snapshot: &Snapshot, apps: &[App], links: &Links, witness: &mut Witness) {
         for (name, totals) in &snapshot.stats {
             if people(apps, name).next().is_none() {
@@ -58,7 +59,7 @@ impl Counters {
     }
 }
 
-/// What applications have seen of a database.
+/// The totals of the applications of a database.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     logins: u64,
@@ -68,7 +69,7 @@ struct Seen {
 
 impl Seen {
     fn of(database: &str, apps: &[App], links: &Links) -> Self {
-        // Our own questions are queries as well.
+        // The pooler's own queries count as well.
         let own = links.put.get(database).copied().unwrap_or_default();
         let mut seen = Self { logins: 0, transactions: own, queries: own };
         for app in people(apps, database) {

@@ -1,7 +1,7 @@
-//! The world: whole workers on a simulated network, before fake PostgreSQLs, with fake applications, faults and checkers,
-//! in one thread, on one virtual clock, out of one seed. For tests only.
+//! The world: whole workers on a simulated network, between simulated PostgreSQL servers and simulated applications,
+//! with faults and checkers, in one thread, on one virtual clock, from one seed. For tests only.
 //!
-//! Always true: the same seed and the same binary tell the same story, byte for byte.
+//! Always true: the same seed and the same binary give the same events, byte for byte.
 //! Not here: anything that ships.
 //!
 //! To read it, begin with `state` and `world`, then `plan`, then `checks`.
@@ -19,7 +19,7 @@ mod world;
 pub use checks::witness::Charge;
 pub use story::{Outcome, Teller, keep_panics, verifies};
 
-/// The message that begins at `at`, once it is here whole: its kind, its body, and where the next one begins.
+/// Returns the message that begins at `at`, once it is complete: its type, its body, and where the next one begins.
 fn message_at(input: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let header = input.get(at..at + 5)?;
     let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;

@@ -1,4 +1,4 @@
-//! Tells stories: many seeds, one seed with its last moments, or every planted bug until it is caught.
+//! Runs simulated days: many seeds, one seed with its last log lines, or every planted bug until a seed catches it.
 
 #[cfg(feature = "planted")]
 mod planted;
@@ -17,7 +17,7 @@ use world::{Outcome, Teller, keep_panics, verifies};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is wanted.
+/// The command line.
 struct Wish {
     from: u64,
     count: u64,
@@ -31,7 +31,7 @@ struct Wish {
     known: Vec<u64>,
     /// The text of the file of recorded seeds.
     recorded: String,
-    /// The file that is to have them.
+    /// The file to write the recorded seeds to.
     record: Option<OsString>,
 }
 

@@ -1,7 +1,8 @@
-//! Who is sent away by the operator: whether nobody else is, and whether all of these go.
+//! Clients that the operator disconnects: all of them must go, and nobody else.
 //!
-//! Always true: nobody is told that they are sent away but those whom the operator has meant, and of these everybody goes.
-//! Not here: who is sought, and how (`faults`).
+//! Always true: only clients that the operator has meant get the error of such a disconnection, and all of these are
+//! disconnected.
+//! Not here: how the operator finds them (`faults`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +16,15 @@ use crate::postgres::session::Session;
 use crate::state::World;
 
 impl World {
-    /// Another process has taken over: what this one was asked and told is forgotten, but for what it has obeyed.
+    /// Another process has taken over: the open searches and orders of the old one are dropped, and completed
+    /// RECONNECTs are kept.
     pub(crate) fn forget_evictions(&mut self) {
         self.evicted.sought.clear();
         self.evicted.renewals.retain(|(_, _, is_obeyed)| *is_obeyed);
         self.evicted.suspects.clear();
     }
 
-    /// Every worker has looked for a client that was to go.
+    /// Every worker has answered a KILL_CLIENT.
     pub(crate) fn check_killed(&mut self, id: u64, done: usize) {
         let Some(Some(end)) = self.evicted.killed.get(&id).copied() else { return };
         let net = self.net.borrow();
@@ -30,14 +32,14 @@ impl World {
         if done > 0 {
             self.witness.count("clients killed");
         }
-        // Who goes by itself may be gone before the order comes.
+        // A client that leaves by itself may be gone before the order arrives.
         if is_there && !has_left {
             let text = format!("KILL_CLIENT {id} has been obeyed by {done} workers, and the client is there");
             self.witness.accuse(Charge::NotServed, text);
         }
     }
 
-    /// The log says of a client that it was killed.
+    /// The log says that a client was killed.
     pub(crate) fn check_log_of_kills(&mut self) {
         let unmeant = self.checkers.killed.drain(..).find(|id| !self.evicted.killed.contains_key(id));
         if let Some(id) = unmeant {
@@ -50,7 +52,7 @@ impl World {
         self.evicted.renewals.push((self.witness.now, whose.clone(), false));
     }
 
-    /// Every worker has obeyed.
+    /// Every worker has executed a RECONNECT.
     pub(crate) fn renewal_obeyed(&mut self, whose: &Whose) {
         let first = self.evicted.renewals.iter_mut().find(|(_, other, is_obeyed)| other == whose && !is_obeyed);
         if let Some((_, _, is_obeyed)) = first {
@@ -58,7 +60,8 @@ impl World {
         }
     }
 
-    /// Now and then: where sessions are not waited for, none that stands outside a transaction is from before a RECONNECT.
+    /// Checks that no session-pooled server outside a transaction is older than a RECONNECT, where `server_fast_close`
+    /// is set.
     pub(crate) fn look_at_renewals(&mut self) {
         let before = std::mem::take(&mut self.evicted.suspects);
         let now = self.witness.now;
@@ -75,7 +78,7 @@ impl World {
         };
         let sessions = &self.postgres.sessions;
         let is_left = |session: &&Session| {
-            // A server that a cancel request may still hit is waited for.
+            // A server is not closed while a cancel request may still hit it.
             let is_aimed_at = || sessions.iter().any(|other| other.aims_at() == Some(session.number));
             let is_open = !net.end(session.end).is_closed && !net.end(session.end ^ 1).is_closed;
             let is_quiet = session.is_quiet() && net.is_heard(session.end) && net.is_heard(session.end ^ 1);
@@ -89,18 +92,18 @@ impl World {
         self.evicted.suspects = left;
     }
 
-    /// The control thread has whoever is left sent away.
+    /// The control thread disconnects all remaining clients (`shutdown_timeout`).
     pub(crate) fn clients_are_ended(&mut self) {
         self.witness.note(|| "ENDS CLIENTS".to_owned());
         self.witness.count("shutdowns out of patience");
         self.evicted.all_since = Some(self.witness.now);
         self.evicted.mended_by = Some(self.moment().time + MENDING_MAX);
-        // From now on.
+        // From now on, for good.
         self.evicted.last = Time(u64::MAX);
         self.checkers.drained.clear();
     }
 
-    /// A client is told that it has to go.
+    /// A client gets an error before it is disconnected.
     pub(crate) fn check_eviction(&mut self, app: u32, ended: &Ended) {
         let Ended::Refused { text, .. } = ended else { return };
         if text.contains("(shutdown_timeout)") && self.evicted.all_since.is_none() {
@@ -109,8 +112,8 @@ impl World {
         }
     }
 
-    /// All workers say that nothing is left that the shutdown waits for: then no query of those who were sent away runs, and no
-    /// transaction of theirs is open.
+    /// All workers report that nothing is left that the shutdown waits for: then no query of a disconnected client may
+    /// run, and no transaction of one may be open.
     pub(crate) fn check_mended(&mut self) {
         if self.evicted.all_since.is_none() || self.checkers.shutdown != Some(Shutdown::WaitForClients) {
             return;
@@ -125,5 +128,5 @@ impl World {
     }
 }
 
-/// How long the servers of clients that were sent away are given to be cancelled and rolled back, as by the control thread.
+/// How long the control thread waits until the servers of the disconnected clients are cancelled and rolled back.
 const MENDING_MAX: Duration = Duration::from_secs(10);

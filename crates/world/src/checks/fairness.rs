@@ -1,8 +1,9 @@
-//! Whoever waits first is served first: how often a waiting application is overtaken.
+//! Fair order: counts how often a waiting application is overtaken by a later one.
 //!
-//! Always true: only what a worker has read counts as said, and only what it has given to a server counts as served; who is
-//! overtaken a few times is not accused, since the order in which servers are given away is not quite that of service.
-//! Not here: whether anybody is served at all (`checks`).
+//! Always true: a request counts once a worker has read it, and as served once it was sent to a server. A few
+//! overtakings are not accused, because the order in which servers are assigned is not quite the order in which
+//! requests reach them.
+//! Not here: whether a waiting application is served at all (`checks`).
 
 use std::collections::BTreeMap;
 
@@ -11,21 +12,21 @@ use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::Nonce;
 use crate::sim::net::Net;
 
-/// Who waits, since which turn, and how often they were overtaken.
+/// The waiting applications.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
     is_on: bool,
-    /// How often somebody may be overtaken.
+    /// How often an application may be overtaken.
     overtaken_max: u32,
     turn: u64,
     waiting: BTreeMap<u32, Wait>,
-    /// The last request of each application that went to a server.
+    /// The last request of each application that was sent to a server.
     served: BTreeMap<u32, Nonce>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// For what.
+    /// The request that waits.
     nonce: Nonce,
     since: u64,
     overtaken: u32,
@@ -37,12 +38,13 @@ impl Fairness {
         Self { is_on, overtaken_max, ..Self::default() }
     }
 
-    /// Whether it looks at all.
+    /// Returns whether overtakings are checked in this world.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// After a worker's turn: whose requests it has read, and whose it has sent to a server.
+    /// Looks after a worker's turn at the requests that it has read (`net`), and at those that it has sent to a server
+    /// (`sent`).
     pub(crate) fn look(&mut self, apps: &[App], net: &Net, sent: &[u32], witness: &mut Witness) {
         self.turn += 1;
         for &app in sent {
@@ -65,7 +67,7 @@ impl Fairness {
         let asked = |app: &App| app.asked.front().map(|request| request.nonce);
         self.waiting.retain(|&app, wait| {
             let app = &apps[app as usize];
-            // Whoever has been refused may not have heard it yet.
+            // A refused application may not have received the error yet.
             let is_refused = app.end.is_none_or(|end| net.end(end ^ 1).is_closed);
             app.is_waiting() && !is_refused && asked(app) == Some(wait.nonce)
         });
@@ -79,10 +81,11 @@ impl Fairness {
     }
 }
 
-/// Who is next may have to wait while its server, a new one, takes over parameters, and others are served meanwhile: three times is
-/// seldom, nine times was seen in one of some hundred thousand worlds (seed 8003369, where a SET took as long as nine queries), and seventeen once
-/// (seed 931040: its server had just logged in, and took 1.4 ms to be told its parameters, while five others did a transaction each in 0.2 ms).
+/// The next client may have to wait while its new server is sent the client's parameters and others are served
+/// meanwhile: three times is rare, nine times was seen in one of some hundred thousand worlds (seed 8003369, where a
+/// SET took as long as nine queries), and seventeen once (seed 931040: the server had just logged in and took 1.4 ms to
+/// be sent the parameters, while five other clients did a transaction each in 0.2 ms).
 const OVERTAKEN_MAX: u32 = 32;
-/// The same where a server may have to be told what its client has set, too (seed 1781), and where each of the servers before which it waits may do 8
-/// transactions in a row for each of those who wait before it (seed 640020751).
+/// The same where a server may also have to be sent the client's overrides (seed 1781), and where each server of the
+/// pool may do 8 transactions in a row for each client that waits before this one (seed 640020751).
 const OVERTAKEN_MAX_FOLLOWING: u32 = 320;

@@ -1,7 +1,7 @@
-//! Applications that are silent for longer than they may be: they are closed, and in time.
+//! Applications that are idle for longer than a timeout allows: the pooler must disconnect them in time.
 //!
-//! Always true: nobody is accused of a silence that a fault may have made longer.
-//! Not here: what they are told (`checks`), whether they may come (`limit_check`).
+//! Always true: no application is accused of an idle time that a fault may have extended.
+//! Not here: the error that they get (`checks`), whether they may connect (`limit_check`).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::checks::witness::Charge;
 use crate::state::World;
 
 impl World {
-    /// Now and then: nobody is there who should have been closed.
+    /// Checks that no application is connected that should have been disconnected.
     pub(crate) fn look_at_the_silent(&mut self) {
         if self.checkers.shutdown.is_some() || self.operator.handover.is_some() {
             return;
@@ -42,11 +42,11 @@ impl World {
     }
 }
 
-/// How long it may be silent under any of the settings in force since; `None` is for ever.
+/// Returns the longest idle time allowed under any configuration in force since; `None` if there is no limit.
 fn limit(checkers: &Checkers, app: &App, since: Time) -> Option<Duration> {
     let user = &app.person.user;
     let limits = checkers.forces_since(since, Duration::ZERO).map(|active| match app.status() {
-        // As in PgBouncer, it is for those who have no server.
+        // As in PgBouncer, `client_idle_timeout` is only for clients without a server.
         TxStatus::Idle if app.person.database.starts_with("session") => None,
         TxStatus::Idle => active.settings.client_idle_timeout(user),
         TxStatus::Open | TxStatus::Failed => active.settings.idle_transaction_timeout(user),

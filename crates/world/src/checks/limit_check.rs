@@ -1,7 +1,9 @@
-//! Clients that are let in: no more of them than the limits allow.
+//! Limits of clients: the number of connected clients never exceeds them.
 //!
-//! Always true: only who is here on both sides counts, so never more than the pooler has to count.
-//! Not here: servers (`postgres`), whether all that may come do come (`phases`), the console, which does not count.
+//! Always true: a client counts only while both sides have it open, so never more are counted than the pooler has to
+//! count.
+//! Not here: servers (`postgres`), whether all that may connect do connect (`phases`), the console, which does not
+//! count.
 
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use crate::checks::checkers::{ACQUAINTED, Checkers};
 use crate::checks::witness::{Charge, Witness};
 use crate::sim::net::Net;
 
-/// Application `number` has just been let in. Every worker knows of other settings after `reach`.
+/// Checks the limits when application `number` has logged in. A new configuration has reached every worker after
+/// `reach`.
 pub(crate) fn check(number: u32, reach: Duration, apps: &[App], net: &Net, checkers: &Checkers, witness: &mut Witness) {
     let is_here = |app: &&App| {
         matches!(app.stage, Stage::Ready)
@@ -42,14 +45,14 @@ pub(crate) fn check(number: u32, reach: Duration, apps: &[App], net: &Net, check
     }
 }
 
-/// How many there may be of all, of a database, and of a user, under any of the settings that were in force when somebody came,
-/// or since.
+/// Returns the largest number of all clients, of a database and of a user under any configuration in force since the
+/// client came.
 fn limits(checkers: &Checkers, database: &str, user: &str, now: Time, came: Time, reach: Duration) -> [u32; 3] {
     let mut limits = [0; 3];
     for active in checkers.forces_since(came, reach) {
         let settings = &active.settings;
         let of_database = settings.database(database).map(|entry| settings.max_db_client_connections(&entry));
-        // Whoever is not known to exist is not counted.
+        // A user that is not known to exist is not counted.
         let of_user = active.users.secret(user).and_then(|_| settings.max_user_client_connections(user));
         let these = [Some(settings.max_client_conn), of_database.unwrap_or(Some(0)), of_user];
         for (limit, this) in limits.iter_mut().zip(these) {
@@ -60,7 +63,7 @@ fn limits(checkers: &Checkers, database: &str, user: &str, now: Time, came: Time
         limits[2] = u32::MAX;
     }
     if now.since(checkers.restarted) < ACQUAINTED {
-        // Its workers have not told each other yet whom they have taken over.
+        // The workers of the new process have not told each other yet which clients they have taken over.
         limits[0] = u32::MAX;
         limits[2] = u32::MAX;
     }

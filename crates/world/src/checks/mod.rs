@@ -1,7 +1,7 @@
-//! Who looks for what must not be, from outside: at applications, servers, log and counters, never into a worker.
+//! The checks of a world from outside: of applications, servers, log and counters, never of a worker's inside.
 //!
-//! Always true: each check by itself is enough to accuse.
-//! Not here: what applications (1, 11) and sessions (2, 3, 11) see by themselves (`app::ear`, `session`).
+//! Always true: each single check is enough to accuse.
+//! Not here: what applications (1, 11) and sessions (2, 3, 11) notice themselves (`app::subscriptions`, `session`).
 
 pub(crate) mod archive;
 pub(crate) mod board;
@@ -32,7 +32,7 @@ use crate::postgres::Limits;
 use crate::state::World;
 
 impl World {
-    /// After every event.
+    /// Runs after every event.
     pub(crate) fn check(&mut self) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
@@ -64,11 +64,12 @@ impl World {
                         self.witness.accuse(Charge::StrayCancel, text);
                     }
                 }
-                // Its server was left in the middle of that, and is mended.
+                // The client left its server in the middle of the pooler's own statement, and the server is cleaned up.
                 Err(own) if self.links.has_left(net, &own, hit.requested) => {
                     self.witness.count("cancels of who listens")
                 }
-                // One that went behind a request, which its client has cancelled: it is asked again.
+                // A state probe was sent in one packet with a request that the client has cancelled. The probe is
+                // repeated.
                 Err(own) if own.starts_with(QUESTION) => self.witness.count("questions cancelled"),
                 Err(own) => {
                     self.witness.accuse(Charge::StrayCancel, format!("the pooler's own {own:?} is cancelled"));
@@ -85,7 +86,7 @@ impl World {
             return;
         }
         if self.is_another_closing() {
-            // Two processes count for themselves.
+            // The old process and the new one count separately.
             self.postgres.newcomers.clear();
             return;
         }
@@ -97,7 +98,8 @@ impl World {
         let lately = Time(now.0.saturating_sub(reach.as_micros() as u64));
         let limits = |database: &str, user: &str| Limits {
             beside: u32::from(links.is_beside(database, user, lately)),
-            // Its workers have not told each other yet how many servers of a user each of them was given.
+            // The workers of the new process have not told each other yet how many servers of a user each of them was
+            // given.
             user: if now.since(checkers.restarted) < ACQUAINTED { 0 } else { checkers.limits(database, user).user },
             ..checkers.limits(database, user)
         };
@@ -114,14 +116,14 @@ impl World {
         }
     }
 
-    /// What a worker shows at any moment: who has a server is whom the server has.
+    /// Checks a snapshot taken at any time: each client's link names a server whose link names the client.
     pub(crate) fn check_shown(&mut self, worker: u8, snapshot: &Snapshot) {
         self.witness.count("snapshots");
         let servers: HashMap<u64, Option<u64>> = snapshot.servers.iter().map(|row| (row.id, row.link)).collect();
         let clients: HashMap<u64, Option<u64>> = snapshot.clients.iter().map(|row| (row.id, row.link)).collect();
         for (here, there, who) in [(&clients, &servers, "client"), (&servers, &clients, "server")] {
             for (&id, link) in here {
-                // The control thread's own questions are clients that nobody is shown.
+                // Queries of the control thread appear as clients that no snapshot lists.
                 if link.is_some_and(|link| link != OWN_QUESTION && there.get(&link) != Some(&Some(id))) {
                     let text = format!("worker {worker} shows {who} {id} with {link:?}, who is without it");
                     self.witness.accuse(Charge::Counters, text);
@@ -140,7 +142,7 @@ impl World {
         }
     }
 
-    /// Nobody is here: so nobody is counted.
+    /// Checks a snapshot taken when no application is connected: everything must be counted as zero.
     pub(crate) fn check_rest(&mut self, worker: u8, snapshot: &Snapshot) {
         let mut accuse = |text: String| {
             self.witness.accuse(Charge::Slots, format!("worker {worker} at rest: {text}"));
@@ -185,11 +187,11 @@ impl World {
     }
 }
 
-/// How the pooler asks a server what its session has.
+/// The beginning of the state probe.
 const QUESTION: &str = "/* trunkline: what this session keeps */";
-/// The number of every client that is a question of the control thread.
+/// The client number of every query of the control thread.
 const OWN_QUESTION: u64 = 0;
-/// More bytes than any one connection may have in its queue.
+/// The largest number of bytes that one connection may have queued, with room to spare.
 const BACKLOG_MAX: usize = 1 << 18;
-/// The same where no worker is ever held up.
+/// How long a new configuration may take to reach a worker that is never held up.
 const HEARD: Duration = Duration::from_millis(50);

@@ -1,8 +1,8 @@
-//! What is ordered is obeyed: by the control thread, and then by every worker.
+//! Checks that the control thread and every worker carry out each order.
 //!
-//! Always true: a pause that has been reported complete holds until it is ended; every order is answered by every worker; what has been packed for
-//! another process is not touched by this one.
-//! Not here: who orders something (`faults`).
+//! Always true: a pause that was reported complete holds until it is ended; every worker answers every order; a
+//! connection that was packed for another process is not used by this one.
+//! Not here: who gives orders (`faults`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::sim::net::{Holder, Net};
 use crate::state::World;
 
 impl World {
-    /// The control thread answers on the console; if that is the operator, as which client.
+    /// The control thread answers on the console. Returns the client number if the answer is for the operator.
     pub(crate) fn note_answer(&mut self, letter: &ToWorker<SimSocket>) -> Option<ClientKey> {
         let ToWorker::ConsoleAnswer { client, bytes, .. } = letter else { return None };
         let text = self.operator.asked.remove(client)?;
@@ -29,7 +29,7 @@ impl World {
         Some(*client)
     }
 
-    /// The control thread writes to a worker.
+    /// The control thread sends a letter to a worker.
     pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
         match letter {
             ToWorker::Told { inquirer, told } => {
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// This comes into force.
+    /// A new configuration comes into force.
     pub(crate) fn in_force(&mut self, active: Arc<ActiveConfig>) {
         self.operator.mind(&active.standing);
         self.active = active.clone();
@@ -81,7 +81,7 @@ impl World {
         self.forget_old_secrets();
     }
 
-    /// Every worker is ordered this.
+    /// The control thread gives an order to every worker.
     pub(crate) fn is_ordered(&mut self, question: u64, order: &Order) {
         match order {
             Order::Kill(_) => self.checkers.was_removed = true,
@@ -93,7 +93,7 @@ impl World {
         self.operator.open.insert(question, given);
     }
 
-    /// A worker has obeyed.
+    /// A worker has carried out an order.
     pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
         let workers = self.handshake_pool.len();
         let Some(given) = self.operator.open.get_mut(&question) else { return };
@@ -109,7 +109,7 @@ impl World {
         let Some(Given { order, done, is_undone, .. }) = self.operator.open.remove(&question) else { return };
         match order {
             Order::AwaitUnused(whose) | Order::Kill(whose) => {
-                // It may have been ended before it was complete.
+                // The pause may have been ended before it was complete.
                 if stands(&self.active.standing, &whose) && !is_undone {
                     self.operator.held.push(whose);
                     let sessions: Vec<u32> = (0..self.postgres.sessions.len() as u32).collect();
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// A worker has nothing left that the shutdown waits for, or has somebody after all.
+    /// A worker reports that nothing is left that the shutdown waits for, or takes that back.
     pub(crate) fn drained(&mut self, from: u8, is_drained: bool) {
         match is_drained {
             true => drop(self.checkers.drained.insert(from)),
@@ -132,12 +132,12 @@ impl World {
         }
     }
 
-    /// None of these sessions may belong to a database that is paused.
+    /// Checks that none of these sessions belongs to a paused database.
     pub(crate) fn check_pauses(&mut self, net: &Net, sessions: &[u32]) {
         if self.operator.held.is_empty() {
             return;
         }
-        // What the process before has not closed yet is no longer within reach of an order.
+        // Connections that the old process of an online restart has not closed yet are out of reach of an order.
         let is_left = |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.handshake_pool.start);
         let is_open = |session: &Session| {
             let ours = session.end ^ 1;
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The orders that nobody has obeyed.
+    /// Checks that every order has been answered.
     pub(crate) fn check_orders(&mut self) {
         if let Some(Given { order, obeyed, .. }) = self.operator.open.values().next() {
             let text = format!("{order:?} has been obeyed by {obeyed:?} only, and nothing is left to wait for");
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// What has been packed may be another process's by now: nobody here gives it anything, or takes anything from it.
+    /// Checks that a connection packed for another process is not used: the other process may own it already.
     pub(crate) fn check_packed(&mut self) {
         if self.checkers.shutdown.is_some() {
             return;
@@ -181,5 +181,5 @@ impl World {
     }
 }
 
-/// Why nothing can be ordered just now.
+/// The error for orders during an online restart.
 const IN_PROGRESS: &str = "an online restart is in progress";

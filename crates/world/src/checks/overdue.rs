@@ -1,9 +1,9 @@
-//! Timers keep to what they are set to: nobody is sent away before a limit is reached, or in its name without it, and whoever has reached
-//! one is sent away.
+//! Timers: no client is disconnected before a limit is reached or by a timer that is not set, and every client that has
+//! reached a limit is disconnected.
 //!
-//! Always true: what a limit is counted from is what an application or a server has seen itself, never what a worker believes; from where it
-//! cannot be known exactly, the moment is taken that speaks for the pooler.
-//! Not here: clients that are silent (`idle_check`), what is drawn (`lengths`), what else clients may be told (`checks`).
+//! Always true: time is counted from what an application or a server has seen itself, never from what a worker
+//! believes. Where the beginning is not known exactly, the moment is taken that favours the pooler.
+//! Not here: idle clients (`idle_check`), how lengths are drawn (`lengths`), other errors (`checks`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::sim::net::Net;
 use crate::state::World;
 
 impl World {
-    /// A client is told that it has to go: by a timer that is set, and whose time has come.
+    /// Checks the error of a disconnected client: the timer that it names must be set and must have expired.
     pub(crate) fn check_timer(&mut self, number: u32, ended: &Ended) {
         let Ended::Refused { text, is_due, .. } = ended else { return };
         let app = &self.apps[number as usize];
@@ -33,7 +33,7 @@ impl World {
             }
             return;
         };
-        // A clock that has jumped ends what it ends.
+        // After a jump of the clock any timer may have expired.
         if self.jumped > Time(0) {
             return;
         }
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Now and then: nothing goes on for longer than it may, where nothing goes wrong.
+    /// Checks, in a world without faults, that nothing lasts longer than its timer.
     pub(crate) fn look_at_the_overdue(&mut self) {
         if !self.plan.is_timed || !matches!(self.checkers.phase, Phase::Faults) {
             return;
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// What whoever has gone has asked for ends in PostgreSQL, too.
+    /// Statements of clients that have left must end in PostgreSQL as well.
     fn look_at_the_left(&mut self) {
         let now = self.witness.now;
         let net = self.net.borrow();
@@ -137,18 +137,18 @@ impl World {
     }
 }
 
-/// Whether it is in, and has not been sent away.
+/// Returns whether an application is logged in and has not been disconnected.
 fn is_here(app: &App, net: &Net) -> bool {
     let is_open = |end: u32| !net.end(end).is_closed && !net.end(end ^ 1).is_closed;
     matches!(app.stage, Stage::Ready) && !app.replicates() && !app.is_deaf() && app.end.is_some_and(is_open)
 }
 
-/// Whether it still waits for what this statement answers.
+/// Returns whether an application still waits for the answer to this statement.
 fn asks_for(app: &App, nonce: Nonce) -> bool {
     app.asked.back().is_some_and(|request| nonce.number <= request.last)
 }
 
-/// A timer that ends a client.
+/// A timer that disconnects a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
     Query,
@@ -173,7 +173,7 @@ impl Timer {
         Self::Pinned,
     ];
 
-    /// How it begins to say that it has ended somebody.
+    /// How the error of this timer begins.
     fn words(self) -> &'static str {
         match self {
             Self::Query => "query timeout",
@@ -187,22 +187,23 @@ impl Timer {
         }
     }
 
-    /// The last moment from which it can have been counted; `None` if that is not known.
+    /// Returns the latest time from which the timer can count; `None` if that is not known.
     fn since(self, app: &App, is_timed: bool, now: Time) -> Option<Time> {
         let asked = app.asked_at.unwrap_or(app.came);
         match self {
             Self::Query | Self::QueryWait | Self::QueryWaiting => Some(asked),
             Self::Transaction => Some(app.begun.unwrap_or(app.came)),
-            // Where connections are narrow, or workers stand still, nobody can tell when a worker knew of an answer or of a request.
+            // Where connections are narrow or workers stall, nobody can tell when a worker knew of an answer or of a
+            // request.
             Self::IdleTransaction | Self::ClientIdle if !is_timed => None,
-            // What it has just asked and the refusal may have crossed each other.
+            // The request just sent and the error may have crossed each other.
             Self::IdleTransaction | Self::ClientIdle if now.since(asked) < SLACK => Some(app.ready_given()),
             Self::IdleTransaction | Self::ClientIdle => Some(asked.max(app.ready_given())),
             Self::Login | Self::Pinned => Some(app.came),
         }
     }
 
-    /// What it is set to.
+    /// Returns the value of the timer's setting.
     fn limit(self, settings: &Settings, user: &str, app: &App) -> Option<Duration> {
         match self {
             Self::Query | Self::QueryWaiting => settings.query_timeout(user).or(settings.query_timeout),
@@ -219,7 +220,7 @@ impl Timer {
     }
 }
 
-/// What may be told at any time where nothing goes wrong.
+/// Errors that are allowed at any time in a world without faults.
 const EXCUSED: [&str; 5] = [
     "notifications may have been lost",
     "max_pinned_servers",
@@ -227,9 +228,9 @@ const EXCUSED: [&str; 5] = [
     "the session's settings cannot be followed through a failed COPY",
     "max_client_conn",
 ];
-/// Longer than a worker and the network need for anything.
+/// Longer than a worker and the network need to react.
 const LATE: Duration = Duration::from_secs(2);
-/// One message may take so much longer than another.
+/// The difference in time that two messages may take.
 const SLACK: Duration = Duration::from_millis(50);
-/// A limit that was replaced may be in force for as long, somewhere.
+/// How long a replaced limit may remain in force somewhere.
 const HEARD: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
-//! The parts of a world's life: faults, healing, and what is asked of the pooler when everything is well again.
+//! The phases of a world: faults, healing, and the checks when everything works again.
 //!
-//! Always true: one follows the other, each within its time, or somebody is accused.
-//! Not here: what is checked at every moment (`checks`).
+//! Always true: the phases follow each other, each within its time; a delay is accused.
+//! Not here: what is checked at every event (`checks`).
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::checks::witness::Charge;
 use crate::plan::{Habits, Person, USERS};
 use crate::state::World;
 
-/// What workers said before they ended reaches everybody in this time.
+/// The time in which the last bytes of ended workers reach all applications.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 impl World {
-    /// Now and then.
+    /// Looks at everything that is checked periodically.
     pub(crate) fn look(&mut self) {
         self.look_at_memory();
         self.look_at_askers();
@@ -37,17 +37,17 @@ impl World {
         self.send_mail();
     }
 
-    /// The faults are over: everything is well, and everybody may finish.
+    /// Ends the faults: everything works, and the applications may finish.
     pub(crate) fn heal(&mut self) {
         self.witness.note(|| "HEALS".to_owned());
         self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
         let mut healed = self.plan.shape.healed();
         if self.plan.is_timed {
-            // Somebody's statement may run on for longer.
+            // Another client's long statement may run first.
             healed.set("query_wait_timeout", 0);
         }
         let errands = self.errands_left();
-        // A stream takes its time, and all others may wait for the one server that it has.
+        // A stream takes long, and all others may wait for the only server of its pool.
         let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
         let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
         self.reload(&healed);
@@ -64,7 +64,8 @@ impl World {
         self.send_mail();
     }
 
-    /// What each application may still do when the world has healed: enough for a world that was slow to be a whole one.
+    /// Returns how many errands each application may still do after the faults, so that a slow world also reaches
+    /// `TRANSACTIONS_MIN`.
     fn errands_left(&self) -> u32 {
         let done = self.witness.tally.get("transactions").copied().unwrap_or(0);
         let missing = TRANSACTIONS_MIN.saturating_sub(done) as u32;
@@ -104,7 +105,7 @@ impl World {
         self.apps.iter().all(App::is_done)
     }
 
-    /// How long anybody may wait once the world has healed: everybody else's statements may run before.
+    /// How long a client may wait after the faults: the statements of all others may run before.
     fn patience(&self) -> Duration {
         PATIENCE + self.plan.longest * self.apps.len() as u32
     }
@@ -281,18 +282,18 @@ impl World {
 }
 
 const HEALING_MAX: Duration = Duration::from_secs(600);
-/// How long anybody may wait once the world has healed, where statements are short.
+/// How long a client may wait after the faults, if statements are short.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Longer than a dial that began before the healing may hang.
+/// Longer than a connection attempt that began during the faults may hang.
 const REST: Duration = Duration::from_secs(20);
-/// Longer than any default: alarms that ring for nothing, which are no leak, have rung by then.
+/// Longer than any default timeout: timers that are still armed for nothing, which are no leak, have expired by then.
 const LAST: Duration = Duration::from_secs(7300);
-/// How long each of a census keeps its server.
+/// How long each client of a census keeps its server.
 const CENSUS_MILLIS: u32 = 4000;
-/// A world has as many transactions, unless the pooler goes down before.
+/// The number of transactions of a world, unless a shutdown ends it earlier.
 const TRANSACTIONS_MIN: u64 = 1000;
-/// What an application may still do when the world has healed, at least.
+/// The least number of errands of an application after the faults.
 const HEALED_ERRANDS: u32 = 8;
-/// What those who replicate may still do, all together: a stream lasts for up to three seconds, and nobody waits for more than
-/// 80.
+/// The number of errands of all replication clients together after the faults: a stream lasts up to three seconds, and
+/// nobody may wait for more than 80.
 const STREAMS_HEALED: u32 = 24;

@@ -1,8 +1,8 @@
-//! What is known of users' secrets: which they have had, which of them workers may believe in, and what the control thread has been asked
-//! and has told of them (`auth_query`).
+//! The secrets of users: which they have had, which of them workers may use, and the questions about them to the
+//! control thread with their answers (`auth_query`).
 //!
-//! Always true: what a worker is told is about whom it has asked for, and once.
-//! Not here: what the answer is (`session::secrets`), which question is put (`worker::secrets`).
+//! Always true: a worker gets exactly one answer to a question, about the user that it has asked for.
+//! Not here: what a server answers (`session::secrets`), which question is asked (`worker::admission::secrets`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::plan::Proof;
 use crate::state::World;
 
 impl World {
-    /// A worker wants to know of a user.
+    /// A worker asks for the secret of a user.
     pub(crate) fn note_question(&mut self, question: SecretQuestion) {
         self.witness.count("questions about users");
         self.archive.asked.push(question);
     }
 
-    /// A worker is told of a user.
+    /// A worker gets the answer about a user.
     pub(crate) fn is_told(&mut self, from: WorkerId, inquirer: Inquirer, told: &Told) {
         let is_its = |asked: &SecretQuestion| (asked.from, asked.inquirer) == (from, inquirer);
         let Some(place) = self.archive.asked.iter().position(is_its) else {
@@ -50,7 +50,7 @@ impl World {
         });
     }
 
-    /// It is about whom was asked for: a secret that this user has or had at some host, or none.
+    /// Checks that the answer is a secret that the user has or had at some host, or none.
     fn check_told_secret(&mut self, asked: &SecretQuestion, name: &str, secret: &Secret) {
         let version = self.archive.versions.get(&*asked.user).copied().unwrap_or_default();
         let stored = |host| (0..=version).any(|version| *self.plan.auth.stored(&asked.user, host, version) == *secret);
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// A worker hears an old secret: it may believe in it for its time, until the operator reloads.
+    /// A worker gets an old secret: it may use that for `auth_query_cache_ttl`, or until the operator reloads.
     fn note_told(&mut self, asked: &SecretQuestion, secret: &Secret) {
         let Some(&version) = self.archive.versions.get(&*asked.user) else { return };
         let hosts = 0..self.plan.hosts;
@@ -79,7 +79,7 @@ impl World {
         *row = until.max(*row);
     }
 
-    /// What servers have told is forgotten by workers that take over new settings.
+    /// Workers that get a new configuration forget the secrets from servers.
     pub(crate) fn forget_old_secrets(&mut self) {
         let users: Vec<String> = self.archive.versions.keys().cloned().collect();
         for user in users {
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// A user gets another secret, at all servers at once, and whoever comes as that user knows it.
+    /// Changes a user's secret on all servers at once. Applications of that user use the new one from now on.
     pub(crate) fn change_secret(&mut self, user: &str) {
         let version = self.archive.versions.entry(user.to_owned()).or_default();
         *version += 1;
@@ -101,7 +101,7 @@ impl World {
         for app in self.apps.iter_mut().filter(|app| app.person.user == user) {
             let host = self.plan.host_of(&app.person.database);
             app.secret = Arc::new(self.plan.auth.password(user, host, version));
-            // Who shows nothing has nothing old to show.
+            // An application without a password has no old one either.
             let old = (app.person.proof != Proof::None).then(|| self.plan.auth.password(user, host, version - 1));
             app.door.old = old.map(Arc::new);
         }
@@ -109,7 +109,7 @@ impl World {
         self.believe_until(user, until);
     }
 
-    /// Somebody new knows the secret of now.
+    /// A new application gets the current secret of its user.
     pub(crate) fn renew_password(&self, app: &mut App) {
         if let Some(&version) = self.archive.versions.get(&app.person.user) {
             let host = self.plan.host_of(&app.person.database);
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Somebody is about to come: is their old password still good?
+    /// Before an application connects: notes whether its old password may still be accepted.
     pub(crate) fn mind_old_password(&mut self, app: u32) {
         let app = &mut self.apps[app as usize];
         if app.door.old.is_some() {
@@ -127,6 +127,6 @@ impl World {
     }
 }
 
-/// How long a letter may lie in a worker's box: where something holds workers up, and otherwise.
+/// How long a letter may wait for a worker: where faults hold up workers, and otherwise.
 const HELD_UP_MAX: Duration = Duration::from_secs(10);
 const POST_MAX: Duration = Duration::from_millis(100);

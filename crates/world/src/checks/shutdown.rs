@@ -1,4 +1,4 @@
-//! The control thread tells the workers to go down: whether somebody wants that, or nothing is left to wait for.
+//! Shutdowns: the control thread sends them because one was ordered, or because nothing is left to wait for.
 //!
 //! Always true: nothing is left when all workers say so.
 //! Not here: how a world ends then (`phases`).
@@ -12,7 +12,7 @@ use crate::sim::net::Holder;
 use crate::state::{START, World};
 
 impl World {
-    /// The control thread tells the workers to go down: because somebody wants that, or because there is nothing left to wait for.
+    /// The control thread orders the workers to shut down, on demand or because nothing is left to wait for.
     pub(crate) fn goes_down(&mut self, way: Shutdown) {
         let now = self.witness.now;
         let before = self.checkers.shutdown;
@@ -31,7 +31,8 @@ impl World {
             }
         }
         if way == Shutdown::Now {
-            // One worker ends before the other: nobody learns anything by the end of a cancel request.
+            // One worker ends before the other, so the end of a connection for a cancel request tells nothing from now
+            // on.
             self.evicted.last = Time(u64::MAX);
         }
         self.operator.handover = None;
@@ -39,15 +40,15 @@ impl World {
         self.checkers.phase = Phase::GoingDown { since: now };
     }
 
-    /// All workers have said that nothing is left that the shutdown waits for.
+    /// Checks that nothing is left, when all workers have said so.
     pub(crate) fn check_drained(&mut self) {
         let net = self.net.borrow();
-        // What a process that has handed over has not closed yet is not waited for by this one.
+        // Connections that the old process has not closed yet do not count for the new one.
         let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.handshake_pool.contains(&worker));
         let is_ours = |end: u32| is_its(net.end(end ^ 1).holder) && !net.end(end ^ 1).is_closed;
         let left = match self.checkers.shutdown {
             Some(Shutdown::WaitForServers) => {
-                // A cancel request on its way is nobody's server.
+                // The connection of a cancel request does not count as a server.
                 let sessions = self.postgres.sessions.iter().filter(|session| session.is_server());
                 sessions.filter(|session| is_ours(session.end)).count()
             }

@@ -1,8 +1,9 @@
-//! What must be true of spans that a worker tells of.
+//! Spans that a worker exports.
 //!
-//! Always true: the context of a statement is told with that statement's text, whoever else is served by the same server or has the same place in a
-//! table; what is told of its time fits into its time.
-//! Not here: that a statement has spans at all, which a test with a real server says (`tests/real/operation/spans.rs`).
+//! Always true: the trace context of a statement comes with the text of that statement, whichever client the server
+//! served next or whatever reused the place in a table; the times of the parts fit into the time of the whole.
+//! Not here: that a statement has spans at all, which a test with a real server checks
+//! (`tests/real/operation/spans.rs`).
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::checks::witness::Charge;
 use crate::state::World;
 
 impl World {
-    /// A worker tells of statements.
+    /// Checks the spans that a worker has sent.
     pub(crate) fn check_spans(&mut self, statements: &[StatementSpans]) {
         for statement in statements {
             self.witness.count("statements with spans");

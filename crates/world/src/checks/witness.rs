@@ -1,7 +1,7 @@
-//! What was seen that must not be.
+//! The accusations: what was seen that must not happen.
 //!
-//! Always true: the first accusation is kept; what comes after it may be its consequence.
-//! Not here: who looks for what (`checks`).
+//! Always true: the first accusation is kept, because those after it may be its consequences.
+//! Not here: the checks (`checks`).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,39 +12,39 @@ use base::Time;
 
 use crate::checks::board::Board;
 
-/// What may be wrong: the numbers are those of the list of checkers in `ARCHITECTURE.md`.
+/// The kinds of accusation, numbered as in the list of checkers in `ARCHITECTURE.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Charge {
-    /// 1: a client saw a byte that was meant for another, or none of its own.
+    /// 1: a client received bytes meant for another, or did not receive its own.
     ForeignBytes,
-    /// 2: a server was lent to two.
+    /// 2: a server was lent to two clients.
     TwoLoans,
-    /// 3: a loan ended while something was owed or a transaction was open.
+    /// 3: a loan ended while an answer was due or a transaction was open.
     LoanEndedEarly,
     /// 4: a limit was exceeded.
     LimitExceeded,
-    /// 5: slots were lost or made up.
+    /// 5: slots were lost or counted twice.
     Slots,
-    /// 6: a cancel reached what it was not meant for.
+    /// 6: a cancel request hit a statement that it was not meant for.
     StrayCancel,
-    /// 7: somebody waited beyond their deadline, was refused without need, or was overtaken.
+    /// 7: a client waited beyond its deadline, was refused without need, or was overtaken.
     NotServed,
     /// 8: memory grew beyond its bound.
     Memory,
-    /// 9: the counters do not say what happened.
+    /// 9: the counters differ from what happened.
     Counters,
     /// 10: a server was closed, or a client refused, without a reason that an operator could name.
     NoReason,
-    /// 11: something was left behind in a session: parameters, state.
+    /// 11: session state was left behind: parameters, locks, statements.
     LeftOver,
-    /// 12: a client got a server of a database that was paused.
+    /// 12: a client got a server of a paused database.
     BrokenPause,
-    /// The pooler's own assertions.
+    /// An assertion of the pooler failed.
     Panic,
 }
 
 impl Charge {
-    /// All that bugs are planted for; the pooler's own assertions need no proof.
+    /// All charges for which bugs are planted; the pooler's own assertions need no proof.
     pub const ALL: [Self; 12] = [
         Self::ForeignBytes,
         Self::TwoLoans,
@@ -81,24 +81,24 @@ impl fmt::Display for Charge {
     }
 }
 
-/// What was seen, and what had happened before.
+/// What was seen in a world.
 #[derive(Debug)]
 pub(crate) struct Witness {
-    /// The first thing that must not be.
+    /// The first accusation.
     pub(crate) accusation: Option<(Charge, String)>,
-    /// The last moments, if they are kept.
+    /// The last log lines of the simulation, if they are kept.
     moments: VecDeque<String>,
     moments_max: usize,
-    /// A sum over all that happened: two runs of a seed must have the same.
+    /// A checksum over all events: two runs of a seed must have the same.
     pub(crate) sum: u64,
     /// How often each thing happened.
     pub(crate) tally: HashMap<&'static str, u64>,
     pub(crate) now: Time,
-    /// When a server has heard of each application for the last time.
+    /// When a server last received something of each application.
     pub(crate) heard: HashMap<u32, Time>,
-    /// Applications that have just been let in.
+    /// Applications that have just logged in.
     pub(crate) guests: Vec<u32>,
-    /// What was notified, and whom it concerns.
+    /// The committed notifications and their listeners.
     pub(crate) board: Rc<RefCell<Board>>,
 }
 
@@ -117,13 +117,13 @@ impl Witness {
         }
     }
 
-    /// Says that something must not be.
+    /// Records an accusation.
     pub(crate) fn accuse(&mut self, charge: Charge, text: String) {
         self.note(|| format!("ACCUSED of {charge}: {text}"));
         self.accusation.get_or_insert((charge, text));
     }
 
-    /// Keeps a moment, if moments are kept.
+    /// Keeps a log line, if they are kept.
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         if self.moments_max == 0 {
             return;
@@ -136,17 +136,17 @@ impl Witness {
         self.moments.push_back(line);
     }
 
-    /// Adds something that happened to the sum.
+    /// Adds an event to the checksum.
     pub(crate) fn fold(&mut self, value: u64) {
         self.sum = (self.sum ^ value).wrapping_mul(0x0000_0100_0000_01b3);
     }
 
-    /// Counts something.
+    /// Counts a thing that happened.
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.tally.entry(what).or_default() += 1;
     }
 
-    /// The last moments.
+    /// Returns the last log lines.
     pub(crate) fn into_moments(self) -> Vec<String> {
         self.moments.into()
     }

@@ -1,6 +1,8 @@
-//! Those who want something cancelled that may be a client's of another process, and what the peers do with that.
+//! Strangers who send cancel requests with keys that may belong to another process of the group, and what the peers do
+//! with these.
 //!
-//! Always true: who has asked is told when the peer is done with it, and otherwise only for a reason that this world has given.
+//! Always true: the connection of a stranger ends when the peer has finished with the request, and earlier only for a
+//! reason that this world has given.
 //! Not here: what is remembered of peers (`peers`), which there are (`group`), how applications cancel (`app::cancel`).
 
 use std::collections::BTreeSet;
@@ -21,7 +23,7 @@ use crate::sim::net::{Holder, Net};
 use crate::state::{START, World};
 
 impl Checkers {
-    /// How many connections there may be to a peer under any of the settings in force.
+    /// Returns the largest number of connections to a peer under any configuration in force.
     fn peer_limit(&self, peer: u16) -> usize {
         let sizes = self.forces.iter().filter_map(|(_, active)| {
             let line = active.settings.peers.get(&peer)?;
@@ -30,7 +32,7 @@ impl Checkers {
         sizes.max().unwrap_or(0)
     }
 
-    /// Whether this peer has been known, and its number another one than this process's, for as long as anybody remembers.
+    /// Returns whether every configuration in force lists this peer, with a number other than that of this process.
     fn is_peer_known(&self, peer: u16) -> bool {
         let is_known = |settings: &config::Settings| {
             settings.own_peer() > 0 && settings.own_peer() != peer && settings.peers.contains_key(&peer)
@@ -38,7 +40,7 @@ impl Checkers {
         self.forces.iter().all(|(_, active)| is_known(&active.settings))
     }
 
-    /// The shortest time after which a request may be given up, and the longest.
+    /// Returns the shortest time after which a cancel request may be given up, and the longest.
     fn cancel_patience(&self) -> (Duration, Duration) {
         let waits = self.forces.iter().map(|(_, active)| active.settings.cancel_wait_timeout.unwrap_or(Duration::MAX));
         let dials =
@@ -49,14 +51,14 @@ impl Checkers {
 }
 
 impl World {
-    /// People who will ask.
+    /// Schedules the cancel requests of strangers.
     pub(crate) fn begin_group(&self, net: &mut Net) {
         for (number, ask) in self.plan.group.asks.iter().enumerate() {
             net.agenda.at(Time(START + ask.at), Event::Peers(Alarm::Asks(number as u32)));
         }
     }
 
-    /// Something happens to a peer or to somebody who asks.
+    /// Handles an alarm of a peer or of a stranger.
     pub(crate) fn peers_happen(&mut self, alarm: Alarm) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
@@ -82,7 +84,7 @@ impl World {
         }
     }
 
-    /// Somebody who is no application wants something cancelled.
+    /// A stranger connects to send a cancel request.
     fn ask(&mut self, net: &mut Net, number: u32) {
         if !matches!(self.checkers.phase, Phase::Faults | Phase::Healing { .. } | Phase::GoingDown { .. }) {
             return;
@@ -100,7 +102,7 @@ impl World {
         self.peers.askers.push(Asker { end, request, wants, patience, said, call, is_over, is_told, is_refused });
     }
 
-    /// The key that somebody names, and what becomes of it on the way.
+    /// Returns the key of the request, and the peer that must receive it with the bytes that must arrive there.
     fn key_of(&mut self, ask: &Ask) -> (Vec<u8>, Option<(u16, Vec<u8>)>) {
         let dice = &mut self.peers.dice;
         let mut key: Vec<u8> = (0..KEY_BYTES).map(|_| dice.any() as u8).collect();
@@ -120,7 +122,7 @@ impl World {
             }
         };
         if matches!(ask.whose, Whose::Peer(_)) && key[3] & 3 == 0 {
-            // It speaks protocol 3.2 there.
+            // A key of protocol 3.2.
             key.resize(LONG_KEY_BYTES, key[4]);
         }
         key[0] &= 0x7f;
@@ -134,7 +136,7 @@ impl World {
         (key, (ask.hops > 0 && !is_here).then_some((peer, request)))
     }
 
-    /// A dial has reached a peer.
+    /// A connection attempt has reached a peer.
     pub(crate) fn peer_knocked(&mut self, net: &mut Net, far: u32, peer: u16) {
         let is_well = self.plan.is_calm || self.checkers.phase != Phase::Faults;
         let fates = &self.plan.group.fates;
@@ -143,7 +145,7 @@ impl World {
         let since = self.witness.now;
         self.peers.calls.push(Call { end: far, peer, fate, said: Vec::new(), since, is_over: false });
         let (open, most) = (self.peers.open_calls(net, peer), self.checkers.peer_limit(peer));
-        // Two processes count for themselves.
+        // The old process and the new one count separately.
         if open > most && !self.is_another_closing() {
             let text = format!("there are {open} connections to peer {peer}, which may have {most}");
             self.witness.accuse(Charge::LimitExceeded, text);
@@ -167,18 +169,18 @@ impl World {
         }
     }
 
-    /// Something has happened at a peer's end.
+    /// Handles an event on a peer's connection.
     pub(crate) fn peer_heard(&mut self, net: &mut Net, call: u32) {
         let is_sure = !self.plan.group.is_fickle();
         self.peers.hear(net, call, is_sure, &mut self.witness);
     }
 
-    /// Whoever asks has been answered at the door.
+    /// A stranger's connection was accepted or refused.
     pub(crate) fn asker_answered(&mut self, net: &mut Net, asker: u32, is_welcome: bool) {
         self.peers.asker_connected(net, asker, is_welcome, self.witness.now);
     }
 
-    /// Something has happened at the end of somebody who asks: that it ends is all it may be told.
+    /// Handles an event on a stranger's connection. Only its end, or an error before that, may arrive.
     pub(crate) fn asker_heard(&mut self, net: &mut Net, number: u32) {
         let asker = &mut self.peers.askers[number as usize];
         if asker.is_over {
@@ -202,7 +204,8 @@ impl World {
         }
     }
 
-    /// Whoever is told that it is over is told the truth.
+    /// Checks, when a stranger's connection ends, that the peer has finished with the request or that there was a
+    /// reason.
     fn check_told(&mut self, number: u32) {
         self.peers.tell_apart(number);
         let asker = &self.peers.askers[number as usize];
@@ -226,7 +229,7 @@ impl World {
         }
     }
 
-    /// Whether the worker may believe that the name of a peer has no address.
+    /// Returns whether the worker may believe that the host name of a peer has no address.
     fn has_no_name(&self, peer: u16, since: Time) -> bool {
         let line = self.active.settings.peers.get(&peer);
         line.is_none_or(|line| match &line.host {
@@ -235,7 +238,7 @@ impl World {
         })
     }
 
-    /// Since when nothing has happened that could touch a request for a peer; the present if something does.
+    /// Returns since when no fault could affect a cancel request to a peer; `now` if one does.
     pub(crate) fn calm_since(&self, now: Time) -> Time {
         let (faults, phase) = (&self.plan.faults, self.checkers.phase);
         let touching = faults.iter().map(|(_, fault)| fault).filter(|fault| may_touch_requests(&fault.what));
@@ -248,7 +251,7 @@ impl World {
         }
     }
 
-    /// Now and then: nobody who has asked waits for too long, or for nothing.
+    /// Checks that no stranger waits too long, or for nothing.
     pub(crate) fn look_at_askers(&mut self) {
         if self.plan.group.asks.is_empty() {
             return;
@@ -278,7 +281,7 @@ impl World {
         self.peers.suspects = left;
     }
 
-    /// What a worker shows of the peers.
+    /// Checks the rows of the peers in a worker's snapshot.
     pub(crate) fn check_peer_rows(&mut self, worker: u8, rows: &[PeerRow]) {
         for row in rows {
             let most = self.checkers.peer_limit(row.peer);
@@ -290,7 +293,7 @@ impl World {
     }
 }
 
-/// Whether a fault may end a request, or keep it from going on.
+/// Returns whether a fault may end a cancel request or hold it up.
 fn may_touch_requests(what: &What) -> bool {
     !matches!(
         what,
@@ -311,7 +314,7 @@ fn fault_begins(fault: &Fault) -> Time {
 
 fn fault_ends(fault: &Fault, heals_at: u64) -> Time {
     let lasts = match fault.what {
-        // However long it lasts on paper.
+        // It lasts to its end even if the world heals before.
         What::Stall { micros, .. } => micros,
         _ => fault.lasts.min(heals_at.saturating_sub(fault.at)),
     };
@@ -320,11 +323,11 @@ fn fault_ends(fault: &Fault, heals_at: u64) -> Time {
 
 const KEY_BYTES: usize = 8;
 const LONG_KEY_BYTES: usize = 36;
-/// A peer that is well is done with a request in this time.
+/// The time that a peer without faults takes for a request.
 const WELL_MICROS: u64 = 50_000;
-/// Letters and whatever waited for them have arrived in this time after a fault.
+/// The time after a fault in which letters, and what waited for them, arrive.
 const SETTLING: Duration = Duration::from_millis(20);
-/// Longer than it is believed that a name has no address.
+/// Longer than the pooler remembers that a name has no address (`dns_nxdomain_ttl`).
 const NAMELESS_FOR: Duration = Duration::from_secs(20);
-/// Longer than anybody needs who has nobody to wait for.
+/// Longer than a request takes that has nothing to wait for.
 const LATE: Duration = Duration::from_secs(2);

@@ -1,7 +1,8 @@
-//! What the operator says on the console, and has read again.
+//! The commands of the operator on the console, and the files that the operator changes.
 //!
-//! Always true: a command is said by an admin who waits for the answer.
-//! Not here: when something is ordered (`faults`), what is remembered of it (`operator`), whether it is obeyed (`checks::orders`).
+//! Always true: each command comes from an admin client that waits for the answer.
+//! Not here: when a command is given (`faults`), what is remembered of it (`operator`), whether it is carried out
+//! (`checks::orders`).
 
 use base::WorkerId;
 use control::Event;
@@ -21,7 +22,7 @@ use crate::sim::thread::CONFIGURATION;
 use crate::state::World;
 
 impl World {
-    /// Says something on the console, as an admin who waits for the answer.
+    /// Sends a command on the console, as an admin client that waits for the answer.
     pub(crate) fn command(&mut self, text: String) {
         self.witness.note(|| format!("the operator says {text}"));
         let client = ClientKey { index: u32::MAX - self.operator.said, generation: 1 };
@@ -31,33 +32,33 @@ impl World {
         self.control_hears(Event::Letter(ToControl::Console { from, client, right, by, request }));
     }
 
-    /// Another file of secrets, or the one of the plan again.
+    /// Writes a changed `auth_file`, or the one of the plan again, and reloads.
     pub(crate) fn change_secrets(&mut self, dice: Option<u64>) {
         let users = secrets(&self.plan, dice.map(|dice| Dice::new(dice, 2)));
         self.disk.write("users", users);
         self.reload_files();
     }
 
-    /// Has the files read again, now or as soon as no online restart is in the way.
+    /// Sends RELOAD. If an online restart is in progress, it is repeated after that.
     pub(crate) fn reload_files(&mut self) {
         self.command(RELOAD.to_owned());
     }
 
-    /// An online restart is over: what was refused because of it is said again.
+    /// Repeats the commands that an online restart has refused.
     pub(crate) fn say_what_is_owed(&mut self, owed: Vec<String>) {
         for text in owed {
             self.command(text);
         }
     }
 
-    /// An operator changes the configuration, and reloads.
+    /// Changes the configuration, and reloads.
     pub(crate) fn reload(&mut self, shape: &Shape) {
         self.witness.note(|| format!("these settings come into force:\n{}", shape.text()));
         self.disk.write(CONFIGURATION, shape.text());
         self.reload_files();
     }
 
-    /// KILL_CLIENT: the operator looks who is there first.
+    /// Begins a KILL_CLIENT: the operator first asks which clients there are.
     pub(crate) fn seek_client(&mut self, which: u64) {
         let question = SEEKING + self.evicted.asked;
         self.evicted.asked += 1;
@@ -66,7 +67,7 @@ impl World {
         self.order(|| ToWorker::Show { question, what });
     }
 
-    /// A worker shows who is there; whether somebody is looked for.
+    /// A worker answers which clients it has. Returns whether that was for a KILL_CLIENT.
     pub(crate) fn sought(&mut self, question: u64, snapshot: &Snapshot) -> bool {
         let Some(Search { which, answered, found }) = self.evicted.sought.get_mut(&question) else { return false };
         *answered += 1;
@@ -83,7 +84,7 @@ impl World {
         let Some(&(mut id, end)) = found.get((which / 8 % found.len().max(1) as u64) as usize) else { return };
         let mut known = Some(end);
         if which.is_multiple_of(8) {
-            // A slip: somebody else, who may be nobody, or come later.
+            // A mistake of the operator: the number of another client, which may not exist, or come later.
             let newest = found.iter().map(|(id, _)| *id).max().unwrap_or_default();
             (id, known) = (newest + which / 8 % 5, None);
         }
@@ -97,10 +98,10 @@ impl World {
     }
 }
 
-/// The worker's end of a client's connection.
+/// Returns the worker's end of a client's connection.
 fn end_of(row: &Row) -> Option<u32> {
     end_at(row.addr.parse().ok()?)
 }
 
-/// The first question of an operator who looks whom to kill.
+/// The number of the first request for clients of a KILL_CLIENT.
 const SEEKING: u64 = OF_THE_WORLD + 10;

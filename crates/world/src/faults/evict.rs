@@ -1,43 +1,44 @@
-//! What is remembered of those who are sent away by the operator: by KILL_CLIENT, by a RECONNECT that waits for no session to end
-//! (`server_fast_close`), by a shutdown that has waited long enough (`shutdown_timeout`).
+//! Memory of the clients that the operator disconnects: by KILL_CLIENT, by a RECONNECT that does not wait for sessions
+//! to end (`server_fast_close`), or by a shutdown that has waited long enough (`shutdown_timeout`).
 //!
-//! Always true: who is sought is there when the operator looks.
-//! Not here: how they are sought (`command`), what must become of them (`checks::evictions`).
+//! Always true: the client of a KILL_CLIENT is connected when the operator looks.
+//! Not here: how it is found (`command`), what must become of it (`checks::evictions`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Time;
 use worker::letters::Whose;
 
-/// What is remembered of those who are sent away.
+/// Memory of the clients that the operator disconnects.
 #[derive(Debug)]
 pub(crate) struct Evicted {
-    /// KILL_CLIENTs whose operator looks who is there, by the number of the question.
+    /// KILL_CLIENTs whose operator is still looking for the client, by the number of the request.
     pub(crate) sought: BTreeMap<u64, Search>,
     pub(crate) asked: u64,
-    /// Those whom the operator wants gone, by their numbers: the worker's end of their connection, if they were in when the
-    /// order was given.
+    /// The clients to be killed, by number: the worker's end of their connection, if they were logged in when the order
+    /// was given.
     pub(crate) killed: BTreeMap<u64, Option<u32>>,
-    /// RECONNECTs: when they were ordered, of what, and whether every worker has obeyed.
+    /// RECONNECTs: when they were ordered, for which database, and whether every worker has carried them out.
     pub(crate) renewals: Vec<(Time, Whose, bool)>,
-    /// Sessions that were there at the last look, and should not have been.
+    /// Sessions that were open at the last look, and should not have been.
     pub(crate) suspects: BTreeSet<u32>,
-    /// When somebody was last sent away who may have been waiting for a cancel request: such a one learns nothing by its end.
+    /// When a client was last disconnected that may have been waiting for a cancel request: its end does not prove that
+    /// the request was carried out.
     pub(crate) last: Time,
-    /// When the shutdown sent away who was left.
+    /// When the shutdown disconnected the remaining clients.
     pub(crate) all_since: Option<Time>,
-    /// When the shutdown waits no longer for their servers, by the clock of the machine, which may jump.
+    /// When the shutdown stops waiting for the servers of those clients, by the clock of the machine, which may jump.
     pub(crate) mended_by: Option<Time>,
 }
 
-/// A look at who is there.
+/// A request for the clients of all workers.
 #[derive(Debug)]
 pub(crate) struct Search {
-    /// What is drawn of it.
+    /// The drawn number that selects the client.
     pub(crate) which: u64,
-    /// How many workers have answered.
+    /// Number of workers that have answered.
     pub(crate) answered: u8,
-    /// Whom they show: numbers, and the workers' ends of their connections.
+    /// The clients found: their numbers, and the workers' ends of their connections.
     pub(crate) found: Vec<(u64, u32)>,
 }
 

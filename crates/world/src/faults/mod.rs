@@ -1,7 +1,7 @@
-//! What can go wrong beside the applications' own manners.
+//! The faults of a world, beside the behaviour of its applications.
 //!
 //! Always true: a fault ends by itself, and all have ended when the world heals.
-//! Not here: which ones a seed draws (`plan`).
+//! Not here: which faults a seed draws (`plan`).
 
 mod askers;
 mod command;
@@ -20,7 +20,7 @@ use crate::sim::dice::Dice;
 use crate::state::World;
 
 impl World {
-    /// A fault begins.
+    /// Begins a fault.
     pub(crate) fn begin_fault(&mut self, what: &What) {
         self.witness.note(|| format!("FAULT {what:?}"));
         if let What::Show = what {
@@ -53,7 +53,7 @@ impl World {
                     .filter(|&end| end % 2 == 0 && !net.end(end).is_closed && !net.end(end ^ 1).is_closed)
                     .collect();
                 if let Some(end) = pick(&open, which) {
-                    // Somebody between the two cuts the wire: both hear of it.
+                    // Something between the two ends cuts the connection: both see a reset.
                     net.cut(end);
                 }
             }
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The place of a worker of the process that serves.
+    /// Maps the number of a worker to a worker of the current process.
     fn of_the_handshake_pool(&self, worker: u8) -> u8 {
         self.handshake_pool.start + worker % self.handshake_pool.len() as u8
     }
@@ -140,7 +140,7 @@ impl World {
         self.send_mail();
     }
 
-    /// A fault ends.
+    /// Ends a fault.
     pub(crate) fn end_fault(&mut self, what: &What) {
         self.end_order(what);
         let net = self.net.clone();
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// A command about a database, or all.
+/// A command for one database, or for all.
 fn about(command: &str, whose: &Whose) -> String {
     match whose {
         Some(name) => format!("{command} {name}"),

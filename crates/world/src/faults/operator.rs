@@ -1,7 +1,8 @@
-//! The operator of a world: what is remembered of what was ordered, and the file of secrets that is written.
+//! The operator of a world: the orders that were given, and the `auth_file`.
 //!
-//! Always true: pauses that do not stand any more hold nobody.
-//! Not here: how something is ordered (`command`), whether it is obeyed (`checks::orders`), online restarts (`takeover`).
+//! Always true: a pause that is no longer in force holds no database.
+//! Not here: how an order is given (`command`), whether it is carried out (`checks::orders`), online restarts
+//! (`takeover`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,40 +16,40 @@ use crate::sim::handover::{Arriving, Handover};
 /// What the operator remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
-    /// How many commands have been said.
+    /// Number of commands so far.
     pub(crate) said: u32,
-    /// Those that are not answered, by the clients that have said them.
+    /// The commands without an answer, by the client that has sent them.
     pub(crate) asked: BTreeMap<ClientKey, String>,
-    /// What is to be said when no online restart is in the way any more.
+    /// The commands to be repeated after the online restart.
     pub(crate) owed: Vec<String>,
-    /// Orders that have not been obeyed by everybody, by their numbers.
+    /// Orders that not all workers have carried out, by number.
     pub(crate) open: BTreeMap<u64, Given>,
     /// Pauses that were reported complete.
     pub(crate) held: Vec<Whose>,
-    /// SUSPEND.
+    /// A SUSPEND is in force.
     pub(crate) is_suspended: bool,
-    /// An online restart that is under way.
+    /// An online restart in progress.
     pub(crate) handover: Option<Handover>,
-    /// One that is about to begin: its chance, and whether its new process comes up.
+    /// An online restart that is about to begin: its seed, and whether the new process comes up.
     pub(crate) comes: Option<(u64, bool)>,
-    /// What the last one has brought and has not come to its worker.
+    /// Connections that the last online restart has brought and that have not reached their worker.
     pub(crate) arriving: Vec<Arriving>,
 }
 
-/// An order.
+/// An order to the workers.
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) order: Order,
-    /// The workers that have obeyed.
+    /// The workers that have carried out the order.
     pub(crate) obeyed: BTreeSet<u8>,
-    /// How many of them had something to do it to.
+    /// Number of workers that had something to do for it.
     pub(crate) done: usize,
-    /// What it has paused goes on already.
+    /// The pause of this order has already been ended.
     pub(crate) is_undone: bool,
 }
 
 impl Operator {
-    /// Pauses that do not stand any more, such as those of databases that are gone, hold nobody.
+    /// Forgets pauses that are no longer in force, such as those of removed databases.
     pub(crate) fn mind(&mut self, standing: &Standing) {
         self.held.retain(|whose| stands(standing, whose));
         let pauses = self.open.values_mut().filter_map(|given| match &given.order {
@@ -59,7 +60,7 @@ impl Operator {
     }
 }
 
-/// Whether a pause stands.
+/// Returns whether a pause is in force.
 pub(crate) fn stands(standing: &Standing, whose: &Whose) -> bool {
     match whose {
         Some(name) => standing.paused.contains(name),
@@ -67,7 +68,7 @@ pub(crate) fn stands(standing: &Standing, whose: &Whose) -> bool {
     }
 }
 
-/// The file of secrets: as the applications know them, or with some that are wrong or missing.
+/// Returns the text of `auth_file`: as the applications know the secrets, or with some wrong or missing.
 pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> String {
     let mut file = String::new();
     for (user, secret) in plan.secrets.iter().filter(|(user, _)| !plan.auth.unlisted.contains(&***user)) {
@@ -81,5 +82,5 @@ pub(crate) fn secrets(plan: &Plan, mut dice: Option<Dice>) -> String {
     file
 }
 
-/// Has the files read again.
+/// The command that reads the files again.
 pub(crate) const RELOAD: &str = "RELOAD";

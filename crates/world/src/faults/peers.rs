@@ -1,7 +1,8 @@
-//! The other processes of the group, all of them fake, and those who want something cancelled that may be a client's of theirs.
+//! The simulated peers of the group, and strangers whose cancel requests may be for a client of one.
 //!
-//! Always true: what reaches a peer is the very request that somebody has made, passed on once; who has made it is told when the
-//! peer is done with it, and otherwise only for a reason that this world has given.
+//! Always true: a peer receives exactly the request that a stranger has made, with one hop counted; the stranger's
+//! connection ends when the peer has finished with the request, and earlier only for a reason that this world has
+//! given.
 //! Not here: which peers and requests there are (`group`), how applications cancel (`app::cancel`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,17 +18,17 @@ use crate::sim::agenda::{Alarm, Event};
 use crate::sim::dice::Dice;
 use crate::sim::net::Net;
 
-/// Peers, and who has something to ask of them.
+/// The peers, and the strangers that send requests for them.
 #[derive(Debug)]
 pub(crate) struct Peers {
     pub(super) dice: Dice,
     pub(super) calls: Vec<Call>,
     pub(super) askers: Vec<Asker>,
-    /// When a peer last did something with a call that ends it before it is done.
+    /// When a peer last ended a connection before it had finished with its request.
     pub(super) failed: BTreeMap<u16, Time>,
-    /// When a name was last not found.
+    /// When each host name was last not found.
     pub(super) nameless: BTreeMap<Arc<str>, Time>,
-    /// Who waited and could have had a connection when they were looked at last: it may have been under way.
+    /// Strangers that waited at the last look though a connection was free: it may have been under way.
     pub(super) suspects: BTreeSet<usize>,
 }
 
@@ -43,18 +44,18 @@ pub(super) struct Call {
     pub(super) is_over: bool,
 }
 
-/// Somebody who has made a cancel request.
+/// A stranger with a cancel request.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) end: u32,
     pub(super) request: Vec<u8>,
-    /// The peer that is to have it, and what reaches that one.
+    /// The peer that must receive the request, and the bytes that must arrive there.
     pub(super) wants: Option<(u16, Vec<u8>)>,
     pub(super) patience: Option<u64>,
     pub(super) said: Option<Time>,
-    /// The call that has brought it to its peer.
+    /// The connection by which the request has reached its peer.
     pub(super) call: Option<u32>,
-    /// Its connection has ended, whoever has closed it.
+    /// The stranger's connection has ended, whichever side has closed it.
     pub(super) is_over: bool,
     /// The pooler has closed it.
     pub(super) is_told: bool,
@@ -62,7 +63,7 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Whether it waits to be told.
+    /// Returns since when the stranger waits for the end of its connection.
     pub(super) fn waits_since(&self) -> Option<Time> {
         self.said.filter(|_| !self.is_over)
     }
@@ -80,12 +81,12 @@ impl Peers {
         }
     }
 
-    /// A name is not found.
+    /// A host name was not found.
     pub(crate) fn has_no_address(&mut self, name: Arc<str>, now: Time) {
         self.nameless.insert(name, now);
     }
 
-    /// A peer has closed a call, or is told that it is closed.
+    /// The peer closes or resets a connection.
     pub(super) fn part(&mut self, net: &mut Net, call: u32) {
         let call = &mut self.calls[call as usize];
         call.is_over = true;
@@ -95,7 +96,7 @@ impl Peers {
         }
     }
 
-    /// A peer reads what it is told: one request, and nothing else.
+    /// The peer reads from a connection: exactly one cancel request may arrive.
     pub(super) fn hear(&mut self, net: &mut Net, number: u32, is_sure: bool, witness: &mut Witness) {
         let call = &mut self.calls[number as usize];
         if net.end(call.end).is_closed {
@@ -114,7 +115,7 @@ impl Peers {
             let is_wanted = |asker: &&mut Asker| {
                 asker.call.is_none() && asker.wants.as_ref().is_some_and(|wants| wants.0 == peer && wants.1 == said)
             };
-            // It may be that of somebody who has not waited for it.
+            // The request may be that of a stranger that has not waited for it.
             match self.askers.iter_mut().filter(is_wanted).min_by_key(|asker| asker.is_over) {
                 Some(asker) => asker.call = Some(number),
                 None if is_sure => {
@@ -140,15 +141,16 @@ impl Peers {
         }
     }
 
-    /// Whether its peer is done with somebody's request.
+    /// Returns whether the peer has finished with the request of a stranger.
     pub(super) fn is_done_with(&self, asker: &Asker) -> bool {
         asker.call.is_some_and(|call| self.calls[call as usize].is_over)
     }
 
-    /// Of requests that are the same nobody can say which is whose: the first that is done is that of the first who is told.
+    /// Identical requests cannot be told apart: the first that is finished is assigned to the first stranger whose
+    /// connection ends.
     pub(super) fn tell_apart(&mut self, number: u32) {
         let (at, asker) = (number as usize, &self.askers[number as usize]);
-        // A call may be that of whoever had asked when it was made.
+        // A connection can only carry a request made before it was opened.
         let may_be_of =
             |asker: &Asker, call: u32| asker.said.is_some_and(|said| said <= self.calls[call as usize].since);
         let is_same = |other: &Asker| {
@@ -158,7 +160,7 @@ impl Peers {
         if let Some(other) = self.askers.iter().position(is_same).filter(|_| !self.is_done_with(asker)) {
             (self.askers[at].call, self.askers[other].call) = (self.askers[other].call, self.askers[at].call);
         }
-        // Its own call has failed unread, and what a peer reads now is another's.
+        // The stranger's own connection has failed unread, so what a peer reads now belongs to another stranger.
         let asker = &self.askers[at];
         let is_left = |other: &Asker| {
             let may_inherit = asker.call.is_some_and(|call| may_be_of(other, call));
@@ -170,12 +172,12 @@ impl Peers {
         }
     }
 
-    /// Connections to a peer that the pooler has not let go.
+    /// Number of connections to a peer that the pooler has not closed.
     pub(super) fn open_calls(&self, net: &Net, peer: u16) -> usize {
         self.calls.iter().filter(|call| call.peer == peer && !net.end(call.end ^ 1).is_closed).count()
     }
 
-    /// Whoever has asked was let in, or not.
+    /// A stranger's connection was accepted or refused.
     pub(super) fn asker_connected(&mut self, net: &mut Net, number: u32, is_welcome: bool, now: Time) {
         let asker = &mut self.askers[number as usize];
         if !is_welcome {
@@ -190,7 +192,7 @@ impl Peers {
     }
 }
 
-/// How long the request is that begins so.
+/// The length that a cancel request states in its first bytes.
 fn request_bytes(said: &[u8]) -> Option<usize> {
     said.first_chunk().map(|length| u32::from_be_bytes(*length) as usize)
 }
@@ -199,7 +201,7 @@ fn is_whole(said: &[u8]) -> bool {
     request_bytes(said).is_some_and(|bytes| said.len() >= bytes)
 }
 
-/// The stream of chance for what peers do.
+/// The stream of chance for the peers.
 const STREAM: u64 = u64::MAX - 41;
-/// Bytes of a cancel request whose key is one of ours: of protocol 3.0, of protocol 3.2.
+/// Lengths of a cancel request with a key of ours: in protocol 3.0 and in 3.2.
 const REQUESTS_BYTES: [usize; 2] = [16, 44];

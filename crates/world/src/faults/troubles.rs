@@ -1,6 +1,6 @@
-//! What goes wrong where secrets are asked of servers and passwords of external authenticators.
+//! Faults of authentication: secrets on servers, and external authenticators.
 //!
-//! Always true: what a trouble has changed is as it was when it ends, but for secrets.
+//! Always true: the end of a trouble restores everything but changed secrets.
 //! Not here: other faults (`faults`).
 
 use crate::plan::fault::Trouble;
@@ -8,7 +8,7 @@ use crate::postgres::manner::Answers;
 use crate::state::World;
 
 impl World {
-    /// It begins.
+    /// Begins a trouble.
     pub(crate) fn begin_trouble(&mut self, trouble: &Trouble) {
         match *trouble {
             Trouble::NewSecret { user, .. } => self.change_secret(user),
@@ -18,7 +18,7 @@ impl World {
         }
     }
 
-    /// It ends.
+    /// Ends a trouble.
     pub(crate) fn end_trouble(&mut self, trouble: &Trouble) {
         match *trouble {
             Trouble::NewSecret { reloads, .. } => {

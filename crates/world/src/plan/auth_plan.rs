@@ -1,8 +1,8 @@
-//! How people prove who they are where the file of secrets is not all there is: servers know secrets (`auth_query`), judges know
-//! passwords (PAM, LDAP), rules say who is asked for what (HBA).
+//! Authentication beyond `auth_file`: secrets on servers (`auth_query`), external authenticators (PAM, LDAP), and rules
+//! that select the method (HBA).
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; what somebody
-//! must be told is known before they come.
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change; the error that
+//! an application must get is known before it connects.
 //! Not here: who answers (`control`), what goes wrong with it (`troubles`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,29 +16,29 @@ use crate::app::Guise;
 use crate::plan::{AUTODB, CONSOLE, Habits, Person, Plan, Proof, USERS};
 use crate::sim::dice::Dice;
 
-/// Words of which a refusal must begin with one.
+/// Texts with one of which an error must begin.
 pub(crate) type Words = &'static [&'static str];
 
-/// What a seed has drawn.
+/// The authentication that a seed has drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuthPlan {
-    /// Users who are not in the file of secrets.
+    /// Users that are missing in `auth_file`.
     pub(crate) unlisted: BTreeSet<&'static str>,
-    /// Servers are asked about them.
+    /// Servers are asked for their secrets (`auth_query`).
     pub(crate) is_asked: bool,
-    /// An external authenticator knows everybody's password: what it says to a wrong one.
+    /// An external authenticator checks all passwords: its error for a wrong one.
     authenticator: Option<Words>,
-    /// The rules by which people are asked, and how each user is.
+    /// The HBA rules, if there are any.
     rules: Option<Rules>,
-    /// Databases that nobody gets into, and why.
+    /// Databases that nobody may use, with the error of each.
     misled: Vec<(String, Words)>,
-    /// A user has another password at each host.
+    /// A user has another password on each host.
     has_many: bool,
     /// Secrets are stored as hashes.
     are_hashed: bool,
-    /// How long what a server has told is believed, microseconds.
+    /// `auth_query_cache_ttl`, microseconds.
     pub(crate) believed: u64,
-    /// How long the control thread takes, microseconds.
+    /// How long the control thread takes, least and most, microseconds.
     pub(crate) pause: (u64, u64),
 }
 
@@ -46,46 +46,46 @@ pub(crate) struct AuthPlan {
 struct Rules {
     text: String,
     methods: BTreeMap<&'static str, &'static str>,
-    /// There is a rule for everybody.
+    /// The last rule matches everybody.
     has_last: bool,
-    /// Who comes by the unix socket is who the system says.
+    /// Clients on the Unix socket are authenticated by `peer`.
     is_local: bool,
 }
 
-/// What is different at the door for somebody.
+/// What an application must expect at its login that differs from the usual.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Door {
     wrong: Option<Words>,
-    /// It shows no password, or may be asked for something else.
+    /// The application has no password, or may be asked for another kind of proof.
     is_sure: bool,
     unknown: Option<Words>,
     nowhere: Option<Words>,
     misled: Vec<(String, Words)>,
-    /// Who it is to the system, by whose socket it comes.
+    /// The user ID of its Unix socket, if it connects by that.
     uid: Option<u32>,
-    /// Its password at other hosts.
+    /// Its passwords on other hosts.
     others: Vec<Arc<Secret>>,
-    /// Its password before the present one.
+    /// Its previous password.
     pub(crate) old: Option<Arc<Secret>>,
-    /// Nobody believes in that any more.
+    /// The previous password is no longer accepted anywhere.
     pub(crate) is_old_over: bool,
 }
 
 impl Door {
-    /// Who it is to the system this time, if it comes by the system's own socket.
+    /// Returns the user ID of its Unix socket for this connection, if it connects by that: sometimes a wrong one.
     pub(crate) fn uid(&self, dice: &mut Dice, is_gentle: bool) -> Option<u32> {
         let is_impostor = self.uid.is_some() && !is_gentle && dice.chance(100);
         if is_impostor { Some(IMPOSTOR) } else { self.uid }
     }
 
-    /// Whether it comes as somebody whom the system knows as somebody else.
+    /// Returns whether this user ID belongs to another system user.
     pub(crate) fn is_impostor(&self, uid: Option<u32>) -> bool {
         uid.is_some_and(|uid| self.uid != Some(uid))
     }
 
-    /// Another way to come than the usual one, now and then.
+    /// Returns a guise other than the usual one, now and then.
     pub(crate) fn guise(&self, dice: &mut Dice) -> Option<Guise> {
-        // A verdict that goes astray is seen only where there are several kinds of them.
+        // A verdict that reaches the wrong client is noticed only where verdicts differ.
         if self.wrong.is_some() && !self.is_sure && dice.chance(WRONG) {
             return Some(Guise::OtherPassword);
         }
@@ -103,7 +103,7 @@ impl Door {
         }
     }
 
-    /// What it must be told in this guise, if that is not what everybody is told.
+    /// Returns the errors for this guise, if they differ from the usual ones.
     pub(crate) fn refusal(&self, guise: Guise) -> Option<Words> {
         match guise {
             Guise::OtherPassword | Guise::OtherHost(_) | Guise::OldPassword => self.wrong,
@@ -114,7 +114,7 @@ impl Door {
         }
     }
 
-    /// Puts a guise on.
+    /// Changes the identity in the startup packet to fit the guise.
     pub(crate) fn dress(&self, guise: Guise, identity: &mut Identity) {
         match guise {
             Guise::Misled(at) => identity.database = (*self.misled[usize::from(at)].0).into(),
@@ -126,18 +126,18 @@ impl Door {
 }
 
 impl AuthPlan {
-    /// Whether anything is different at all.
+    /// Returns whether anything differs from `auth_file`.
     pub(crate) fn is_any(&self) -> bool {
         self.is_asked || self.authenticator.is_some() || self.rules.is_some()
     }
 
-    /// Whether somebody else than the pooler judges some passwords.
+    /// Returns whether an external authenticator checks some passwords.
     pub(crate) fn has_external_auth(&self) -> bool {
         self.authenticator.is_some()
             || self.rules.as_ref().is_some_and(|rules| rules.methods.values().any(|is| *is == "ldap"))
     }
 
-    /// A user's password at a host, the present one or another.
+    /// A user's password on a host, in its current version or another.
     pub(crate) fn password(&self, user: &str, host: usize, version: u32) -> Secret {
         let mut text = format!("secret of {user}");
         if self.has_many && self.unlisted.contains(user) {
@@ -149,7 +149,7 @@ impl AuthPlan {
         Secret::parse(text)
     }
 
-    /// The same as a server has stored it.
+    /// The same as a server stores it.
     pub(crate) fn stored(&self, user: &str, host: usize, version: u32) -> Arc<Secret> {
         let password = self.password(user, host, version);
         if !self.are_hashed || user == ASKER {
@@ -159,7 +159,7 @@ impl AuthPlan {
         Arc::new(Secret::parse(ScramSecret::derive(&*password.text(), salt.as_bytes(), 8).to_string()))
     }
 
-    /// Everybody's, at a host; nothing where the plan's own are as good.
+    /// The secrets of all users on a host; empty where those of the plan suffice.
     pub(crate) fn secrets(&self, host: usize, versions: &BTreeMap<String, u32>) -> BTreeMap<String, Arc<Secret>> {
         if !self.is_asked {
             return BTreeMap::new();
@@ -169,12 +169,12 @@ impl AuthPlan {
         everybody.map(|&user| (user.to_owned(), self.stored(user, host, version(user)))).collect()
     }
 
-    /// The file of rules, if there is one.
+    /// The text of the HBA file, if there is one.
     pub(crate) fn rules(&self) -> Option<&str> {
         self.rules.as_ref().map(|rules| &*rules.text)
     }
 
-    /// How a user is asked: the method, where the plan's is not for everybody.
+    /// The authentication method of a user, if the rules select it.
     fn method(&self, user: &str) -> Option<&'static str> {
         self.rules.as_ref().map(|rules| rules.methods.get(user).copied().unwrap_or("md5"))
     }
@@ -194,12 +194,12 @@ impl AuthPlan {
         self.authenticator.or_else(|| (self.method(user) == Some("ldap")).then_some(NO_LDAP))
     }
 
-    /// What somebody is told of whom nothing is known anywhere.
+    /// The errors for a user that is unknown everywhere.
     fn unknown(&self, user: &str, usual: Proof) -> Words {
         match (self.method(user), usual) {
             (Some("trust"), _) | (None, Proof::None) => &["\"trust\" authentication failed"],
             (Some("scram-sha-256"), _) | (None, Proof::Scram) => &["SASL authentication failed"],
-            // By md5 they are asked as one of those who have a secret of SCRAM.
+            // With `md5` an unknown user may be asked as if it had a SCRAM secret.
             (Some("md5"), _) => &["password authentication failed", "SASL authentication failed"],
             _ => &["password authentication failed"],
         }
@@ -207,7 +207,7 @@ impl AuthPlan {
 }
 
 impl Plan {
-    /// In some seeds people prove who they are otherwise.
+    /// Draws another authentication in some seeds.
     pub(crate) fn draw_auth(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(170) {
@@ -239,7 +239,7 @@ impl Plan {
         self.secrets.insert(name, secret);
         let is_kept = self.shape.databases.iter().any(|db| db.mode == "session");
         let listed = ["ann", "bob"].into_iter().find(|user| !auth.unlisted.contains(user));
-        // Who shares its servers with the questions; only where nobody keeps them for long.
+        // One user may share its servers with `auth_query`, but only where nobody keeps a server for long.
         let is_shared = !self.is_calm || !is_kept && !self.shape.has_shared_limits();
         let is_shared = is_shared && !auth.are_hashed && dice.chance(500);
         let asker = listed.filter(|_| is_shared).unwrap_or(ASKER);
@@ -277,7 +277,7 @@ impl Plan {
                 writeln!(self.shape.more, "{name} = host=10.200.0.0 auth_user={ASKER} auth_query='SECRET {word} $1'");
             auth.misled.push((name, due));
         }
-        // A database that is not there, and the console, cannot be asked.
+        // `auth_query` cannot be run in a database that does not exist, or in the console.
         if dice.chance(300) {
             let there = if self.shape.autodb.is_none() { dice.pick(&["nowhere", CONSOLE]) } else { CONSOLE };
             let name = format!("lost_{there}");
@@ -303,7 +303,7 @@ impl Plan {
     }
 
     fn draw_rules(&mut self, dice: &mut Dice) {
-        // Who shows nothing leaves no keys for servers that know a hash.
+        // A client without a password leaves no SCRAM keys for servers that store a hash.
         let needs_keys = self.auth.are_hashed && self.manner.method.is_some();
         let mut rules =
             Rules { is_local: !needs_keys && dice.chance(400), has_last: dice.chance(500), ..Rules::default() };
@@ -324,7 +324,8 @@ impl Plan {
                 true => &["ldap", "scram-sha-256", "md5"],
                 false => &["ldap", "trust", "password", "md5", "scram-sha-256"],
             };
-            // Where servers are asked, passwords are not the same everywhere, and a database may leave nothing to a directory.
+            // Where servers are asked, passwords differ between hosts, and a database may not leave a user to the
+            // directory.
             let kinds = if self.auth.is_asked { &kinds[1..] } else { kinds };
             let method = dice.pick(kinds);
             let end = if method == "ldap" { " ldapserver=10.200.0.9 ldapprefix=\"uid=\"" } else { "" };
@@ -340,7 +341,7 @@ impl Plan {
         self.auth.rules = Some(rules);
     }
 
-    /// What is different for somebody who comes.
+    /// Returns the secret of an application, and what differs at its login.
     pub(crate) fn door(&self, number: u32, person: &mut Person, habits: &mut Habits) -> Option<(Arc<Secret>, Door)> {
         let (auth, user) = (&self.auth, person.user.clone());
         let user = user.as_str();
@@ -371,7 +372,7 @@ impl Plan {
             let stranger: Words = &["unix socket login rejected", "no such user"];
             (door.unknown, door.nowhere) = (Some(stranger), is_unlisted.then_some(stranger));
             person.proof = Proof::None;
-            // Where nobody needs TLS.
+            // Nobody needs TLS on the Unix socket.
             habits.tls = 0;
         } else if is_strange && !habits.replicates {
             let is_external_auth = |name: &str| name == "mixed";
@@ -380,7 +381,7 @@ impl Plan {
             let is_none_unsure = |name: &str| name == "misled_none" && auth.rules.is_some();
             let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
             door.misled = misled.cloned().collect();
-            // Where there is a fallback a reload may move any database to another host.
+            // Where there is a `*` database a reload may move any database to another host.
             if person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
                 let hosts = (0..self.hosts).filter(|&other| other != host);
                 door.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
@@ -390,14 +391,14 @@ impl Plan {
         Some((Arc::new(auth.password(user, host, 0)), door))
     }
 
-    /// Where a database is.
+    /// Returns the host of a database.
     pub(crate) fn host_of(&self, database: &str) -> usize {
         let named = self.shape.databases.iter().find(|db| db.name == database).map(|db| db.host);
         named.or(self.shape.autodb.filter(|_| database == AUTODB)).unwrap_or(0)
     }
 }
 
-/// Who a user of the system is.
+/// Returns the name of a system user.
 pub(crate) fn system_user(uid: u32) -> Option<&'static str> {
     Some(match uid {
         1 => "ann",
@@ -412,31 +413,31 @@ pub(crate) fn system_user(uid: u32) -> Option<&'static str> {
 fn gate_words(proof: Proof) -> Words {
     match proof {
         Proof::Scram => &["SASL authentication failed"],
-        // Whoever is unknown, or has no password, is asked as one of those who have.
+        // A user that is unknown or has no password is asked like one that has a password.
         _ => &["password authentication failed", "SASL authentication failed"],
     }
 }
 
-/// What somebody reads of whom a server does not know; the first where nothing is asked of them.
+/// The errors for a user that no server knows; the first where the method is `trust`.
 const NOBODY: Words = &["no such user", "password authentication failed", "SASL authentication failed"];
 
-/// What servers may be asked instead of the secret, and answer accordingly; the last one they do not survive.
+/// What `auth_query` may return instead of one secret; the server does not survive the last one.
 const WORDS: [&str; 8] = ["nobody", "none", "several", "wide", "unnamed", "other", "torn", "fatal"];
-/// The answer to whoever cannot be asked as it is configured.
+/// The error for a client whose secret cannot be asked for with this configuration.
 const MISTAKEN: Words = &["bouncer config error"];
-/// That of a directory to a wrong password.
+/// The error for a password that the directory rejects.
 const NO_LDAP: Words = &["LDAP authentication failed"];
-/// Who asks servers about others.
+/// The user that runs `auth_query`.
 pub(crate) const ASKER: &str = "asker";
-/// Somebody who is nobody here, to the system.
+/// The user ID of a system user that has no user here.
 const IMPOSTOR: u32 = 66;
-/// Users whose names are others to the system have numbers from here on.
+/// System users whose names a map translates have numbers above this one.
 const MAPPED: u32 = 10;
-/// How often somebody shows an external authenticator a wrong password, out of a thousand.
+/// How many of a thousand logins use a wrong password with an external authenticator.
 const WRONG: u32 = 250;
-/// How often somebody comes in another way, out of a thousand.
+/// How many of a thousand logins use another guise.
 const UNUSUAL: u32 = 80;
-/// The stream of chance for all this.
+/// The stream of chance for authentication.
 const STREAM: u64 = u64::MAX - 7;
-/// The maps of system users that rules name.
+/// The ident maps that the rules name.
 pub(crate) const IDENTS: &str = "crew sysann ann\ncrew sysbob bob\n";

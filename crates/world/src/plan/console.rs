@@ -1,7 +1,7 @@
-//! Who asks the console.
+//! Clients of the admin console.
 //!
-//! Always true: they look, or wait for something; nothing that they say changes anything.
-//! Not here: what they say (`app::console`), what operators order there (`faults::operator`).
+//! Always true: they use SHOW or wait for something; none of their commands changes anything.
+//! Not here: their commands (`app::console`), the commands of the operator (`faults::operator`).
 
 use worker::letters::Right;
 
@@ -9,7 +9,7 @@ use crate::plan::{ADMIN, CONSOLE, Habits, Person, Plan, WATCHER};
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// People who ask the console.
+    /// Draws clients of the console.
     pub(crate) fn draw_operators(&mut self, dice: &mut Dice, common: &Habits) {
         for _ in 0..dice.among(1..=3) {
             let user = dice.pick(&[ADMIN, WATCHER]);
@@ -43,7 +43,7 @@ impl Plan {
         }
     }
 
-    /// Sometimes people lose patience with it.
+    /// In some worlds clients of the console cancel their commands.
     pub(crate) fn draw_console(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(OFTEN) {
@@ -58,5 +58,5 @@ impl Plan {
 
 /// The stream of chance for the console.
 const STREAM: u64 = u64::MAX - 43;
-/// That often, of a thousand worlds.
+/// How many of a thousand worlds.
 const OFTEN: u32 = 400;

@@ -1,7 +1,7 @@
-//! What can go wrong beside the applications' own manners, and when.
+//! The kinds of faults, and their times.
 //!
 //! Always true: a fault ends by itself, and all have ended when the world heals.
-//! Not here: which ones a seed draws (`faults`, beside this), what they do (`crate::faults`).
+//! Not here: which faults a seed draws (`faults`, beside this), what they do (`crate::faults`).
 
 use std::sync::Arc;
 
@@ -17,74 +17,74 @@ pub(crate) struct Fault {
     pub(crate) what: What,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     /// A host changes its mood.
     Mood { host: usize, mood: Mood },
-    /// A session is ended by an administrator.
+    /// A session is ended as by `pg_terminate_backend`.
     Terminate { which: u64 },
-    /// A session dies.
+    /// A session crashes.
     Crash { which: u64 },
-    /// All sessions of a host die.
+    /// All sessions of a host crash.
     CrashAll { host: usize },
     /// A connection is reset from outside.
     Reset { which: u64 },
     /// A worker gets no turn.
     Stall { worker: u8, micros: u64 },
-    /// The clock jumps ahead by so much.
+    /// The clock jumps forward.
     Jump { micros: u64 },
-    /// The operator reloads.
+    /// The operator changes the configuration and reloads.
     Reload { dice: u64 },
-    /// Few receive buffers.
+    /// A worker has few receive buffers.
     FewBuffers { worker: u8 },
-    /// No descriptors for anybody new.
+    /// No file descriptors are left for new connections.
     NoDescriptors,
-    /// What is received comes in pieces of at most so many bytes.
+    /// Bytes are received in pieces of at most this size.
     TinyPieces { worker: u8, bytes: usize },
-    /// Names are not found.
+    /// Host names are not found.
     NoNames,
-    /// Nothing goes wrong: somebody looks.
+    /// No fault: a snapshot is taken.
     Show,
-    /// Servers take their time.
+    /// Servers are slower by this factor.
     SlowServers { factor: u64 },
-    /// The operator orders something, and undoes it at the end.
+    /// The operator gives an order, and takes it back at the end.
     Order(Command),
-    /// The file of secrets has mistakes.
+    /// `auth_file` has mistakes.
     Secrets { dice: u64 },
-    /// Clients are asked for another proof.
+    /// `auth_type` changes.
     AuthType { to: &'static str },
-    /// Something about secrets and external authenticators.
+    /// A trouble of authentication.
     Trouble(Trouble),
 }
 
-/// What an operator orders.
+/// An order of the operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Pause(Whose),
     Kill(Arc<str>),
     Disable(Arc<str>),
     Reconnect(Whose),
-    /// One of those who are there then.
+    /// KILL_CLIENT of one of the clients that are connected then.
     KillClient(u64),
-    /// Everything comes to rest.
+    /// SUSPEND.
     Suspend,
-    /// Everything comes to rest for another process, which may not come up.
+    /// An online restart, whose new process may not come up.
     Handover {
         dice: u64,
         succeeds: bool,
     },
 }
 
-/// A trouble.
+/// A fault of authentication.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// A user gets another secret, and stays with it; the operator may reload at the end.
+    /// A user's secret changes for good; the operator may reload at the end.
     NewSecret { user: &'static str, reloads: bool },
-    /// A host answers questions about users otherwise than usual.
+    /// A host answers `auth_query` in an unusual way.
     Answers { host: usize, how: Answers },
-    /// The external authenticator cannot be asked.
+    /// The external authenticator is unavailable.
     NoExternalAuth,
-    /// The control thread takes so many times as long.
+    /// The control thread is slower by this factor.
     Slow { factor: u64 },
 }

@@ -1,7 +1,7 @@
-//! Which faults a seed draws: of every kind, of logins (troubles), of operators who are impatient (evictions).
+//! The faults that a seed draws: of every kind, of authentication (troubles), and of impatient operators (evictions).
 //!
-//! Always true: troubles and evictions are drawn from streams of chance of their own, so that the faults of other seeds stay what
-//! they are.
+//! Always true: troubles and evictions are drawn from separate streams of chance, so that the faults of other seeds do
+//! not change.
 //! Not here: what a fault does (`crate::faults`).
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::postgres::manner::{Answers, Mood};
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// What goes wrong in it.
+    /// Draws the faults of a world.
     pub(crate) fn draw_faults(&mut self, dice: &mut Dice) {
         let kinds: Vec<u64> = (0..What::KINDS).filter(|_| dice.chance(400)).collect();
         if kinds.is_empty() {
@@ -30,7 +30,7 @@ impl Plan {
         self.draw_restarts();
     }
 
-    /// Some live through online restarts.
+    /// Draws online restarts in some worlds.
     fn draw_restarts(&mut self) {
         let mut dice = Dice::new(self.seed, RESTARTS_STREAM);
         if !dice.chance(120) {
@@ -44,7 +44,7 @@ impl Plan {
         }
     }
 
-    /// Draws some, where there may be any.
+    /// Draws troubles, where authentication has any.
     pub(crate) fn draw_troubles(&mut self, dice: &mut Dice) {
         if self.is_calm {
             return;
@@ -74,9 +74,9 @@ impl Plan {
         }
     }
 
-    /// In some worlds operators are impatient.
+    /// In some worlds operators disconnect clients.
     pub(crate) fn draw_evictions(&mut self) {
-        // Its own stream, so that the stories of other seeds stay what they are.
+        // A separate stream, so that the worlds of other seeds do not change.
         let mut dice = Dice::new(self.seed, EVICTIONS_STREAM);
         let waits = self.shutdowns.first().filter(|(_, way)| *way == Shutdown::WaitForClients);
         if waits.is_some() && dice.chance(600) {
@@ -111,10 +111,10 @@ impl Plan {
 }
 
 impl What {
-    /// How many kinds there are.
+    /// Number of kinds of faults.
     pub(crate) const KINDS: u64 = 17;
 
-    /// One of a kind.
+    /// A fault of this kind.
     pub(crate) fn draw(kind: u64, dice: &mut Dice, plan: &Plan) -> Self {
         let host = dice.among(0..=plan.hosts as u64 - 1) as usize;
         let worker = dice.among(0..=u64::from(plan.workers) - 1) as u8;
@@ -175,7 +175,7 @@ impl Command {
 
 /// The stream of chance for online restarts.
 const RESTARTS_STREAM: u64 = u64::MAX - 1;
-/// The stream of chance for who is sent away.
+/// The stream of chance for evictions.
 const EVICTIONS_STREAM: u64 = u64::MAX - 42;
-/// The first number of a trouble.
+/// The number of the first trouble.
 const TROUBLES_FIRST: u32 = 1000;

@@ -1,8 +1,8 @@
-//! The group of processes that a world's pooler belongs to: what a seed draws of it.
+//! The group of processes (`[peers]`) that a world's pooler belongs to, as a seed draws it.
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; where nothing
-//! goes wrong every peer is well.
-//! Not here: how peers and those who ask for them live (`peers`).
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change; in a world
+//! without faults every peer works.
+//! Not here: what peers and strangers do (`peers`).
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ use reactor::Address;
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
-/// What a seed draws of peers.
+/// The peers that a seed draws.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// Who wants something cancelled, beside the applications.
+    /// The cancel requests of strangers, beside those of the applications.
     pub(crate) asks: Vec<Ask>,
-    /// What peers do with those who call them.
+    /// What peers may do with a connection.
     pub(crate) fates: Vec<Fate>,
-    /// A reload may take this process's number away, or give it one.
+    /// A reload may remove `peer_id` or set it.
     is_fickle: bool,
 }
 
@@ -37,55 +37,55 @@ enum Way {
     Name,
     Unix,
     Abstract,
-    /// By a name that nobody knows.
+    /// By a host name that has no address.
     Nowhere,
 }
 
-/// A cancel request that is no application's.
+/// A cancel request of a stranger.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     /// When it is made, in microseconds.
     pub(crate) at: u64,
     pub(crate) whose: Whose,
-    /// How often it may still be passed on.
+    /// How often it may still be forwarded.
     pub(crate) hops: u8,
-    /// Whoever made it does not wait for longer than so many microseconds.
+    /// The stranger disconnects after so many microseconds.
     pub(crate) patience: Option<u64>,
 }
 
-/// Whose key a request names.
+/// The cancel key of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whose {
-    /// That of a client of this peer.
+    /// The key of a client of this peer.
     Peer(u16),
-    /// The same, but for the number of the process that of a client who is here.
+    /// The key of a client of this process, with the number of this peer.
     Namesake { peer: u16, which: u64 },
-    /// That of nobody here.
+    /// An unused key with the number of this process.
     Own,
-    /// No key of ours, of so many bytes.
+    /// A random key of so many bytes that no process has given out.
     Nobody(usize),
 }
 
-/// What a peer does with a call. Times are in microseconds.
+/// What a peer does with a connection. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It is done with the request after at most this time.
+    /// It finishes with the request after at most this time.
     Taken(u64),
-    /// The same, and it says something that nobody has asked for.
+    /// The same, and it sends a byte that is not expected.
     Answered(u64),
     Reset(u64),
-    /// Nobody listens.
+    /// The connection is refused.
     Refused,
-    /// Nobody answers.
+    /// The connection attempt is not answered.
     Hanging,
-    /// It closes before it has read anything.
+    /// It closes the connection before it has read anything.
     Unread,
-    /// It never closes.
+    /// It never closes the connection.
     Kept,
 }
 
 impl Plan {
-    /// Some worlds have peers.
+    /// Draws peers in some worlds.
     pub(crate) fn draw_group(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(125) {
@@ -115,7 +115,7 @@ impl Plan {
         let is_fickle = !self.is_calm && dice.chance(200);
         let mut asks: Vec<Ask> = (0..dice.among(5..=60)).map(|_| self.ask(own, &mut dice)).collect();
         if dice.chance(300) {
-            // Some of them come together.
+            // Half of the requests come at the same time.
             let at = asks[0].at;
             let few = asks.len() / 2;
             asks.iter_mut().take(few).for_each(|ask| ask.at = at);
@@ -151,14 +151,14 @@ impl Line {
         Self { id, way, pool_size: dice.pick(&[None, Some(0), Some(1), Some(1), Some(2), Some(3)]) }
     }
 
-    /// Who listens at this port.
+    /// Returns the peer that listens at this port.
     pub(crate) fn id_of(port: u16) -> Option<u16> {
         port.checked_sub(PORT).filter(|&id| u64::from(id) <= ID_MAX)
     }
 }
 
 impl Shape {
-    /// `[peers]`, if there are any.
+    /// Writes the section `[peers]`, if there are any.
     pub(crate) fn text_of_peers(&self, text: &mut String) {
         if self.peers.is_empty() {
             return;
@@ -180,7 +180,7 @@ impl Shape {
         }
     }
 
-    /// Other peers, as an operator might write them a little later.
+    /// Changes the peers, as an operator might do later.
     pub(crate) fn redraw_peers(&mut self, group: &Group, dice: &mut Dice) {
         if group.asks.is_empty() {
             return;
@@ -202,18 +202,18 @@ impl Shape {
 }
 
 impl Group {
-    /// Whether keys may have been given out that name no process.
+    /// Returns whether keys without the number of a process may have been given out.
     pub(crate) fn is_fickle(&self) -> bool {
         self.is_fickle
     }
 }
 
-/// The address of a peer by its name, as in `peer3`.
+/// Returns the address of a peer's host name, as in `peer3`.
 pub(crate) fn address_of_peer(name: &str) -> Option<std::net::IpAddr> {
     name.strip_prefix(NAME)?.parse().ok().map(|id: u8| [10, 201, 0, id].into())
 }
 
-/// The peer that is at an address.
+/// Returns the peer at an address.
 pub(crate) fn peer_at(aim: &Address) -> Option<u16> {
     let port = match aim {
         Address::Tcp(address) => address.port(),
@@ -224,21 +224,21 @@ pub(crate) fn peer_at(aim: &Address) -> Option<u16> {
 
 /// The stream of chance for peers.
 const STREAM: u64 = u64::MAX - 40;
-/// Peers have numbers from 1 to this one.
+/// The largest number of a peer; the smallest is 1.
 const ID_MAX: u64 = 12;
-/// Peer 3 listens at the third port behind this one.
+/// Peer 3 listens at this port plus 3.
 const PORT: u16 = 6500;
-/// What names of peers begin with.
+/// The first part of the host names of peers.
 const NAME: &str = "peer";
-/// For so long people still ask when the faults are over.
+/// How long after the faults strangers still send requests, microseconds.
 const AFTER_HEALING: u64 = 2_000_000;
 
-/// So many hops of a key are used up.
+/// Counts the request with this key as forwarded so many times.
 pub(crate) fn count_hops(key: &mut [u8], hops: u8) {
     if let Some(last) = key.get_mut(7) {
         *last -= (*last & HOPS).min(hops);
     }
 }
 
-/// The bits of a key's eighth byte that say how often it may still be passed on.
+/// The bits of a key's eighth byte that hold how often the request may still be forwarded.
 pub(crate) const HOPS: u8 = 0b11;

@@ -1,12 +1,12 @@
-//! The configuration of a world when its faults are over.
+//! The configuration of a world after its faults.
 //!
-//! Always true: limits stay what they are; everybody has time.
+//! Always true: limits of numbers do not change; timers are long or off.
 //! Not here: when it comes into force (`phases`).
 
 use crate::plan::{Shape, lengths};
 
 impl Shape {
-    /// The same limits, and time for everybody: in force when the faults are over.
+    /// The configuration after the faults: the same limits, and long timers.
     pub(crate) fn healed(&self) -> Self {
         let mut healed = self.clone();
         for (name, value) in [
@@ -34,7 +34,7 @@ impl Shape {
         healed
     }
 
-    /// Nobody is kept.
+    /// The same, but idle servers are closed soon.
     pub(crate) fn last(&self) -> Self {
         let mut last = self.healed();
         last.set("server_idle_timeout", 1);

@@ -1,9 +1,9 @@
-//! Statements of any length, and timers that are set below, at and above it and each other.
+//! Statements of any length, and timers below, at and above that length and each other.
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; where it is drawn nothing
-//! else goes wrong, so that whoever is sent away is sent away by a timer. Every setting of the catalog that is a time is drawn or has a
-//! reason not to be.
-//! Not here: who looks whether timers keep to what they are set to (`overdue`).
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change; such a world
+//! has no other faults, so every disconnection is due to a timer. Every setting of the catalog that is a time is drawn
+//! or has a reason not to be.
+//! Not here: the check of the timers (`overdue`).
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::plan::group::Group;
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
-/// How often a statement of an application is a long one, and how long these are.
+/// How often an application runs a long statement, and how long that is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lengths {
-    /// Out of a thousand.
+    /// Of a thousand statements.
     pub(crate) often: u32,
-    /// Milliseconds around which lengths lie.
+    /// The usual length, milliseconds.
     about: u64,
 }
 
 impl Lengths {
-    /// The milliseconds of one of them.
+    /// The length of one statement, milliseconds.
     pub(crate) fn draw(self, dice: &mut Dice) -> u32 {
         let millis = match dice.among(0..=9) {
             0..=4 => self.about,
             5 => self.about.saturating_sub(dice.among(1..=20)),
             6 => self.about + dice.among(1..=20),
             7 => self.about * LONGER,
-            // As many short ones as long ones, whatever is short there.
+            // Powers of two below that length, down to a few milliseconds.
             _ => self.about >> dice.among(0..=12),
         };
         millis.max(1) as u32
@@ -36,10 +36,10 @@ impl Lengths {
 }
 
 impl Plan {
-    /// In some worlds statements last for up to twenty minutes, and nothing goes wrong.
+    /// In some worlds statements last for up to twenty minutes, and nothing else goes wrong.
     pub(crate) fn draw_lengths(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
-        // Who cancels for others, and what external authenticators and questions about users take, have their own worlds.
+        // Cancel requests of strangers, external authenticators and `auth_query` have worlds of their own.
         if !dice.chance(OFTEN) || self.auth.is_any() || !self.group.asks.is_empty() || !self.shape.peers.is_empty() {
             return;
         }
@@ -50,7 +50,7 @@ impl Plan {
         self.group = Group::default();
         self.manner.signals_late = 0;
         self.pace.narrow = 0;
-        // As many for each power of two, from a millisecond to ten minutes.
+        // Each power of two from a millisecond to twenty minutes is equally frequent.
         let about = dice.among(1_000..=1_200_000) >> dice.among(0..=10);
         self.longest = Duration::from_millis(about * LONGER);
         self.heals_at = dice.among(1_000_000..=10_000_000 + 20_000 * about);
@@ -64,7 +64,7 @@ impl Plan {
             (habits.deafness, habits.huge, habits.rude, habits.lost) = (0, 0, 0, 0);
             if !person.is_operator() && !habits.replicates && dice.chance(700) {
                 habits.lasts = Lengths { often, about };
-                // In some of them nearly everybody thinks for longer than statements last.
+                // In some worlds most applications think for longer than statements last.
                 habits.think.1 = habits.think.1.max(dice.pick(&[0, about / 10, about]) * 1_000);
             }
         }
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Takes back what has been drawn here.
+/// Removes the timers drawn here, except those with a value of their own after the faults.
 pub(crate) fn heal(shape: &mut Shape) {
     for (name, _) in TIMERS.iter().filter(|(name, _)| !HEALED.contains(name)) {
         shape.settings.remove(name);
@@ -110,16 +110,16 @@ fn text(name: &str, millis: u64) -> String {
     if WHOLE.contains(&name) { (millis / 1000).to_string() } else { format!("{}.{:03}", millis / 1000, millis % 1000) }
 }
 
-/// The stream of chance for how long statements last.
+/// The stream of chance for lengths.
 const STREAM: u64 = u64::MAX - 48;
 /// How many of a thousand worlds are of this kind.
 const OFTEN: u32 = 150;
-/// The longest of an application's statements, beside those that are most frequent.
+/// The longest statements last this many times the usual length.
 const LONGER: u64 = 2;
-/// An hour.
+/// The longest timer, an hour.
 const MILLIS_MAX: u64 = 3_600_000;
-/// The timers, and how many milliseconds each has at least: below, somebody would be sent away, or a server be given up, who is only as slow
-/// as the simulated network is.
+/// The timers with their least milliseconds: with less, clients would be disconnected and servers given up only because
+/// the simulated network is slow.
 const TIMERS: [(&str, u64); 22] = [
     ("query_timeout", 100),
     ("query_wait_timeout", 100),
@@ -144,9 +144,9 @@ const TIMERS: [(&str, u64); 22] = [
     ("dns_nxdomain_ttl", 50),
     ("tcp_user_timeout", 1),
 ];
-/// Those that count whole seconds, or milliseconds without a fraction.
+/// Timers in whole seconds, or in milliseconds without a fraction.
 const WHOLE: [&str; 2] = ["query_wait_notify", "tcp_user_timeout"];
-/// Those that have a value of their own when a world has healed.
+/// Timers with a value of their own after the faults.
 const HEALED: [&str; 5] = [
     "query_wait_timeout",
     "server_login_retry",
@@ -159,7 +159,7 @@ const HEALED: [&str; 5] = [
 mod tests {
     use super::*;
 
-    /// A setting that is a time, and with which no worker of a world can end anything.
+    /// Settings that are times, with which no worker of a world can end anything.
     const ELSEWHERE: [(&str, &str); 10] = [
         ("auth_query_cache_ttl", "drawn with what is asked of users (`auth_plan`)"),
         ("dns_zone_check_period", "the control thread's"),

@@ -1,13 +1,13 @@
-//! Who sets, locks, prepares and listens to things in a session that follows its client (`session_state`).
+//! Who sets, locks, prepares and listens in a session that follows its client (`session_state`).
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are.
-//! Not here: what is said (`app::speech`), what a server has and answers (`session`).
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change.
+//! Not here: the statements (`app::speech`), what a server does with them (`session`).
 
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// In some worlds sessions follow their clients, and some of the people use them.
+    /// In some worlds sessions follow their clients, and some of the applications use that.
     pub(crate) fn draw_marks(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(250) {
@@ -18,9 +18,9 @@ impl Plan {
         for (_, person, habits) in &mut self.people {
             if dice.chance(500) && person.database.starts_with("transaction") && !habits.replicates {
                 habits.marks = true;
-                // What it says behind a RESET without waiting comes to a server that has not been told what the session began with.
+                // A request pipelined behind a RESET would reach a server that was not sent the startup value.
                 habits.is_given_mark = habits.pipelines == 0 && dice.chance(400);
-                // Who is cancelled does not know what has been done.
+                // An application with a cancelled statement does not know what it has done.
                 habits.cancels = 0;
             }
         }
@@ -32,7 +32,7 @@ impl Plan {
         }
     }
 
-    /// In some of them few may keep a server, or not for long.
+    /// In some of them few servers may be pinned, or not for long.
     fn draw_limits(&mut self) {
         let mut dice = Dice::new(self.seed, LIMITS_STREAM);
         if self.is_calm || !dice.chance(300) {
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// In some of them those who mark their sessions prepare statements by SQL, too.
+    /// In some of them applications that set marks also PREPARE statements by SQL.
     fn draw_statements(&mut self) {
         let mut dice = Dice::new(self.seed, STATEMENTS_STREAM);
         if !dice.chance(600) {
@@ -59,10 +59,10 @@ impl Plan {
         }
     }
 
-    /// In some of those worlds some listen, and notify.
+    /// In some of them applications use LISTEN and NOTIFY.
     fn draw_listeners(&mut self) {
         let mut dice = Dice::new(self.seed, LISTENERS_STREAM);
-        // Where a user may have few servers, those that listen for all take them from everybody else.
+        // Where a user may have few servers, the sessions that listen for all take them from everybody else.
         if !dice.chance(500) || self.shape.has_shared_limits() {
             return;
         }
@@ -81,20 +81,20 @@ impl Plan {
 }
 
 impl Shape {
-    /// The limits that hold for who keeps a server.
+    /// The settings in force that limit pinned servers.
     pub(crate) fn limits_of_pins(&self) -> Vec<&'static str> {
         let limits = ["max_pinned_servers", "pinned_server_timeout"];
         limits.into_iter().filter(|name| self.settings.contains_key(name)).collect()
     }
 }
 
-/// The stream of chance for who listens.
+/// The stream of chance for LISTEN.
 const LISTENERS_STREAM: u64 = u64::MAX - 45;
-/// The stream of chance for who may keep a server.
+/// The stream of chance for limits of pinned servers.
 const LIMITS_STREAM: u64 = u64::MAX - 47;
-/// The stream of chance for who prepares statements by SQL.
+/// The stream of chance for PREPARE.
 const STATEMENTS_STREAM: u64 = u64::MAX - 46;
-/// The stream of chance for whether servers are asked what is known.
+/// The stream of chance for `session_verify`.
 const VERIFY_STREAM: u64 = u64::MAX - 49;
-/// The stream of chance for who marks sessions.
+/// The stream of chance for sessions that follow their clients.
 const STREAM: u64 = u64::MAX - 2;

@@ -1,6 +1,6 @@
-//! Every bug of `base::planted` in turn: how many seeds until it is caught, and as what.
+//! Plants every bug of `base::planted` in turn, and tells after how many seeds it was caught, and by which check.
 //!
-//! Always true: a seed counts as having caught a bug only if its story is good without the bug.
+//! Always true: a seed counts as having caught a bug only if its world is good without the bug.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::planted::{Planted, plant};
 use world::{Charge, Teller};
 
-/// A bug that survives so many seeds has not been caught.
+/// A bug counts as not caught after so many seeds.
 const SEEDS_MAX: u64 = 5000;
 
-/// The seed that caught a bug when it was last searched for, by the bug's name.
+/// The seed that caught each bug in the last search, by the bug's name.
 pub(crate) type Recorded = BTreeMap<String, u64>;
 
 /// Reads `bug seed` in each line that is not a comment.
 ///
 /// # Errors
-/// The line that is not of this form, or names no bug.
+/// A line that does not have this form, or names no bug.
 pub(crate) fn recorded(text: &str) -> Result<Recorded, String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines
@@ -36,9 +36,8 @@ pub(crate) fn recorded(text: &str) -> Result<Recorded, String> {
         .collect()
 }
 
-/// Plants each bug and tells stories until one is bad; then looks for a bug for every checker that has seen none first.
-/// The story of a bug's recorded seed is told first.
-/// Returns, beside whether all is well, the seeds that a file may record.
+/// Plants each bug and runs seeds until one is bad, the bug's recorded seed first. Then looks for a bug that is first
+/// seen by each checker that was never the first. Returns the exit code and the text of a file of recorded seeds.
 pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded) -> (ExitCode, String) {
     let (mut counts, mut used, mut free, mut text) = (Vec::new(), BTreeSet::new(), Vec::new(), HEAD.to_owned());
     let bugs: Vec<Planted> = Planted::ALL.into_iter().filter(|bug| bug.name().contains(only)).collect();
@@ -75,7 +74,7 @@ pub(crate) fn catch_all(only: &str, from: u64, threads: u64, recorded: &Recorded
     (ExitCode::FAILURE, text)
 }
 
-/// Whether this checker is the first to see some bug in some story.
+/// Returns whether this checker is the first to see some bug in some seed.
 fn is_of_use(charge: Charge, from: u64, threads: u64) -> bool {
     Planted::ALL.into_iter().any(|bug| {
         let caught = catch(bug, Some(charge), from, SEEDS_OF_A_CHECKER, threads);
@@ -89,7 +88,7 @@ fn is_of_use(charge: Charge, from: u64, threads: u64) -> bool {
 /// How a bug was caught.
 struct Caught {
     seed: u64,
-    /// So many were told until then.
+    /// Number of seeds run until then.
     seeds: u64,
     charge: Charge,
     text: String,
@@ -102,7 +101,7 @@ impl fmt::Display for Caught {
     }
 }
 
-/// Plants a bug and tells one story, which has to be good without it.
+/// Plants a bug and runs one seed, which has to be good without the bug.
 fn catch_in(bug: Planted, seed: u64) -> Option<Caught> {
     let mut teller = Teller::default();
     if teller.tell(seed, 0).accusation.is_some() {
@@ -114,7 +113,7 @@ fn catch_in(bug: Planted, seed: u64) -> Option<Caught> {
     accusation.map(|(charge, text)| Caught { seed, seeds: seed, charge, text })
 }
 
-/// Plants a bug and tells stories until one is bad, and accused of `wanted` if that is given.
+/// Plants a bug and runs seeds until one is bad, by the charge `wanted` if that is given.
 fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u64) -> Option<Caught> {
     plant(Some(bug));
     let (next, is_caught, first) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None::<Caught>));
@@ -145,13 +144,13 @@ fn catch(bug: Planted, wanted: Option<Charge>, from: u64, most: u64, threads: u6
     first.into_inner().ok().flatten()
 }
 
-/// What the file of recorded seeds says of itself.
+/// The first lines of the file of recorded seeds.
 const HEAD: &str = "\
 # The seed that showed each bug of docs/planted.md when it was last searched for. `make test` tells its story first, and
 # searches only when it shows the bug no longer, as after a change of the plans. `make world ARGS=--planted` searches for all;
 # `make world ARGS=\"--planted --record crates/world/planted.txt\"` writes this file.
 ";
-/// So many seeds of each bug are tried for a checker that has caught nothing yet.
+/// How many seeds of each bug are tried for a checker that has not been first yet.
 const SEEDS_OF_A_CHECKER: u64 = 200;
-/// Half of the bugs are caught by so many seeds, or fewer.
+/// The highest allowed median of seeds until a bug is caught.
 const MEDIAN_MAX: u64 = 200;

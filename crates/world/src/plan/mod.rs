@@ -1,7 +1,7 @@
-//! What a seed draws before its world begins: configuration, people, habits, faults.
+//! What a seed draws before its world begins: configuration, applications, habits, faults.
 //!
-//! Always true: a plan is the whole of a story; taking a person or a fault out of it changes nothing else in it.
-//! Not here: how it is lived (`world`), what a fault does (`faults`).
+//! Always true: a plan determines the whole world; removing an application or a fault changes nothing else in the plan.
+//! Not here: how the world runs (`world`), what a fault does (`faults`).
 
 pub(crate) mod auth_plan;
 mod console;
@@ -36,7 +36,7 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{CERTIFICATE, FakeTls, KEY};
 use crate::sim::net::Pace;
 
-/// A whole story.
+/// The plan of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -49,33 +49,33 @@ pub(crate) struct Plan {
     pub(crate) manner: Manner,
     pub(crate) hosts: usize,
     pub(crate) buffers: usize,
-    /// Nothing goes wrong but what the applications themselves do.
+    /// Nothing goes wrong in this world but what the applications themselves do.
     pub(crate) is_calm: bool,
-    /// The same, and every timer may be set to anything.
+    /// The only faults of this world are its timers, which may have any value.
     pub(crate) is_timed: bool,
     /// How long the longest statement lasts.
     pub(crate) longest: Duration,
-    /// How long letters take, microseconds.
+    /// How long letters take, least and most, microseconds.
     pub(crate) post: (u64, u64),
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     pub(crate) passwords: BTreeMap<String, Arc<Secret>>,
     pub(crate) proof: Proof,
     pub(crate) tls: FakeTls,
     pub(crate) auth: AuthPlan,
-    /// The world ends with this, from then on, microseconds.
+    /// The shutdowns that end this world, with their times in microseconds.
     pub(crate) shutdowns: Vec<(u64, Shutdown)>,
     pub(crate) group: Group,
 }
 
-/// A configuration, before it is text.
+/// A configuration, before it is written as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) settings: BTreeMap<&'static str, String>,
     pub(crate) databases: Vec<Db>,
     pub(crate) peers: Vec<Line>,
-    /// Where databases are that nobody has written down.
+    /// The host of databases without an entry (`*`).
     pub(crate) autodb: Option<usize>,
-    /// Other lines of `[databases]`.
+    /// Further lines of `[databases]`.
     pub(crate) more: String,
     /// Lines of `[rate_limits]`.
     pub(crate) rate_limits: String,
@@ -93,31 +93,31 @@ pub(crate) struct Db {
     pub(crate) connect_query: Option<&'static str>,
 }
 
-/// Who an application is.
+/// An application's user, database and amount of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) user: String,
     pub(crate) database: String,
-    /// What it still wants to do.
+    /// Number of transactions that it still has to do.
     pub(crate) errands: u32,
     /// Whether it may begin transactions.
     pub(crate) transactions: bool,
-    /// What it is asked for at the door.
+    /// The kind of proof that the login asks for.
     pub(crate) proof: Proof,
-    /// It may be asked for something else.
+    /// `auth_type` may change, so the login may ask for another kind.
     pub(crate) is_proof_unsure: bool,
-    /// No name of a database is unknown.
+    /// There is a `*` entry, so every database name is known.
     pub(crate) knows_any_database: bool,
 }
 
 impl Person {
-    /// Whether it talks to the console.
+    /// Returns whether it uses the admin console.
     pub(crate) fn is_operator(&self) -> bool {
         self.database == CONSOLE
     }
 }
 
-/// How a client proves who it is.
+/// How a client is authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Proof {
     None,
@@ -125,7 +125,7 @@ pub(crate) enum Proof {
     Scram,
 }
 
-/// What an application does, and how often. Frequencies are out of a thousand, times in microseconds.
+/// What an application does, and how often. Frequencies are per thousand, times in microseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Habits {
     pub(crate) extended: bool,
@@ -148,52 +148,52 @@ pub(crate) struct Habits {
     pub(crate) rests: u32,
     pub(crate) think: (u64, u64),
     pub(crate) arrival: (u64, u64),
-    /// It says its first request together with its startup packet.
+    /// It sends its first request together with its startup packet.
     pub(crate) hasty: u32,
-    /// It marks its session, and takes locks of it.
+    /// It sets `app.mark`, and takes session-level advisory locks.
     pub(crate) marks: bool,
-    /// Its session begins with a mark.
+    /// Its session begins with a value of `app.mark`.
     pub(crate) is_given_mark: bool,
-    /// It listens to channels, and notifies.
+    /// It uses LISTEN and NOTIFY.
     pub(crate) listens: bool,
-    /// It prepares statements by SQL.
+    /// It prepares statements by SQL `PREPARE`.
     pub(crate) prepares: bool,
-    /// It wants a TimeZone that no server knows.
+    /// It sets a TimeZone that is unknown to every server.
     pub(crate) lost: u32,
-    /// Its answers may be longer than anything that is kept for it.
+    /// Its answers may be longer than what the pooler buffers for it.
     pub(crate) huge: u32,
     /// The longest value that is not big.
     pub(crate) value_max: u64,
-    /// Everybody has the same parameters, so that no server has to take any over.
+    /// All clients have the same parameters, so no server has to be sent any.
     pub(crate) is_plain: bool,
     /// All it does is to keep a server for so many milliseconds.
     pub(crate) sleeps: u32,
     /// How long its statements may last.
     pub(crate) lasts: Lengths,
-    /// It comes to the door in a way that is not the usual one.
+    /// It connects in a guise other than the usual one.
     pub(crate) strange: u32,
-    /// It says what nobody may say.
+    /// It breaks the protocol.
     pub(crate) rude: u32,
     /// In statement mode it tries to begin a transaction.
     pub(crate) stubborn: u32,
-    /// It gives names to what it prepares.
+    /// It uses named prepared statements.
     pub(crate) named: bool,
-    /// It asks for TLS; never if none is offered.
+    /// It asks for TLS; never if TLS is not offered.
     pub(crate) tls: u32,
-    /// It wants a server of its own, which streams.
+    /// It opens replication connections, which need a dedicated server.
     pub(crate) replicates: bool,
-    /// Its cancel requests come by way of another process of the group.
+    /// Its cancel requests seem to have been forwarded by another process of the group.
     pub(crate) relays: u32,
-    /// It is at the console, with this right.
+    /// It uses the admin console with this right.
     pub(crate) console: Option<Right>,
-    /// Its statements carry contexts of traces.
+    /// Its statements carry trace contexts.
     pub(crate) traces: bool,
-    /// It leaves once it has its answer, even if its cancel request is still under way.
+    /// It continues or leaves once it has its answer, even if its cancel request is still under way.
     pub(crate) hurries: u32,
 }
 
 impl Shape {
-    /// The text of the file.
+    /// The text of the configuration file.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from("[databases]\n");
         for db in &self.databases {
@@ -228,17 +228,17 @@ impl Shape {
         self.settings.insert(name, value.to_string());
     }
 
-    /// Whether pools of several databases compete for the servers of a user.
+    /// Returns whether pools of several databases compete for the servers of a user.
     pub(crate) fn has_shared_limits(&self) -> bool {
         self.settings.contains_key("max_user_connections")
     }
 
-    /// Whether the state of sessions follows clients.
+    /// Returns whether session state follows clients.
     pub(crate) fn follows_state(&self) -> bool {
         self.settings.get("session_state").is_some_and(|state| state == "follow")
     }
 
-    /// How applications are told that notifications may have been lost, if they are not disconnected.
+    /// How applications are told that notifications may have been lost, unless they are disconnected.
     pub(crate) fn word_of_loss(&self) -> Option<Word> {
         match &**self.settings.get("notify_lost")? {
             "notice" => Some(Word::Notice),
@@ -247,7 +247,7 @@ impl Shape {
         }
     }
 
-    /// Another one, as an operator might write it a little later.
+    /// A changed configuration, as an operator might write later.
     pub(crate) fn redrawn(&self, dice: &mut Dice) -> Self {
         let mut next = self.clone();
         for db in &mut next.databases {
@@ -260,7 +260,7 @@ impl Shape {
         }
         if dice.chance(150) && next.databases.len() > 1 {
             let gone = dice.among(0..=next.databases.len() as u64 - 1) as usize;
-            // What only the fallback names has the mode of the fallback.
+            // A database that only `*` names afterwards must have the pool mode of `*`.
             if next.autodb.is_none() || next.databases[gone].mode == "transaction" {
                 next.databases.remove(gone);
             }
@@ -284,7 +284,7 @@ impl Shape {
     }
 }
 
-/// Timeouts that bite.
+/// Draws timeouts short enough to expire.
 fn draw_timeouts(shape: &mut Shape, dice: &mut Dice) {
     for (name, often, range) in [
         ("query_wait_timeout", 500, 1..=20),
@@ -403,7 +403,7 @@ fn users(dice: &mut Dice, plan: &mut Plan) {
 }
 
 impl Plan {
-    /// The story of a seed.
+    /// The plan of a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 0);
         let mut plan = Self::begin(seed, &mut dice);
@@ -434,7 +434,7 @@ impl Plan {
         plan
     }
 
-    /// What is drawn first: how the world is, without anybody in it.
+    /// Draws the world without its applications.
     fn begin(seed: u64, dice: &mut Dice) -> Self {
         let is_calm = dice.chance(150);
         let hosts = dice.among(1..=3) as usize;
@@ -476,7 +476,7 @@ impl Plan {
         }
     }
 
-    /// What the configuration says of TLS.
+    /// Sets the TLS settings.
     fn set_tls(&mut self) {
         let FakeTls { is_offered, is_required, .. } = self.tls;
         if is_offered {
@@ -489,25 +489,25 @@ impl Plan {
         }
     }
 
-    /// The pooler goes down, sooner or later.
+    /// Draws a shutdown of the pooler, during the faults or after them.
     fn draw_shutdowns(&mut self, dice: &mut Dice) {
         let way = dice.pick(&[Shutdown::WaitForClients, Shutdown::WaitForServers]);
         let is_early = !self.is_calm && dice.chance(500);
         let at = if is_early { dice.among(0..=self.heals_at) } else { self.heals_at };
         self.shutdowns.push((at, way));
         if dice.chance(250) {
-            // Somebody loses patience, now or soon.
+            // The operator loses patience, at once or soon.
             self.shutdowns.push((at + dice.among(0..=2_000_000), Shutdown::Now));
         }
     }
 }
 
-/// Everybody who has a secret.
+/// All users with a secret.
 pub(crate) const USERS: [&str; 4] = ["ann", "bob", ADMIN, WATCHER];
-/// They may ask the console for anything; may look.
+/// The user that may do everything on the console, and the one that may only use SHOW.
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const WATCHER: &str = "watcher";
-/// A database that nobody has written down.
+/// A database without an entry.
 pub(crate) const AUTODB: &str = "transaction_auto";
-/// The database that is the console.
+/// The database name of the console.
 pub(crate) const CONSOLE: &str = "pgbouncer";

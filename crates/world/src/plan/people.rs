@@ -1,18 +1,18 @@
-//! Who the people of a world are, and what they do, and how often.
+//! The applications of a world: their users, their databases and their habits.
 //!
-//! Always true: what a seed draws for all is nearly everybody's; some have habits of their own.
-//! Not here: operators (`console`), how they prove who they are (`auth_plan`).
+//! Always true: nearly all applications share the habits drawn for the world; some have their own.
+//! Not here: clients of the console (`console`), authentication (`auth_plan`).
 
 use crate::plan::{AUTODB, Habits, Person, Plan, USERS};
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// What most people do.
+    /// Draws the habits that most applications share.
     pub(super) fn draw_common(&mut self, dice: &mut Dice) -> Habits {
         let (seed, is_calm) = (self.seed, self.is_calm);
         let mut common = drawn(dice, is_calm);
         common.is_plain = dice.chance(300);
-        // Its own stream, so that the stories of seeds without names stay what they are.
+        // A separate stream, so that the worlds of seeds without named statements do not change.
         let mut names = Dice::new(seed, NAMES_STREAM);
         common.named = names.chance(400);
         if common.named && names.chance(700) {
@@ -20,7 +20,7 @@ impl Plan {
         }
         let mut cancels = Dice::new(seed, CANCELS_STREAM);
         self.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
-        // Where signals come late, somebody must be there whom they could hit.
+        // Where signals come late, there must be somebody whom they could hit.
         common.hurries = if self.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
         common.tls = self.tls.habit();
         common.hasty = if dice.chance(300) { 300 } else { 0 };
@@ -30,7 +30,8 @@ impl Plan {
 
     pub(super) fn draw_people(&mut self, dice: &mut Dice, common: &Habits) {
         let count = dice.among(20..=32) as u32;
-        // Only who asks one thing after the other can be counted from outside, and all of a database have to be such.
+        // Only applications that send one request after the other can be counted from outside, and all of a database
+        // must be such.
         let is_countable = self.is_calm && Dice::new(self.seed, COUNTABLE_STREAM).chance(500);
         for number in 0..count {
             let db = &self.shape.databases[dice.among(0..=self.shape.databases.len() as u64 - 1) as usize];
@@ -68,7 +69,7 @@ impl Plan {
     }
 }
 
-/// What somebody does.
+/// Draws the habits of an application.
 fn drawn(dice: &mut Dice, is_calm: bool) -> Habits {
     let mut often = |chance: u32, range: std::ops::RangeInclusive<u64>| {
         if dice.chance(chance) { dice.among(range) as u32 } else { 0 }
@@ -106,9 +107,9 @@ fn drawn(dice: &mut Dice, is_calm: bool) -> Habits {
     habits
 }
 
-/// The stream of chance for names of statements. Others are those of people, by their numbers.
+/// The stream of chance for named statements. Applications use streams by their numbers.
 const NAMES_STREAM: u64 = u64::MAX;
-/// The same for whether all can be counted.
+/// The stream of chance for whether all applications can be counted.
 const COUNTABLE_STREAM: u64 = u64::MAX - 50;
-/// The same for the ways of cancel requests.
+/// The stream of chance for cancel requests.
 const CANCELS_STREAM: u64 = u64::MAX - 44;

@@ -1,8 +1,8 @@
-//! Rate limits of a simulated day: transactions and logins that wait for their turn, and nobody else's.
+//! Rate limits of a world: transactions and logins are delayed.
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are; nothing is rejected, since
-//! a day's people take no answer for another.
-//! Not here: what is admitted (`pool::Rates`, which has tests of its own).
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change; nothing is
+//! rejected, because applications do not expect such errors.
+//! Not here: what is admitted (`pool::Rates`, which has its own tests).
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// On some days clients are delayed.
+    /// In some worlds clients are delayed.
     pub(crate) fn draw_rates(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(OFTEN) {
@@ -30,7 +30,7 @@ impl Plan {
     }
 }
 
-/// Of a thousand days.
+/// How many of a thousand worlds.
 const OFTEN: u32 = 150;
-/// The stream of chance for them.
+/// The stream of chance for rate limits.
 const STREAM: u64 = u64::MAX - 50;

@@ -1,13 +1,13 @@
-//! Who replicates in a world.
+//! The replication clients of a world.
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are.
-//! Not here: what else is drawn (`plan`), what is said on a stream (`app::stream`).
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change.
+//! Not here: what else is drawn (`plan`), the messages of a stream (`app::stream`).
 
 use crate::plan::{Habits, Plan};
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// Some of the people replicate.
+    /// Makes some applications replication clients.
     pub(crate) fn draw_replicas(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(300) {
@@ -46,5 +46,5 @@ impl Plan {
     }
 }
 
-/// The stream of chance for who replicates.
+/// The stream of chance for replication.
 const STREAM: u64 = u64::MAX - 1;

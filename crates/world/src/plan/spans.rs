@@ -1,13 +1,13 @@
-//! Whose statements carry the context of a trace, and that a collector is told of them (`otlp_endpoint`).
+//! Trace contexts of statements, and the collector for their spans (`otlp_endpoint`).
 //!
-//! Always true: drawn from a stream of chance of its own, so that the stories of other seeds stay what they are.
+//! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change.
 //! Not here: what the collector answers (`sim::control`), what must be true of spans (`checks::spans`).
 
 use crate::plan::Plan;
 use crate::sim::dice::Dice;
 
 impl Plan {
-    /// In some worlds there is a collector, and most of the people trace what they do.
+    /// In some worlds there is a collector, and most applications trace their statements.
     pub(super) fn draw_spans(&mut self) {
         let mut dice = Dice::new(self.seed, STREAM);
         if !dice.chance(OFTEN) {
@@ -21,7 +21,7 @@ impl Plan {
     }
 }
 
-/// The stream of chance for who traces.
+/// The stream of chance for traces.
 const STREAM: u64 = u64::MAX - 71;
 /// How many of a thousand worlds are of this kind.
 const OFTEN: u32 = 80;

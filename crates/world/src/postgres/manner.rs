@@ -1,7 +1,7 @@
-//! How a host feels, lets sessions in, works and answers.
+//! How a host behaves: its mood, authentication, speed and answers.
 //!
-//! Always true: each host has its own, and a fault may change it.
-//! Not here: what comes of it (`postgres`, `session`).
+//! Always true: each host has its own manner, and a fault may change it.
+//! Not here: what follows from it (`postgres`, `session`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,76 +9,76 @@ use std::sync::Arc;
 use auth::Secret;
 use protocol::client::login::Method;
 
-/// How a host feels.
+/// The mood of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mood {
     Well,
-    /// Nobody listens.
+    /// It refuses connections.
     Refusing,
-    /// Nobody answers.
+    /// It does not answer connection attempts.
     Hanging,
     /// `the database system is starting up`.
     Starting,
     /// `too many clients already`.
     Full,
-    /// Sessions end before they say a word.
+    /// Sessions end before they send anything.
     Dying,
-    /// Sessions speak nonsense.
+    /// Sessions send nonsense during the login.
     Mad,
-    /// A proof is wanted that nobody can give.
+    /// It asks for a proof (GSSAPI) that the pooler cannot give.
     Odd,
-    /// No password is right.
+    /// It accepts no password.
     Forgetful,
 }
 
-/// Whether a host speaks TLS.
+/// Whether a host offers TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HostTls {
     None,
-    /// It does, for whoever asks.
+    /// It offers TLS.
     Offered,
-    /// And the pooler has been told to say nothing to it in clear.
+    /// It offers TLS, and the pooler must not send anything to it in plain text.
     Demanded,
 }
 
-/// How a host lets sessions in, and how fast it works.
+/// How a host authenticates clients, and how fast it works.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manner {
     pub(crate) method: Option<Method>,
-    /// Microseconds that a statement takes.
+    /// How long a statement takes, microseconds.
     pub(crate) work: (u64, u64),
-    /// How many of a thousand statements are joined by a notification.
+    /// How many of a thousand statements have a notification inserted into their answer.
     pub(crate) notifies: u32,
     /// How many of a thousand cancel requests are signalled late.
     pub(crate) signals_late: u32,
-    /// Users' secrets, where they are others than everywhere.
+    /// Users' secrets on this host, where they differ from those of the world.
     pub(crate) secrets: Arc<BTreeMap<String, Arc<Secret>>>,
     pub(crate) answers: Answers,
 }
 
-/// How a host answers questions about users.
+/// How a host answers `auth_query`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Answers {
     #[default]
     Usual,
-    /// The same row twice, which is as good as once.
+    /// The same row twice, which counts as one.
     Twice,
     /// An error.
     Failing,
-    /// It ends with half an answer.
+    /// The session ends in the middle of the answer.
     Dying,
-    /// It ends behind the row.
+    /// The session ends after the row.
     Torn,
-    /// It takes seconds.
+    /// The answer takes seconds.
     Slow,
 }
 
 impl Answers {
-    /// How long they take beyond the usual.
+    /// The additional time of the answer.
     pub(crate) fn millis(self) -> Option<u32> {
         (self == Self::Slow).then_some(SLOW_MILLIS)
     }
 }
 
-/// How long a slow answer takes.
+/// The additional time of a slow answer.
 const SLOW_MILLIS: u32 = 4000;

@@ -1,7 +1,7 @@
-//! The fake PostgreSQL: hosts with moods, and who is let in.
+//! The simulated PostgreSQL servers: hosts with moods, and logins.
 //!
-//! Always true: a session ends with its connection; a cancel request hits what its session works on at the moment at which
-//! it arrives, or nothing.
+//! Always true: a session ends with its connection; a cancel request hits the statement that its session runs at the
+//! moment when the request arrives, or nothing.
 //! Not here: what a session does (`session`).
 
 pub(crate) mod manner;
@@ -28,7 +28,7 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{ANSWER, HELLO};
 use crate::sim::net::{Holder, Net};
 
-/// A PostgreSQL.
+/// A simulated PostgreSQL host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) mood: Mood,
@@ -36,25 +36,25 @@ pub(crate) struct Host {
     pub(crate) tls: HostTls,
 }
 
-/// All of them.
+/// All simulated hosts and their sessions.
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pub(crate) hosts: Vec<Host>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) secrets: BTreeMap<String, Arc<Secret>>,
     dice: Dice,
-    /// Cancel requests that have hit something, for the checker.
+    /// Cancel requests that have hit a statement, for the checker.
     pub(crate) hits: Vec<Hit>,
-    /// Sessions whose startup packet has just come, for the checker.
+    /// Sessions whose startup packet has just arrived, for the checker.
     pub(crate) newcomers: Vec<u32>,
     board: Rc<RefCell<Board>>,
-    /// Microseconds until a session is woken because of a notification, at most.
+    /// The longest time until a session is woken for a notification, microseconds.
     wakes_in: u64,
     wake_dice: Dice,
 }
 
 impl Postgres {
-    /// Those of a plan.
+    /// The hosts of a plan.
     pub(crate) fn of(plan: &Plan, board: Rc<RefCell<Board>>) -> Self {
         board.borrow_mut().is_calm = plan.is_calm;
         let host = |(number, &tls): (usize, &HostTls)| {
@@ -77,7 +77,7 @@ impl Postgres {
         }
     }
 
-    /// A dial has reached a host.
+    /// A connection attempt has reached a host.
     pub(crate) fn knocked(&mut self, net: &mut Net, far: u32, host: usize) {
         match self.hosts[host].mood {
             Mood::Refusing => net.answer(far, false),
@@ -93,14 +93,14 @@ impl Postgres {
         }
     }
 
-    /// Something has happened at a session's end.
+    /// Handles an event on a session's connection.
     pub(crate) fn heard(&mut self, net: &mut Net, number: u32, witness: &mut Witness) {
         let end = self.sessions[number as usize].end;
         if net.end(end).is_closed {
             return;
         }
         let mut bytes = Vec::new();
-        // Who works reads ahead a little, and no more; in a handshake nobody reads beyond it.
+        // A session that runs a statement reads a little ahead; during a handshake it reads nothing behind that.
         let room = if self.sessions[number as usize].is_shaking {
             HELLO.len() - self.sessions[number as usize].unread()
         } else if self.sessions[number as usize].is_working() {
@@ -123,7 +123,8 @@ impl Postgres {
         };
         self.settle(net, number, wish);
         let session = &mut self.sessions[number as usize];
-        // As PostgreSQL: whoever leaves is not noticed while their query runs, or their cancel request waits.
+        // As in PostgreSQL, a session notices that its client has left only when no statement runs; a late signal is
+        // still sent.
         let is_busy = session.is_working() || matches!(session.life, Life::Signals(_));
         if is_over && !net.end(end).is_closed && !is_busy {
             session.life = Life::Dead;
@@ -131,7 +132,7 @@ impl Postgres {
         }
     }
 
-    /// Something has come in a handshake.
+    /// Handles bytes of a TLS handshake.
     fn shake(&mut self, net: &mut Net, number: u32, bytes: &[u8]) -> Wish {
         let session = &mut self.sessions[number as usize];
         match session.shake(bytes) {
@@ -175,7 +176,7 @@ impl Postgres {
                     wish
                 }
             },
-            // Somebody in between may take the answer away.
+            // Something in between may have removed the answer of a host that offers TLS.
             Some(Startup::Ssl) if host.tls == HostTls::None || is_stripped => session.answer_tls(b'N'),
             Some(Startup::Ssl) => session.answer_tls(b'S'),
             Some(Startup::Cancel { key }) => {
@@ -183,7 +184,7 @@ impl Postgres {
                 if late > 0 && self.dice.chance(late) {
                     session.life = Life::Signals(key.to_vec());
                     if self.dice.chance(200) {
-                        // Somebody in between has had enough of it; the request is there all the same.
+                        // Something in between resets the connection; the host still carries out the request.
                         net.reset(session.end);
                     }
                     let longest = SIGNALLED >> self.dice.among(0..=9);
@@ -196,7 +197,7 @@ impl Postgres {
         }
     }
 
-    /// A cancel request: it hits what its session works on now.
+    /// A cancel request hits the statement that its session runs now.
     fn cancel(&mut self, net: &mut Net, from: u32, key: &[u8], witness: &mut Witness) {
         let host = self.sessions[from as usize].host;
         let (Some(number), Some(secret)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) else { return };
@@ -217,11 +218,11 @@ impl Postgres {
         }
     }
 
-    /// A session's work is done.
+    /// A session's statement is done, or a late signal is due.
     pub(crate) fn worked(&mut self, net: &mut Net, number: u32, alarm: u32, witness: &mut Witness) {
         let session = &mut self.sessions[number as usize];
         if let Life::Signals(key) = &mut session.life {
-            // As PostgreSQL's: whoever sent the request may have gone.
+            // As in PostgreSQL, the signal is sent even if the client of the cancel request has gone.
             let key = std::mem::take(key);
             witness.count("late signals");
             self.cancel(net, number, &key, witness);
@@ -239,7 +240,7 @@ impl Postgres {
         }
     }
 
-    /// Does what a session wants.
+    /// Sends a session's output, and does what the session wants next.
     fn settle(&mut self, net: &mut Net, number: u32, wish: Wish) {
         let session = &mut self.sessions[number as usize];
         if session.is_flushed || session.out.len() > OUT_BYTES || wish == Wish::Close {
@@ -258,7 +259,7 @@ impl Postgres {
         self.wake_listeners(net);
     }
 
-    /// Those that listen where something new stands are woken, each in its own time.
+    /// Schedules the waking of all sessions that listen in a place with new notifications.
     fn wake_listeners(&mut self, net: &mut Net) {
         let news = std::mem::take(&mut self.board.borrow_mut().news);
         for (host, database) in news {
@@ -273,7 +274,7 @@ impl Postgres {
         }
     }
 
-    /// A session is told that something new stands there.
+    /// A listening session is woken for new notifications.
     pub(crate) fn woken(&mut self, net: &mut Net, number: u32) {
         let session = &mut self.sessions[number as usize];
         if !net.end(session.end).is_closed {
@@ -282,7 +283,7 @@ impl Postgres {
         }
     }
 
-    /// Living sessions that are logged in.
+    /// Returns the sessions that are logged in and alive.
     pub(crate) fn living(&self, net: &Net) -> Vec<u32> {
         let living = self.sessions.iter().filter(|session| {
             matches!(session.life, Life::Ready) && !net.end(session.end).is_closed && !net.end(session.end).is_reset
@@ -290,17 +291,17 @@ impl Postgres {
         living.map(|session| session.number).collect()
     }
 
-    /// An administrator ends a session.
+    /// Ends a session as `pg_terminate_backend` does.
     pub(crate) fn terminate(&mut self, net: &mut Net, number: u32) {
         let wish = self.sessions[number as usize].terminate();
         self.settle(net, number, wish);
     }
 
-    /// A session dies without a word, or in the middle of one.
+    /// Ends a session in the middle of its output, without an error.
     pub(crate) fn crash(&mut self, net: &mut Net, number: u32) {
         let session = &mut self.sessions[number as usize];
         if session.channels.is_listening() {
-            // The session for all may have been given it just now, and goes on with another one.
+            // This session may just have begun to listen for all, and the pooler will use another one for that.
             self.board.borrow_mut().gaps.insert(session.database.clone());
         }
         let half = session.out.len() / 2;
@@ -315,13 +316,13 @@ impl Postgres {
         }
     }
 
-    /// Checks who is there when a session has begun: no more than the limits allow.
+    /// Checks, when a session has begun, that the limits of servers hold.
     pub(crate) fn check_limits(&mut self, net: &Net, limits: impl Fn(&str, &str) -> Limits, witness: &mut Witness) {
         for number in std::mem::take(&mut self.newcomers) {
             let newcomer = &self.sessions[number as usize];
             let (database, user) = (&newcomer.database, &newcomer.user);
             let limits = limits(database, user);
-            // What the pooler has closed is gone, whatever PostgreSQL still believes.
+            // A connection that the pooler has closed does not count, even if PostgreSQL has not noticed.
             let open = |session: &&Session| {
                 session.is_server()
                     && !matches!(session.life, Life::Dead)
@@ -357,34 +358,34 @@ impl Postgres {
     }
 }
 
-/// A cancel request has hit something.
+/// A cancel request has hit a statement.
 #[derive(Debug)]
 pub(crate) struct Hit {
-    /// An application's request, or a statement of the pooler's own.
+    /// An application's statement, or the text of the pooler's own.
     pub(crate) what: Result<Nonce, String>,
-    /// When the pooler sent it.
+    /// When the pooler sent the cancel request.
     pub(crate) requested: Time,
 }
 
-/// How many servers there may be together; 0 is any number.
+/// How many servers are allowed; 0 is any number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) pool: u32,
-    /// Those of its pool that do not count there.
+    /// Servers of its pool that do not count there (those that listen for all).
     pub(crate) beside: u32,
     pub(crate) database: u32,
     pub(crate) user: u32,
-    /// Those of its pool that are one client's alone, if they do not count among the others.
+    /// The limit of dedicated servers of its pool, if these do not count among the others.
     pub(crate) private: Option<u32>,
 }
 
-/// What servers are counted by.
+/// The text for the limit of a pool.
 const ITS_POOL: &str = "its pool";
-/// What a session that works takes from its connection; the rest waits on its way.
+/// How many bytes a busy session reads ahead; the rest waits in the network.
 const READ_AHEAD_BYTES: usize = 32_768;
-/// As PostgreSQL: what is written goes out when there is so much of it.
+/// Output is sent when there is so much of it, as in PostgreSQL (`PQ_SEND_BUFFER_SIZE`).
 const OUT_BYTES: usize = 8192;
-/// The stream of chance for how soon sessions are woken.
+/// The stream of chance for the waking of sessions.
 const WAKES_STREAM: u64 = 8;
-/// Microseconds within which a cancel request is signalled that is signalled late.
+/// The longest delay of a late cancel signal, microseconds.
 const SIGNALLED: u64 = 4_000_000;

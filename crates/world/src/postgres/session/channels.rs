@@ -1,7 +1,8 @@
-//! LISTEN and NOTIFY, as PostgreSQL has them.
+//! LISTEN and NOTIFY as in PostgreSQL.
 //!
-//! Always true: what a transaction listens to, leaves and notifies counts from its commit on, or never; a session is told outside
-//! of transactions, in the order of commits, and who notifies is told all that stands before that and with it.
+//! Always true: LISTEN, UNLISTEN and NOTIFY of a transaction take effect at its commit, or never; a session sends
+//! notifications outside of transactions, in the order of commits, and one that notifies sends all earlier ones
+//! together with its own.
 //! Not here: what is committed (`board`), who is woken when (`postgres`).
 
 use std::cell::RefCell;
@@ -16,21 +17,21 @@ use super::state::{Life, Session};
 use crate::checks::board::{Board, Note};
 use crate::postgres::sql::Nonce;
 
-/// What a session listens to.
+/// The channels of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     board: Rc<RefCell<Board>>,
-    /// Each with the place from which on it is told.
+    /// Each channel with the position in the queue at which the session began to listen.
     listened: BTreeMap<String, usize>,
-    /// How far it has read.
+    /// The position up to which the session has read the queue.
     read: usize,
-    /// What its transaction will do when it commits.
+    /// What the transaction will do when it commits.
     pending: Vec<Act>,
-    /// There is something to be read.
+    /// The queue may have something new.
     is_woken: bool,
 }
 
-/// Something that waits for a commit; the application by whose statement, if it is one's.
+/// An act that waits for the commit. `by`: the application's statement; None for the pooler's own.
 #[derive(Debug)]
 pub(super) enum Act {
     Listen { channel: String, by: Option<Nonce> },
@@ -47,35 +48,35 @@ impl Channels {
         self.pending.push(act);
     }
 
-    /// The transaction goes wrong.
+    /// The transaction is rolled back.
     pub(super) fn roll_back(&mut self) {
         self.pending.clear();
     }
 
-    /// Everything is discarded.
+    /// DISCARD ALL.
     pub(super) fn discard(&mut self) {
         self.pending.clear();
         self.listened.clear();
     }
 
-    /// The names, as `pg_listening_channels` has them.
+    /// The channels, as `pg_listening_channels` lists them.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.listened.keys().map(|name| &**name)
     }
 
-    /// Whether it may run a statement, as far as that is about channels.
+    /// Returns whether the board allows the statement to run here.
     pub(super) fn may_run(&self, nonce: Nonce) -> bool {
         self.board.borrow_mut().runs(nonce)
     }
 
-    /// Whether it listens to anything.
+    /// Returns whether the session listens to any channel.
     pub(crate) fn is_listening(&self) -> bool {
         !self.listened.is_empty()
     }
 }
 
 impl Session {
-    /// The transaction commits.
+    /// The transaction commits: its LISTEN, UNLISTEN and NOTIFY take effect.
     pub(super) fn commit_channels(&mut self) {
         let acts = std::mem::take(&mut self.channels.pending);
         if acts.is_empty() {
@@ -105,7 +106,7 @@ impl Session {
                     }
                     listened.retain(|known, _| channel.as_ref().is_some_and(|channel| channel != known));
                 }
-                // The same words twice in one transaction are one notification.
+                // PostgreSQL folds equal notifications of a transaction into one.
                 Act::Notify(note) if notes.contains(&note) => {}
                 Act::Notify(note) => notes.push(note),
             }
@@ -116,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Tells what it has not read, outside of transactions.
+    /// Sends the unread notifications; called outside of transactions.
     pub(super) fn tell_news(&mut self) {
         if !std::mem::take(&mut self.channels.is_woken) {
             return;
@@ -137,13 +138,13 @@ impl Session {
         *read = notes.len();
     }
 
-    /// There is something new, and it has been told so (`SignalBackends`): who is idle comes to that in its own time, and everybody else
-    /// before it is ready.
+    /// Another session has signalled new notifications (`SignalBackends`): an idle session sends them when it is woken,
+    /// a busy one before its `ReadyForQuery`.
     pub(crate) fn signal(&mut self) {
         self.channels.is_woken = true;
     }
 
-    /// It is woken because of something new: who is idle tells it now.
+    /// The session is woken for new notifications: an idle one sends them now.
     pub(crate) fn wake(&mut self) {
         self.channels.is_woken = true;
         let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
@@ -153,9 +154,9 @@ impl Session {
         }
     }
 
-    /// The pooler's own words about channels, and those of whoever listens for all; whether they are any.
+    /// Runs the LISTEN, UNLISTEN and NOTIFY that the pooler itself sends. Returns whether the text is one of these.
     pub(super) fn run_about_channels(&mut self, text: &str) -> bool {
-        // The pooler says whose its question is.
+        // The pooler's statements begin with a comment that says whose they are.
         let text = text.rsplit_once("*/").map_or(text, |(_, text)| text);
         let act = if let Some(channel) = text.strip_prefix("LISTEN ") {
             Act::Listen { channel: unquoted(channel), by: None }
@@ -173,7 +174,7 @@ impl Session {
         true
     }
 
-    /// The rows of the answer to which channels it listens to.
+    /// Writes the channel rows of the answer to a state probe.
     pub(super) fn tell_channels(&mut self) {
         for name in self.channels.names() {
             write::data_row(&mut self.out, [Some("n"), Some(name), None, None].into_iter());
@@ -181,7 +182,7 @@ impl Session {
     }
 }
 
-/// Joins an answer with something of its own.
+/// Inserts a notification into the answer to a statement.
 pub(super) fn notify(out: &mut Vec<u8>, nonce: Nonce) {
     write::message(out, backend::NOTIFICATION_RESPONSE, |out| {
         out.extend(7_u32.to_be_bytes());

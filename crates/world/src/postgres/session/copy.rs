@@ -1,4 +1,4 @@
-//! COPY from the client, streams both ways, and cancel requests, which may end it as any other work.
+//! COPY FROM STDIN, COPY BOTH streams, and cancel requests, which may end a COPY like any other work.
 
 use wire::backend;
 use wire::{frontend, write};
@@ -14,7 +14,7 @@ impl Session {
         self.is_flushed = true;
     }
 
-    /// Both may speak from now on. Half of the rows come now, the others when this time is over.
+    /// Begins COPY BOTH: half of the rows are sent now, the rest after this time.
     pub(super) fn stream_begins(&mut self, nonce: Nonce, stream: Stream, millis: u32) {
         write::message(&mut self.out, backend::COPY_BOTH_RESPONSE, |out| out.extend([0, 0, 0]));
         self.copy = Some(Copy { nonce, rows: 0, is_bad: false, is_extended: false, stream: Some(stream) });
@@ -86,7 +86,7 @@ impl Session {
         }
     }
 
-    /// A cancel request has reached it: what it hits, if anything. `Err` is a statement of the pooler's own.
+    /// A cancel request arrives. Returns the statement that it hits, if any; `Err` is a statement of the pooler's own.
     pub(crate) fn cancel(&mut self) -> Option<Result<Nonce, String>> {
         let hit = self.running()?;
         self.unsure = hit.as_ref().ok().map(|nonce| nonce.app);
@@ -110,7 +110,7 @@ impl Session {
         Some(hit)
     }
 
-    /// What it works on.
+    /// Returns the statement that the session runs.
     pub(crate) fn running(&self) -> Option<Result<Nonce, String>> {
         if let Some(copy) = &self.copy {
             return Some(Ok(copy.nonce));
@@ -122,7 +122,7 @@ impl Session {
             }
             Work::Execute { .. } => self.portal.as_ref().map(|portal| Ok(portal.statement.nonce)),
             Work::Function { nonce } => Some(Ok(*nonce)),
-            // It has been looked at above.
+            // The COPY case above has returned already.
             Work::Stream { .. } => None,
         }
     }

@@ -1,7 +1,8 @@
-//! What a session says at the door, before a login, in it or instead of it: TLS, questions, refusals, nonsense.
+//! What a session sends before, during or instead of a login: the answer to `SSLRequest`, authentication requests,
+//! errors, nonsense.
 //!
-//! Always true: in a handshake it says nothing else until that is done; after a refusal it says nothing more.
-//! Not here: the words of the handshake (`fake_tls`), who speaks TLS and who is refused (`postgres`).
+//! Always true: during a handshake the session sends nothing else; after a refusal it sends nothing more.
+//! Not here: the bytes of the handshake (`fake_tls`), which host offers TLS and whom it refuses (`postgres`).
 
 use protocol::client::login::Step;
 use wire::backend::TxStatus;
@@ -11,7 +12,7 @@ use super::state::{Life, Session, Wish};
 use crate::sim::fake_tls::HELLO;
 
 impl Session {
-    /// Says whether it speaks TLS.
+    /// Answers an `SSLRequest`.
     pub(crate) fn answer_tls(&mut self, answer: u8) -> Wish {
         self.out.push(answer);
         self.is_flushed = true;
@@ -19,7 +20,7 @@ impl Session {
         Wish::Nothing
     }
 
-    /// Whether the handshake is done with these bytes; nothing if they are nonsense.
+    /// Returns whether the handshake is complete with these bytes; None if they are wrong.
     pub(crate) fn shake(&mut self, bytes: &[u8]) -> Option<bool> {
         self.input.extend_from_slice(bytes);
         if !HELLO.starts_with(&self.input) {
@@ -32,7 +33,7 @@ impl Session {
         Some(!self.is_shaking)
     }
 
-    /// Goes on with a login whose last answer has led to this.
+    /// Continues a login after its last answer has led to this step.
     pub(crate) fn login_goes_on(&mut self, step: Option<Step>) -> Wish {
         match step {
             Some(Step::Ask(login)) => {
@@ -45,7 +46,7 @@ impl Session {
                 Ok(()) => self.welcome(),
                 Err(_) => self.login_goes_on(None),
             },
-            // Nobody else judges passwords here.
+            // The simulated PostgreSQL has no external authenticators.
             Some(Step::ExternalAuth(_)) | None => self.refuse("28P01", "password authentication failed"),
         }
     }
@@ -74,14 +75,14 @@ impl Session {
         Wish::Nothing
     }
 
-    /// Says what nobody says in a login.
+    /// Sends a message that is not allowed during a login.
     pub(crate) fn rave(&mut self) -> Wish {
         self.row_description();
         self.is_flushed = true;
         Wish::Nothing
     }
 
-    /// Wants a proof by GSSAPI.
+    /// Asks for GSSAPI authentication.
     pub(crate) fn ask_for_gss(&mut self) -> Wish {
         write::authentication(&mut self.out, GSS, &[]);
         self.is_flushed = true;

@@ -1,7 +1,7 @@
-//! A session of the fake PostgreSQL: from its startup packet to its end.
+//! A session of the simulated PostgreSQL, from its startup packet to its end.
 //!
-//! Always true: it answers in the order in which it was asked, as PostgreSQL's main loop does; what it sees of whoever
-//! speaks to it is checked against what they believe of the session.
+//! Always true: it answers in the order of the requests, as PostgreSQL's main loop does; the state of the session is
+//! compared with what each request says its client believes.
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
 mod body;
@@ -36,7 +36,7 @@ pub(crate) use state::{Life, Session, Wish};
 use state::{Portal, Work};
 
 impl Session {
-    /// The startup packet, once it is here.
+    /// Returns the startup packet, once it is complete.
     pub(crate) fn startup(&mut self, bytes: &[u8]) -> Option<Startup> {
         self.input.extend_from_slice(bytes);
         let length = wire::startup::packet_bytes(&self.input).ok()??;
@@ -91,7 +91,7 @@ impl Session {
         self.login_goes_on(step.ok())
     }
 
-    /// Bytes have come.
+    /// Handles received bytes.
     pub(crate) fn hear(&mut self, bytes: &[u8], manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         self.input.extend_from_slice(bytes);
         let mut at = 0;
@@ -109,7 +109,7 @@ impl Session {
         self.go_on(manner, dice, witness)
     }
 
-    /// Does what is next, until it has to wait.
+    /// Takes messages from the queue until one has to wait for work.
     fn go_on(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         while self.work.is_none() {
             let Some((kind, body)) = self.queue.pop_front() else {
@@ -148,7 +148,7 @@ impl Session {
         Wish::Work(work)
     }
 
-    /// One message.
+    /// Handles one message.
     fn take(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
         witness.note(|| {
             let text: String = String::from_utf8_lossy(&body[..body.len().min(60)]).escape_debug().collect();
@@ -185,7 +185,7 @@ impl Session {
                 Some(b'S') if body.len() > 2 => self.describe_named(&string(&body[1..])),
                 _ => write::bare(&mut self.out, backend::NO_DATA),
             },
-            // Nobody here opens a portal with a name.
+            // No client of the simulation opens a named portal.
             frontend::EXECUTE if self.execute_told(witness) => {}
             frontend::EXECUTE if body.first() != Some(&0) => self.fail("34000", "portal does not exist", true),
             frontend::EXECUTE => {
@@ -211,7 +211,7 @@ impl Session {
                 Some(nonce) => self.work = Some(Work::Function { nonce }),
                 None => self.fail("08P01", "a function call without a nonce", false),
             },
-            // As PostgreSQL: the rest of a COPY that has failed.
+            // As in PostgreSQL, the remaining messages of a failed COPY are ignored.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {}
             _ => witness.accuse(Charge::ForeignBytes, format!("server {} hears a message {kind}", self.number)),
         }
@@ -268,7 +268,7 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    /// The work is done.
+    /// The work of a statement is done.
     pub(crate) fn worked(&mut self, alarm: u32, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         if alarm != self.alarm {
             return Wish::Nothing;
@@ -302,12 +302,12 @@ impl Session {
         self.go_on(manner, dice, witness)
     }
 
-    /// After a cancel or an end of work: goes on with what was asked meanwhile.
+    /// Continues with queued messages after a cancel request has ended the work.
     pub(crate) fn resume(&mut self, manner: &Manner, dice: &mut Dice, witness: &mut Witness) -> Wish {
         if self.work.is_some() { Wish::Nothing } else { self.go_on(manner, dice, witness) }
     }
 
-    /// Which statement of this request it runs, if any.
+    /// Returns the statement in this range of an application that the session runs, if any.
     pub(crate) fn runs(&self, app: u32, range: (u32, u32)) -> Option<Nonce> {
         let is_here = !matches!(self.life, Life::Dead) && self.work.is_some();
         let running = if is_here { self.running() } else { None };

@@ -1,8 +1,8 @@
-//! Prepared statements with names, as strict about them as PostgreSQL is.
+//! Named prepared statements, as strict as in PostgreSQL.
 //!
-//! Always true: a name that is there is not prepared again, and one that is not there is not used; a statement keeps what it
-//! was read under.
-//! Not here: statements without a name (`mod`).
+//! Always true: an existing name cannot be prepared again, and a missing one cannot be used; a statement keeps the
+//! TimeZone under which it was parsed.
+//! Not here: the unnamed statement (`mod`).
 
 use wire::{backend, write};
 
@@ -10,7 +10,7 @@ use super::state::{ByName, Portal, Session};
 use crate::checks::witness::{Charge, Witness};
 use crate::postgres::sql::{Nonce, Statement, Verb, named_rows, zone_and_mark};
 
-/// What the server says then.
+/// The error for a statement whose result type has changed.
 pub(crate) const OUTDATED: &str = "cached plan must not change result type";
 
 impl Session {
@@ -35,7 +35,8 @@ impl Session {
         }
     }
 
-    /// `value` is the nonce of the request, the TimeZone that it believes in, and whether it is sure of it.
+    /// `value` is the nonce of the request, the TimeZone that the application believes in, and whether it is sure of
+    /// that.
     pub(super) fn bind_named(&mut self, name: &str, value: &str, witness: &mut Witness) {
         let Some(ByName { rows, zone, was_bound }) = self.named.get(name).cloned() else {
             self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
@@ -57,8 +58,8 @@ impl Session {
         if let Some(prepared) = self.named.get_mut(name) {
             prepared.was_bound = true;
         }
-        // In session mode it is its own, and may be older than the TimeZone.
-        // Nor does it know what it has set if a request was cancelled before others that it had sent.
+        // In session mode the statement is the client's own and may be older than the TimeZone. An application whose
+        // request was cancelled in front of pipelined ones does not know its settings either.
         if is_sure && zone != zone_and_mark(believed).0 && !self.is_session_mode && self.unsure.is_none() {
             let number = self.number;
             let text = format!("server {number} binds {nonce} to what was read under {zone}, not {believed}");
@@ -70,11 +71,11 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    /// Somebody has changed a table since the statement was prepared.
+    /// A table has changed since the statement was prepared.
     fn plan_is_outdated(&mut self) {
         let at = self.out.len();
         self.fail("0A000", OUTDATED, true);
-        // The field by which that is known stands before the zero byte at the end.
+        // The field R (routine), by which the pooler knows this error, goes before the terminating zero byte.
         let mut body = self.out.split_off(at)[5..].to_vec();
         body.pop();
         body.extend_from_slice(b"RRevalidateCachedQuery\0\0");

@@ -1,11 +1,11 @@
-//! The little language that fake applications speak and fake servers understand. Every statement carries its nonce.
+//! The small language of the simulated applications and servers. Every statement carries its nonce.
 //!
-//! Always true: what is written can be read back; whatever is not of this language is the pooler's own.
-//! Not here: what a statement does (`postgres`), who says it when (`app`).
+//! Always true: what is written can be read back; any other text is the pooler's own.
+//! Not here: what a statement does (`postgres`), when applications send it (`app`).
 
 use std::fmt;
 
-/// Whose request it is, and which of theirs.
+/// The application, and the number of its statement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Nonce {
     pub(crate) app: u32,
@@ -19,15 +19,15 @@ impl fmt::Display for Nonce {
 }
 
 impl Nonce {
-    /// Reads it from the beginning of a text.
+    /// Reads a nonce from the beginning of a text.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let word = text.split([' ', ';']).next()?;
         let (app, number) = word.split_once('.')?;
         Some(Self { app: app.parse().ok()?, number: number.parse().ok()? })
     }
 
-    /// Whether this is a mark that a server has only if it was set there by a MARK, or a statement that it has only if it was prepared
-    /// there by its author: the pooler cannot give it to another.
+    /// Returns whether this is a mark or statement that the pooler cannot restore on another server: servers accept the
+    /// mark only from MARK, and the statement only from its author's PREPARE.
     pub(crate) fn is_refused_elsewhere(self) -> bool {
         self.number % 40 == 7
     }
@@ -36,7 +36,7 @@ impl Nonce {
 /// What a statement does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
-    /// Answers so many rows, each with so many bytes beside its nonce.
+    /// Returns so many rows, each with so many bytes beside its nonce.
     Rows {
         rows: u32,
         size: u32,
@@ -46,24 +46,24 @@ pub(crate) enum Verb {
     Begin,
     Commit,
     Rollback,
-    /// Works for so long, unless it is cancelled.
+    /// Runs for this time, unless it is cancelled.
     Sleep {
         millis: u32,
     },
-    /// The same, by a query of which it can be read that it touches nothing.
+    /// The same, by a query that the pooler reads as one without effect on the session.
     Last {
         millis: u32,
     },
-    /// Reads rows from the client; one that is bad fails at the first.
+    /// COPY FROM STDIN; a bad one fails at the first row.
     CopyIn {
         is_bad: bool,
     },
-    /// Sends rows.
+    /// COPY TO STDOUT.
     CopyOut {
         rows: u32,
         size: u32,
     },
-    /// Says something beside its answer.
+    /// Sends a `NoticeResponse`.
     Notice,
     /// Sets TimeZone.
     Zone {
@@ -71,27 +71,28 @@ pub(crate) enum Verb {
     },
     /// Leaves something behind in the session.
     Dirty,
-    /// Sets a setting that no server tells of, in a way that follows its client.
+    /// Sets `app.mark`, which is not reported, in a way that follows its client.
     Mark,
-    /// Takes that back: what the session began with is in force.
+    /// Resets it to its value at the beginning of the session.
     Unmark,
-    /// Takes a lock of the session.
+    /// Takes a session-level advisory lock.
     Hold,
-    /// Gives it back.
+    /// Releases it.
     Free,
-    /// Listens to a channel from the commit on.
+    /// Listens to a channel.
     Listen {
         channel: String,
     },
-    /// The same in PostgreSQL's own words, outside of transactions: no server has to be asked where the session for all listens to it.
+    /// The same as a plain LISTEN, outside of transactions: no server has to execute it if the session for all listens
+    /// to the channel.
     Join {
         channel: String,
     },
-    /// Leaves it, or all.
+    /// Stops listening to a channel, or to all.
     Unlisten {
         channel: Option<String>,
     },
-    /// Notifies whoever listens to a channel of this.
+    /// Sends a notification with this payload.
     Notify {
         channel: String,
         payload: Nonce,
@@ -110,7 +111,8 @@ pub(crate) enum Verb {
     Deallocate {
         name: Option<String>,
     },
-    /// Streams rows for so long, while it hears so many words of its client; then the one ends it, or the other.
+    /// COPY BOTH: sends rows for so long and reads so many messages of its client; then the server or the client ends
+    /// it.
     Stream {
         rows: u32,
         size: u32,
@@ -120,18 +122,18 @@ pub(crate) enum Verb {
     },
 }
 
-/// A statement prepared by SQL: it answers so many rows, which say whose it is.
+/// A statement prepared by SQL: it returns so many rows that carry its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Prepared {
-    /// As it stands in the text, with its quotes.
+    /// The name as it stands in the text, with its quotes.
     pub(crate) name: String,
-    /// The nonce of whoever has prepared it; of nobody where many prepare the same.
+    /// The nonce of the PREPARE, or `EVERYBODY` where many applications prepare the same text.
     pub(crate) key: Nonce,
     pub(crate) rows: u32,
 }
 
 impl Prepared {
-    /// Reads its `PREPARE`, as any server may be told it.
+    /// Reads a plain PREPARE, as the pooler may send it to any server.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (name, rest) = text.strip_prefix("PREPARE ")?.split_once(" AS SELECT k=")?;
         let (key, rows) = rest.split_once(" rows=")?;
@@ -146,29 +148,29 @@ impl fmt::Display for Prepared {
     }
 }
 
-/// How a comment begins that carries the context of a trace: behind a statement, without a blank.
+/// The beginning of a comment with a trace context; it follows the statement without a blank.
 const TRACED: &str = "/*traceparent='";
-/// Whose the statements are that many prepare.
+/// The application number of statements that many prepare.
 pub(crate) const EVERYBODY: u32 = u32::MAX;
 
-/// A name as PostgreSQL knows it.
+/// Returns the name without its quotes.
 pub(crate) fn unquoted(name: &str) -> &str {
     name.trim_matches('"')
 }
 
-/// What a statement's `tz` says: the TimeZone, and the mark if there is one.
+/// Splits the `tz` of a statement into the TimeZone and the mark, if there is one.
 pub(crate) fn zone_and_mark(text: &str) -> (&str, &str) {
     text.split_once('@').unwrap_or((text, ""))
 }
 
-/// A statement and what its author believes of the session.
+/// A statement, and what its author believes of the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Statement {
     pub(crate) nonce: Nonce,
     /// The TimeZone that must be in force, and the mark; see [`zone_and_mark`].
     pub(crate) zone: Box<str>,
     pub(crate) verb: Verb,
-    /// A comment behind it carries the context of a trace.
+    /// A comment behind it carries a trace context.
     pub(crate) is_traced: bool,
 }
 
@@ -187,7 +189,7 @@ impl Statement {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nonce, zone, verb, .. } = self;
         match verb {
-            // A pooler that reads SQL knows of this one that it leaves nothing behind, and of most others nothing.
+            // The pooler reads this one as leaving nothing behind, and cannot tell for most others.
             Verb::Rows { rows, size } => write!(f, "SELECT n={nonce} tz={zone} rows={rows} size={size}"),
             Verb::Fail => write!(f, "FAIL n={nonce} tz={zone}"),
             Verb::Begin => write!(f, "BEGIN n={nonce} tz={zone}"),
@@ -204,7 +206,7 @@ impl Statement {
             Verb::Unmark => write!(f, "UNMARK n={nonce} tz={zone} name='app.mark'"),
             Verb::Hold => write!(f, "HOLD n={nonce} tz={zone}"),
             Verb::Free => write!(f, "FREE n={nonce} tz={zone}"),
-            // Of these a pooler that reads SQL knows what they are about.
+            // The pooler reads these with their meaning in PostgreSQL.
             Verb::Listen { channel } => write!(f, "LISTEN {channel} n={nonce} tz={zone}"),
             Verb::Join { channel } => write!(f, "LISTEN {channel} /* n={nonce} tz={zone} */"),
             Verb::Unlisten { channel } => {
@@ -214,7 +216,8 @@ impl Statement {
             Verb::Notify { channel, payload } => write!(f, "NOTIFY {channel} n={nonce} tz={zone} payload={payload}"),
             Verb::DropAll { is_discard: true } => write!(f, "DISCARD ALL n={nonce} tz={zone}"),
             Verb::DropAll { is_discard: false } => write!(f, "DEALLOCATEALL n={nonce} tz={zone}"),
-            // What is prepared is another text than who says so and what they believe.
+            // The prepared text must not contain the nonce and the beliefs of the statement, so these stand in a
+            // comment.
             Verb::Prepare(prepared) => write!(f, "{prepared} /* n={nonce} tz={zone} */"),
             Verb::Execute { name } => write!(f, "EXECUTE {name} /* n={nonce} tz={zone} */"),
             Verb::Deallocate { name } => {
@@ -229,8 +232,8 @@ impl Statement {
 }
 
 impl Statement {
-    /// The tag by which PostgreSQL answers this in a transaction that has failed, or has not, where the pooler reads it; everything else
-    /// is answered by a nonce.
+    /// Returns the command tag where the pooler reads it, in a failed transaction or in any other; all other statements
+    /// are answered with a tag that contains the nonce.
     pub(crate) fn tag(&self, is_failed: bool) -> Option<&'static str> {
         match self.verb {
             Verb::Commit if !is_failed => None,
@@ -302,7 +305,7 @@ impl Statement {
         Some(Self { nonce: nonce?, zone: zone.into(), verb, is_traced: false })
     }
 
-    /// The same where what its author believes stands in a comment.
+    /// The same where nonce and beliefs stand in a comment.
     fn read_commented(sql: &str, belief: &str) -> Option<Self> {
         let (nonce, zone) = belief.strip_suffix(" */")?.strip_prefix("n=")?.split_once(" tz=")?;
         let verb = match sql.split_once(' ')? {
@@ -315,38 +318,38 @@ impl Statement {
     }
 }
 
-/// How a LISTEN is answered in PostgreSQL's own words.
+/// The command tag of a plain LISTEN.
 pub(crate) const JOINED: &str = "LISTEN";
 
-/// Verbs with a word of their own behind them.
+/// Verbs followed by a name.
 const TAKES_A_NAME: [&str; 4] = ["LISTEN", "UNLISTEN", "NOTIFY", "DISCARD"];
 
-/// A text that several applications prepare: it answers so many rows of so many bytes to whoever binds it.
+/// A text that several applications prepare: it returns so many rows of so many bytes.
 pub(crate) fn named_text(rows: u32) -> String {
     format!("NAMED rows={rows}")
 }
 
-/// What such a text answers.
+/// The number of rows of such a text.
 pub(crate) fn named_rows(text: &str) -> Option<u32> {
     text.strip_prefix("NAMED rows=")?.parse().ok()
 }
 
-/// The tag of a command that drops all prepared statements.
+/// The command tag of a statement that drops all prepared statements.
 pub(crate) fn drop_tag(is_discard: bool) -> &'static str {
     if is_discard { "DISCARD ALL" } else { "DEALLOCATE ALL" }
 }
 
-/// The first nonce of a statement in these bytes.
+/// Returns the nonce of the first statement in these bytes.
 pub(crate) fn first_nonce(bytes: &[u8]) -> Option<Nonce> {
     let at = bytes.windows(3).position(|window| window == b" n=")? + 3;
     let end = bytes[at..].iter().position(|&byte| byte == b' ')? + at;
     Nonce::read(std::str::from_utf8(&bytes[at..end]).ok()?)
 }
 
-/// The text of a row: which of how many rows of which request it is.
+/// The text of a row: the nonce of the request, and which of how many rows it is.
 pub(crate) fn row_text(nonce: Nonce, at: u32, of: u32, size: u32) -> String {
     let mut text = String::with_capacity(48 + size as usize);
-    // Nothing is written as often as this, hence by hand.
+    // This is the most frequent operation of the simulation, so it does not use `format!`.
     for (number, behind) in [(nonce.app, '.'), (nonce.number, ' '), (at, '/'), (of, ' ')] {
         push_number(&mut text, number);
         text.push(behind);
@@ -360,7 +363,7 @@ pub(crate) fn row_text(nonce: Nonce, at: u32, of: u32, size: u32) -> String {
     text
 }
 
-/// What makes rows as long as they are to be.
+/// Fills rows up to their size.
 const FILLING: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 fn push_number(text: &mut String, number: u32) {

@@ -1,41 +1,41 @@
-//! What will happen, in order of time; what happens at the same time, in the order in which it was planned.
+//! The queue of future events, ordered by time, and by the order of planning at the same time.
 //!
 //! Always true: time never goes back.
-//! Not here: what comes of an event (`world`).
+//! Not here: what follows from an event (`world`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{Key, Time};
 
-/// Something that happens.
+/// An event of the simulation.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Bytes, or an end, reach this end of a connection.
     Arrives { end: u32, what: Arrival },
-    /// A dial reaches its aim, whose end this is.
+    /// A connection attempt reaches its target, which has this end.
     Knocks { end: u32 },
-    /// A dial is answered at the end that dialed.
+    /// A connection attempt is accepted or refused, at the end that made it.
     Answered { end: u32, is_welcome: bool },
-    /// A connection that says its last words has had time enough.
+    /// A connection that was closed with unsent bytes has had time enough for these.
     Lingered { end: u32 },
-    /// Somebody has thought about the last word of a handshake that a worker has begun.
+    /// The last message of a TLS handshake that a worker has begun was checked.
     Handshaken { worker: u8, line: Key, is_good: bool },
     /// A worker has its turn.
     Turn { worker: u8 },
-    /// The next letter from one to another is delivered.
+    /// The next letter to a worker or to the control thread is delivered.
     Letter { to: u8 },
-    /// An application's alarm rings.
+    /// An alarm of an application rings.
     App { app: u32, number: u32 },
     /// A session of PostgreSQL has done its work.
     Session { session: u32, number: u32 },
-    /// A session of PostgreSQL is told that there is something new on the channels of its database.
+    /// A session of PostgreSQL is woken for new notifications in its database.
     Woken { session: u32 },
-    /// The control thread reads the next of the letters that it takes its time for.
+    /// The control thread reads the next of the letters that may wait.
     ControlReads,
-    /// The control thread is told what it has asked for.
+    /// The control thread gets an answer from outside.
     ControlIsTold { number: u32 },
-    /// The control thread may have something to do at this time.
+    /// A deadline of the control thread may have come.
     ControlWakes,
     /// A fault of the plan begins.
     Fault { index: u32 },
@@ -43,41 +43,41 @@ pub(crate) enum Event {
     Mended { index: u32 },
     /// The faults are over.
     Heals,
-    /// The pooler is told to go down.
+    /// The pooler is told to shut down.
     GoesDown { index: u32 },
-    /// Something at a peer, or with somebody who asks for one.
+    /// An alarm of a peer or of a stranger.
     Peers(Alarm),
-    /// The world looks at itself.
+    /// The periodic checks run.
     Look,
 }
 
 /// What reaches the end of a connection.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// So many bytes more of what is on its way.
+    /// This many more bytes.
     Bytes(u32),
     Fin,
     Reset,
 }
 
-/// What happens to peers, and to those who ask them.
+/// Alarms of peers, and of strangers that send cancel requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Alarm {
-    /// Somebody asks.
+    /// A stranger connects.
     Asks(u32),
-    /// Somebody who has asked waits no longer.
+    /// A stranger disconnects.
     Leaves(u32),
-    /// A peer is done with a call.
+    /// A peer is done with a connection.
     Done(u32),
 }
 
 /// The queue of events: a radix heap, which is cheap because time never goes back.
 ///
-/// An event waits in the slot of the highest bit in which its time differs from the present, so that events of the same
+/// An event is stored in the slot of the highest bit in which its time differs from the present. So events of the same
 /// time are always in the same slot, in the order in which they were planned.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// What happens now.
+    /// The events of the present time.
     due: VecDeque<Event>,
     slots: [Vec<(Time, Event)>; u64::BITS as usize],
     /// A bit for each slot that is not empty.
@@ -86,12 +86,12 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Nothing planned, at `now`.
+    /// An empty queue at the time `now`.
     pub(crate) fn new(now: Time) -> Self {
         Self { due: VecDeque::new(), slots: [const { Vec::new() }; u64::BITS as usize], used: 0, now }
     }
 
-    /// The time.
+    /// The present time.
     pub(crate) fn now(&self) -> Time {
         self.now
     }
@@ -108,19 +108,19 @@ impl Agenda {
         }
     }
 
-    /// Plans an event.
+    /// Plans an event after a delay.
     pub(crate) fn after(&mut self, delay: Duration, event: Event) {
         self.at(self.now + delay, event);
     }
 
-    /// Goes on to the next event.
+    /// Advances to the next event and returns it.
     pub(crate) fn next(&mut self) -> Option<Event> {
         if self.due.is_empty() && self.used != 0 {
             let slot = self.used.trailing_zeros() as usize;
             self.used &= !(1 << slot);
             let mut events = std::mem::take(&mut self.slots[slot]);
             self.now = events.iter().map(|&(at, _)| at).min()?;
-            // Each goes to a lower slot, or is due.
+            // Each event moves to a lower slot, or is due.
             events.drain(..).for_each(|(at, event)| self.at(at, event));
             self.slots[slot] = events;
         }

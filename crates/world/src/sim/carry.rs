@@ -1,8 +1,8 @@
-//! Connections of the control thread to its own workers, as whose client it asks servers and listens for all: carried over the
-//! simulated network.
+//! Connections of the control thread to its own workers, by which it runs queries and listens for all clients, carried
+//! over the simulated network.
 //!
-//! Always true: what one hears is told to the control thread in the moment in which it comes, as it comes; a session that listens for all
-//! is told of no notification.
+//! Always true: received bytes reach the control thread at once and unchanged; a session that listens for all forwards
+//! no notification to it.
 //! Not here: what is asked (`control`), what the answers are (`session::secrets`).
 
 use control::{Event, LinkNews, LinkOrder};
@@ -16,7 +16,7 @@ use crate::sim::net::Holder;
 use crate::state::World;
 
 impl World {
-    /// Does what the control thread wants done with its connections.
+    /// Carries out the control thread's orders for its connections.
     pub(crate) fn carry_links(&mut self) {
         let mut failed = Vec::new();
         let net = self.net.clone();
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Something has happened at this end of a connection.
+    /// Handles an event on the control thread's end of a connection.
     pub(crate) fn hear_link(&mut self, number: u64, end: u32) {
         let Some(link) = self.links.open.get_mut(&number).filter(|link| link.end == end) else { return };
         let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Another process has taken over: this one's connections end with it.
+    /// Another process has taken over: the connections of the old control thread end.
     pub(crate) fn forget_links(&mut self) {
         for (_, link) in std::mem::take(&mut self.links.open) {
             if link.is_listener {
@@ -109,7 +109,7 @@ impl World {
             {
                 let net = &mut self.net.borrow_mut();
                 net.drop_end(link.end);
-                // Its letter may be one that a worker at rest has not read, and never will.
+                // A suspended worker may not have read the letter with its other end, and never will.
                 net.end_travels(&[link.end ^ 1]);
             }
             self.link_has_ended(link);
@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// As whom somebody logs in by this startup packet.
+/// Returns the user of a startup packet.
 fn user_of(bytes: &[u8]) -> Option<String> {
     match Startup::parse(bytes) {
         Ok(Startup::Session { parameters, .. }) => {

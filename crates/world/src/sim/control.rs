@@ -1,8 +1,8 @@
-//! The control thread of a world: the product's own ([`Control`]), and whatever it finds outside of itself: files, names, external authenticators,
-//! threads that hash.
+//! The control thread of a world: the product's own ([`Control`]), and its surroundings: files, host names, external
+//! authenticators, threads that hash.
 //!
-//! Always true: it is told of everything in the moment in which it happens, and what it asks for takes its time; workers get its
-//! orders from nobody else, and what it orders is noted when it does so, whatever was meant.
+//! Always true: it learns of each event at once, and answers to its questions take time; workers get orders from nobody
+//! else, and each order is recorded when it is given, whatever the operator meant.
 //! Not here: what operators want of it (`operator`), how an online restart goes (`takeover`).
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sim::thread::Asked;
 use crate::state::World;
 
 impl World {
-    /// Something happens to the control thread.
+    /// The control thread handles an event.
     pub(crate) fn control_hears(&mut self, event: Event) {
         let now = self.moment();
         self.thread.control.handle(now, event);
@@ -27,7 +27,7 @@ impl World {
         self.send_mail();
     }
 
-    /// Sees to it that what the control thread asks for is answered.
+    /// Schedules answers to what the control thread has asked for.
     fn serve_control(&mut self) {
         while let Some(name) = self.thread.control.next_lookup() {
             self.answer_later(Asked::Name(name));
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// It may be time for something.
+    /// A deadline of the control thread may have come.
     pub(crate) fn control_wakes(&mut self) {
         if self.thread.wakes_at.is_none_or(|at| at > self.witness.now) {
             return;
@@ -75,7 +75,7 @@ impl World {
         self.thread.dice.micros(low..=high * slowness)
     }
 
-    /// A letter comes that need not be read at once: whoever has written it may have thought better of it by then.
+    /// A letter that need not be read at once: its sender may no longer need the answer by then.
     pub(crate) fn control_reads_later(&mut self, letter: ToControl) {
         if let ToControl::AskSecret(question) = &letter {
             self.note_question(question.clone());
@@ -86,7 +86,7 @@ impl World {
         self.net.borrow_mut().agenda.at(at, agenda::Event::ControlReads);
     }
 
-    /// It reads the next of them.
+    /// The control thread reads the next of these letters.
     pub(crate) fn control_reads(&mut self) {
         if let Some(letter) = self.thread.letters.pop_front() {
             self.control_hears(Event::Letter(letter));
@@ -96,13 +96,13 @@ impl World {
     fn answer_later(&mut self, asked: Asked) {
         let number = self.thread.asked.len() as u32;
         self.thread.asked.push(Some(asked));
-        // Whoever waits for an address must not wait for longer than servers and peers are given.
+        // A lookup must be shorter than the timeouts of connections to servers and peers.
         let is_name = matches!(self.thread.asked[number as usize], Some(Asked::Name(_)));
         let pause = if is_name { self.thread.dice.micros(0..=LOOKUP_MAX) } else { self.control_pause() };
         self.net.borrow_mut().agenda.after(pause, agenda::Event::ControlIsTold { number });
     }
 
-    /// The answer is there.
+    /// Gives the control thread the answer.
     pub(crate) fn tell_control(&mut self, number: u32) {
         let Some(asked) = self.thread.asked[number as usize].take() else { return };
         let event = match asked {
@@ -175,11 +175,11 @@ impl World {
     }
 }
 
-/// How long a lookup of a name takes, microseconds.
+/// How long the lookup of a host name takes at most, microseconds.
 const LOOKUP_MAX: u64 = 2_000;
-/// How long everything takes when the world has healed, microseconds.
+/// How long answers take at most after the faults, microseconds.
 const HEALED_PAUSE: u64 = 2_000;
-/// What a client reads whose password could not be hashed.
+/// The error for a client whose password could not be hashed.
 const HASHING_FULL: &str = "too many logins wait for their passwords to be hashed";
-/// What a client reads whose user could not be looked up.
+/// The error for a client whose system user could not be looked up.
 const SYSTEM_USERS_FULL: &str = "too many logins wait for the names of system users";

@@ -1,8 +1,8 @@
-//! A stand-in for TLS: a handshake of fixed words, and every byte that follows turned into another.
+//! A stand-in for TLS: a handshake of fixed bytes, after which every byte is changed by XOR.
 //!
-//! Always true: nobody reads beyond a handshake while it is under way; a byte that is said in clear on an encrypted connection, or
-//! encrypted on another one, is nonsense to whoever reads it.
-//! Not here: the real thing (`reactor::tls`).
+//! Always true: nobody reads beyond a handshake while it is under way; a plain byte on an encrypted connection, or an
+//! encrypted one on another, is nonsense to its reader.
+//! Not here: real TLS (`reactor::tls`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,19 +16,19 @@ use crate::sim::dice::Dice;
 use crate::sim::io::{Life, SimSocket};
 use crate::sim::net::Net;
 
-/// Who speaks TLS.
+/// Which sides use TLS.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FakeTls {
-    /// Clients are offered it.
+    /// TLS is offered to clients.
     pub(crate) is_offered: bool,
-    /// They must take it.
+    /// TLS is required of clients.
     pub(crate) is_required: bool,
-    /// Whether a host does.
+    /// Whether each host offers TLS.
     pub(crate) hosts: Vec<HostTls>,
 }
 
 impl FakeTls {
-    /// How many of a thousand times somebody asks for TLS.
+    /// How many of a thousand connections ask for TLS.
     pub(crate) fn habit(&self) -> u32 {
         match self {
             Self { is_required: true, .. } => 1000,
@@ -37,9 +37,9 @@ impl FakeTls {
         }
     }
 
-    /// Those of a seed.
+    /// Draws who uses TLS.
     pub(crate) fn draw(seed: u64, hosts: usize) -> Self {
-        // Its own stream, so that the stories of seeds without TLS stay what they are.
+        // A separate stream, so that the worlds of seeds without TLS do not change.
         let mut dice = Dice::new(seed, TLS_STREAM);
         if dice.chance(600) {
             return Self { hosts: vec![HostTls::None; hosts], ..Self::default() };
@@ -52,10 +52,10 @@ impl FakeTls {
     }
 }
 
-/// What a caller says first. It begins as TLS does, so that it may also come without having been asked for.
+/// The first bytes of the TLS client. They begin like a ClientHello, so they may also come without an `SSLRequest`.
 pub(crate) const HELLO: &[u8] =
     b"\x16\x03\x01\x00\x3e\x01\x00\x00\x3ahello, I should like to speak without being overheard.....";
-/// What whoever was called answers.
+/// The answer of the TLS server.
 pub(crate) const ANSWER: &[u8] = b"\x16\x03\x03\x00\x30\x02so be it; this is who I am, and from now on we are alone";
 
 /// A worker's part of a handshake.
@@ -63,7 +63,7 @@ pub(crate) const ANSWER: &[u8] = b"\x16\x03\x03\x00\x30\x02so be it; this is who
 pub(crate) struct Shake {
     got: Vec<u8>,
     is_calling: bool,
-    /// Its last word has come; somebody beside the worker thinks about it.
+    /// The last byte has arrived, and a handshake thread checks it.
     is_thinking: bool,
 }
 
@@ -82,7 +82,7 @@ impl Shake {
 }
 
 impl Net {
-    /// Bytes or an end have reached a worker's connection on which a handshake is under way.
+    /// Bytes or an end have reached a worker's connection with a handshake under way.
     pub(crate) fn shake(&mut self, worker: u8, line: Key) {
         let Some((end, Life::Shaking(mut shake))) = self.desk(worker).life_of(line) else { return };
         if shake.is_thinking {
@@ -103,7 +103,7 @@ impl Net {
         self.desk(worker).set_life(line, Life::Shaking(shake));
     }
 
-    /// Somebody has thought about the last word of a handshake.
+    /// The last message of a handshake was checked.
     pub(crate) fn handshaken(&mut self, worker: u8, line: Key, is_good: bool) {
         let Some((end, Life::Shaking(shake))) = self.desk(worker).life_of(line) else { return };
         if !is_good {
@@ -136,12 +136,12 @@ impl Net {
     }
 }
 
-/// Encrypts bytes, or decrypts them.
+/// Encrypts or decrypts bytes.
 pub(crate) fn encrypt(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte ^= 0xa5);
 }
 
-/// A certificate at which nobody looks, and its key, as they are in files.
+/// A self-signed certificate that nobody checks, and its key, as PEM.
 pub(crate) fn papers() -> &'static (String, String) {
     static PAPERS: OnceLock<(String, String)> = OnceLock::new();
     PAPERS.get_or_init(|| match rcgen::generate_simple_self_signed(["pooler".to_owned()]) {
@@ -155,7 +155,7 @@ pub(crate) const CERTIFICATE: &str = "certificate";
 pub(crate) const KEY: &str = "key";
 /// The stream of chance for TLS.
 const TLS_STREAM: u64 = u64::MAX - 2;
-/// What a login can be bound to.
+/// The channel binding data (`tls-server-end-point`).
 pub(crate) const CHANNEL: &[u8] = b"the hash of a certificate";
-/// Who computes a handshake may take so long, in microseconds.
+/// How long the check of a handshake takes at most, microseconds.
 const THINKS: u64 = 20_000;

@@ -1,7 +1,7 @@
-//! What is remembered of an online restart: what has been packed, and what has not arrived.
+//! Memory of an online restart: what was packed, and what has not arrived.
 //!
-//! Always true: what has been packed is known with what had been given and read there by then.
-//! Not here: how one goes (`takeover`).
+//! Always true: for each packed connection the bytes given and read up to then are known.
+//! Not here: how an online restart goes (`takeover`).
 
 use std::fmt;
 use std::sync::mpsc::Receiver;
@@ -11,18 +11,18 @@ use worker::letters::{Import, Parcel};
 
 use crate::sim::io::SimSocket;
 
-/// An online restart that is under way.
+/// An online restart in progress.
 pub(crate) struct Handover {
-    /// Which one.
+    /// Its seed.
     pub(crate) dice: u64,
     /// Whether the new process comes up.
     pub(crate) succeeds: bool,
     pub(crate) courier: Courier<SimSocket>,
-    /// The worker that packs, once everything stands still.
+    /// The worker that packs next, once everything stands still.
     pub(crate) packs: u8,
     pub(crate) parcels: Option<Receiver<Parcel<SimSocket>>>,
     pub(crate) import: Import<SimSocket>,
-    /// The ends of connections that have been packed, and how much had been given and read there.
+    /// The ends of packed connections, with the bytes given and read there by then.
     pub(crate) packed: Vec<(u32, (u64, u64))>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Handover {
     }
 }
 
-/// Connections on their way to a worker of a new process.
+/// Connections on their way to a worker of the new process.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     pub(crate) to: u8,

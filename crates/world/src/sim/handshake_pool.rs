@@ -1,6 +1,6 @@
-//! The workers of processes: they are hired, written to, and end.
+//! The workers of processes: how they begin, are connected by letters, and end.
 //!
-//! Always true: one process serves at a time, and its workers are those that run; those of the one before it end by themselves.
+//! Always true: one process serves at a time, and its workers run; those of the process before it end by themselves.
 //! Not here: their turns (`world`), how one process takes over from another (`takeover`).
 
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ use crate::sim::mail::Envelope;
 use crate::state::World;
 
 impl World {
-    /// A process begins, with so many workers: from now on it is the one that serves. If it takes over from another one, its
-    /// workers sleep.
+    /// Begins a process with so many workers, which serves from now on. If it takes over from another one, its workers
+    /// sleep.
     pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
         let first = self.workers.len() as u8;
         self.handshake_pool = first..first + count;
@@ -30,7 +30,7 @@ impl World {
                 Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
             {
                 let net = &mut self.net.borrow_mut();
-                // It is the clock of the machine.
+                // All workers use the clock of the machine.
                 desk.ahead = net.desks.first().map_or(0, |desk| desk.ahead);
                 net.desks.push(desk);
             }
@@ -49,7 +49,8 @@ impl World {
         }
     }
 
-    /// A worker has had its last turn. With the last worker the process ends, and with it all that nobody had taken yet.
+    /// A worker has had its last turn. With the last worker the process ends, and all connections that nobody has
+    /// accepted.
     pub(crate) fn worker_is_over(&mut self, worker: u8) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();

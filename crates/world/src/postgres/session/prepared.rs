@@ -1,8 +1,8 @@
-//! Statements prepared by SQL, as strict about them as PostgreSQL is.
+//! Statements prepared by SQL `PREPARE`, as strict as in PostgreSQL.
 //!
-//! Always true: a name that is there is not prepared again, and one that is not there is neither executed nor dropped; no transaction
-//! takes anything of that back.
-//! Not here: statements that have come by the protocol (`named`).
+//! Always true: an existing name cannot be prepared again, and a missing one can be neither executed nor dropped; a
+//! rollback changes none of that.
+//! Not here: statements prepared by `Parse` (`named`).
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use wire::write;
 use super::state::Session;
 use crate::postgres::sql::{EVERYBODY, Prepared, Statement, Verb, row_text, unquoted};
 
-/// What such a statement answers when it goes wrong.
+/// The SQLSTATE and text of a failed statement.
 pub(super) type Failure = (&'static str, String);
 
-/// The statements of a session, by their names.
+/// The statements of a session, by name.
 #[derive(Debug, Default)]
 pub(super) struct BySql {
     rows: BTreeMap<String, Row>,
-    /// The simple query that is heard.
+    /// The text of the current simple query.
     heard: String,
 }
 
 #[derive(Debug)]
 struct Row {
     prepared: Prepared,
-    /// All that was sent at once when it was prepared, as `pg_prepared_statements` has it.
+    /// The whole text of the query that has prepared it, as in `pg_prepared_statements`.
     source: String,
 }
 
@@ -38,7 +38,7 @@ impl BySql {
         self.rows.get(unquoted(name)).map(|row| &row.prepared)
     }
 
-    /// One that an application has not prepared that speaks now.
+    /// Returns a statement that an application other than this one has prepared.
     pub(super) fn of_another(&self, app: u32) -> Option<&Prepared> {
         let mut rows = self.rows.values().map(|row| &row.prepared);
         rows.find(|prepared| prepared.key.app != app && prepared.key.app != EVERYBODY)
@@ -59,14 +59,14 @@ impl BySql {
 }
 
 impl Session {
-    /// All are gone, however they have come.
+    /// Drops all prepared statements, by SQL or by the protocol.
     pub(super) fn drop_statements(&mut self) {
         self.named.clear();
         self.told_by.drop_all();
         self.prepared.rows.clear();
     }
 
-    /// What an application says.
+    /// Runs a statement of an application.
     pub(super) fn run_prepared(&mut self, statement: &Statement, describes: bool) -> Result<(), Failure> {
         match &statement.verb {
             Verb::Prepare(prepared) => {
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// The pooler's own words about them; `None` if they are about something else.
+    /// Runs a PREPARE or DEALLOCATE of the pooler itself; `None` if the text is something else.
     pub(super) fn run_about_prepared(&mut self, text: &str) -> Option<Result<(), Failure>> {
         if let Some(name) = text.strip_prefix("DEALLOCATE ") {
             return Some(self.prepared.drop_one(name));
@@ -100,7 +100,7 @@ impl Session {
         Some(self.prepared.prepare(prepared, text.to_owned()))
     }
 
-    /// The rows of the answer to which there are.
+    /// Writes the prepared statements of the answer to a state probe.
     pub(super) fn tell_prepared(&mut self) {
         for (name, row) in &self.prepared.rows {
             write::data_row(&mut self.out, [Some("p"), Some(name), Some(&*row.source), None].into_iter());
@@ -112,5 +112,5 @@ fn missing(name: &str) -> Failure {
     ("26000", format!("prepared statement \"{}\" does not exist", unquoted(name)))
 }
 
-/// How the pooler begins to ask for them.
+/// Part of the state probe that asks for prepared statements.
 pub(super) const QUESTION: &str = "SELECT 'p',name,";

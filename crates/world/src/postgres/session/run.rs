@@ -1,4 +1,4 @@
-//! What statements do in a session, and what is checked of whoever says them.
+//! What statements do in a session, and the checks of their authors' beliefs.
 
 use std::collections::VecDeque;
 
@@ -16,35 +16,35 @@ use crate::postgres::sql::{Nonce, Statement, Verb, drop_tag, row_text, zone_and_
 use crate::sim::dice::Dice;
 
 impl Session {
-    /// Whether an application has a transaction here that has not ended.
+    /// Returns whether a transaction of an application is open here.
     pub(crate) fn is_in_transaction(&self) -> bool {
         matches!(self.life, Life::Ready) && self.tx != TxStatus::Idle
     }
 
-    /// The application whose transaction it is in.
+    /// Returns the application that has begun the open transaction.
     pub(crate) fn owner(&self) -> Option<u32> {
         self.owner.filter(|_| self.is_in_transaction())
     }
 
-    /// Whether it owes nobody anything, and nobody has begun anything.
+    /// Returns whether the session has answered everything, outside a transaction, and nothing is under way.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = matches!(self.life, Life::Ready) && self.tx == TxStatus::Idle && self.work.is_none();
         let is_answered = self.unanswered.is_none() && !self.is_in_batch && self.out.is_empty();
         is_idle && is_answered && self.unread() == 0 && self.alone.is_none()
     }
 
-    /// Whether it is a server, and no cancel request.
+    /// Returns whether this is a server connection, and not a cancel request.
     pub(crate) fn is_server(&self) -> bool {
         !matches!(self.life, Life::Startup | Life::Signals(_))
     }
 
-    /// Which session it is going to send a signal to.
+    /// Returns the session to which a late signal will be sent.
     pub(crate) fn aims_at(&self) -> Option<u32> {
         let Life::Signals(key) = &self.life else { return None };
         key.first_chunk().map(|number| u32::from_be_bytes(*number))
     }
 
-    /// Whoever speaks while another's request is unanswered has the server at the same time.
+    /// A message of one application while a request of another is unanswered means that two have the server.
     pub(super) fn look(&mut self, kind: u8, body: &[u8], witness: &mut Witness) {
         let Some(nonce) = nonce_of(kind, body) else { return };
         if let Some(other) = self.unanswered.filter(|&other| other != nonce.app) {
@@ -56,7 +56,8 @@ impl Session {
         witness.heard.insert(nonce.app, witness.now);
     }
 
-    /// A batch that has been begun is its client's up to its Sync, however much of it is answered.
+    /// Everything from the first message of a batch up to its `Sync` belongs to one client, however much of it is
+    /// answered.
     pub(super) fn mind_batch(&mut self, kind: u8, witness: &mut Witness) {
         match kind {
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
@@ -71,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Runs what is left of a simple query.
+    /// Runs the remaining statements of a simple query.
     pub(super) fn query(
         &mut self,
         mut rest: VecDeque<String>,
@@ -104,7 +105,7 @@ impl Session {
                 && self.tx != TxStatus::Failed
             {
                 self.copy_begins(statement.nonce, is_bad, false);
-                // What follows in the same query waits for the end of the COPY.
+                // The rest of the query is dropped at a COPY: applications send none.
                 self.work = None;
                 return;
             }
@@ -145,7 +146,7 @@ impl Session {
         }
     }
 
-    /// What whoever speaks believes of the session must be so.
+    /// Compares the session with what the author of the statement believes of it.
     pub(super) fn check(&mut self, statement: &Statement, witness: &mut Witness) {
         let (nonce, number) = (statement.nonce, self.number);
         witness.count("statements");
@@ -172,7 +173,7 @@ impl Session {
             self.unsure = None;
         }
         let (zone, mark) = zone_and_mark(&statement.zone);
-        // What discards everything does the same wherever it is said.
+        // DISCARD ALL has the same effect whatever the mark was.
         let discards = matches!(statement.verb, Verb::DropAll { is_discard: true });
         if discards && mark != self.vars.mark {
             witness.count("discarded what another had set");
@@ -202,8 +203,8 @@ impl Session {
         }
     }
 
-    /// Runs a statement that is not a COPY from the client, from row `from` on; how many rows have been sent, or `None` if it
-    /// failed.
+    /// Runs a statement other than COPY FROM STDIN, from row `from` on. Returns the number of rows sent so far, or
+    /// `None` if it failed.
     pub(super) fn run(&mut self, statement: &Statement, rows_max: u32, from: u32, describes: bool) -> Option<u32> {
         let nonce = statement.nonce;
         let ends = matches!(statement.verb, Verb::Commit | Verb::Rollback);
@@ -302,12 +303,13 @@ impl Session {
         Some(sent)
     }
 
-    /// Whether it stands in a transaction that has failed and that no application has begun: whatever is said does nothing.
+    /// Returns whether the session is in a failed transaction that no application has begun, in which every statement
+    /// fails.
     pub(super) fn is_failed_by_another(&self) -> bool {
         self.tx == TxStatus::Failed && self.owner.is_none()
     }
 
-    /// The pooler's own statements; whether it went well.
+    /// Runs a statement of the pooler itself. Returns whether it succeeded.
     pub(super) fn run_own(&mut self, text: &str, witness: &mut Witness) -> bool {
         witness.count("own statements");
         let is_introduction = matches!(text, "select 1" | "broken") && !self.is_physical;
@@ -344,7 +346,7 @@ impl Session {
             write::command_complete(&mut self.out, drop_tag(true));
             return true;
         } else if text == drop_tag(false) {
-            // The pooler's own.
+            // The pooler's own DEALLOCATE ALL.
             self.drop_statements();
             write::command_complete(&mut self.out, drop_tag(false));
             return true;
@@ -375,7 +377,7 @@ impl Session {
                 return false;
             }
         } else if self.run_about_channels(text) {
-            // They count from the commit on.
+            // They take effect at the commit.
         } else if text == "ROLLBACK" {
             self.roll_back();
             self.tx = TxStatus::Idle;

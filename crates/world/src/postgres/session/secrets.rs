@@ -1,7 +1,7 @@
-//! What a session answers to who asks about a user's secret (`auth_query`).
+//! What a session answers to `auth_query`.
 //!
-//! Always true: it is asked in words of its own, which no application uses; the answer is about the user that was asked for, or
-//! it is one that must not be believed.
+//! Always true: the query has a text that no application uses; the answer is about the user that was asked for, or one
+//! that the pooler must not believe.
 //! Not here: who asks (`control`).
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::checks::witness::{Charge, Witness};
 use crate::postgres::manner::{Answers, Manner};
 
 impl Session {
-    /// Reads such a question; whether it is one.
+    /// Parses such a query. Returns whether it is one.
     pub(super) fn parse_question(&mut self, text: &str) -> bool {
         let word = match text.starts_with(CATALOG_FIRST) {
             true => Some(FIRST),
@@ -28,12 +28,12 @@ impl Session {
         self.about.is_some()
     }
 
-    /// Whether it is asked about somebody's secret.
+    /// Returns whether the bound query asks for a secret.
     pub(super) fn is_about_secret(&self) -> bool {
         self.about.as_ref().is_some_and(|about| about.word != FIRST)
     }
 
-    /// Whom it is about. It is the pooler's own, so nobody's else may be here.
+    /// Binds the user. The query is the pooler's own, so no application may have the server.
     pub(super) fn bind_question(&mut self, user: &str, witness: &mut Witness) {
         let number = self.number;
         let mut accuse = |charge, who: &str| {
@@ -54,7 +54,7 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    /// How its answer looks.
+    /// Describes the answer.
     pub(super) fn describe_answer(&mut self) {
         let column = |name| write::Column { name, type_oid: 25, type_bytes: -1, format: 0 };
         let columns = [column("name"), column("secret"), column("more")];
@@ -62,7 +62,7 @@ impl Session {
         write::row_description(&mut self.out, &columns[..if is_wide { 3 } else { 2 }]);
     }
 
-    /// The answer.
+    /// Writes the answer.
     pub(super) fn tell_secret(&mut self, about: &About, manner: &Manner) {
         if about.word == FIRST {
             return write::command_complete(&mut self.out, "SELECT 0");
@@ -106,6 +106,6 @@ impl Session {
     }
 }
 
-/// What is said before such a question, in one go with it, and how that is called here: it has no rows.
+/// The statement that the control thread sends in front of the `auth_query`, and its name here: it returns no rows.
 const CATALOG_FIRST: &str = "SELECT WHERE pg_catalog.set_config('search_path',";
 const FIRST: &str = "the catalog first";

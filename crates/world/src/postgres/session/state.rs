@@ -1,7 +1,8 @@
-//! What there is of a session of the fake PostgreSQL, and what everything that it does ends with.
+//! The state of a session of the simulated PostgreSQL, and the end of its requests and transactions.
 //!
-//! Always true: what has changed is told with `ReadyForQuery`; what goes wrong takes the parameters of its transaction back.
-//! Not here: what it does with messages (`session`) and statements (`run`).
+//! Always true: changed parameters are reported before `ReadyForQuery`; an error restores the parameters from before
+//! the transaction.
+//! Not here: how it handles messages (`session`) and statements (`run`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,36 +27,36 @@ pub(crate) struct Session {
     pub(crate) number: u32,
     pub(crate) born: Time,
     pub(crate) life: Life,
-    /// It has said that it speaks TLS.
+    /// The TLS handshake is under way.
     pub(crate) is_shaking: bool,
     pub(super) input: Vec<u8>,
     pub(super) queue: VecDeque<(u8, Vec<u8>)>,
-    /// What it will send.
+    /// Unsent output.
     pub(crate) out: Vec<u8>,
     pub(crate) is_flushed: bool,
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) secret: u32,
     pub(super) vars: Vars,
-    /// What it has told of its parameters.
+    /// The parameters as last reported.
     pub(super) told: Vars,
-    /// As it was started, and as a reset leaves it.
+    /// The parameters at the start of the session, which DISCARD ALL restores.
     pub(super) started: Vars,
-    /// What an error or a ROLLBACK brings back.
+    /// The parameters that an error or a ROLLBACK restores.
     pub(super) before: Option<Vars>,
     pub(super) tx: TxStatus,
     /// The application that has begun the transaction.
     pub(super) owner: Option<u32>,
-    /// The application that has a lock of the session.
+    /// The application that holds an advisory lock of the session.
     pub(super) held: Option<u32>,
-    /// The application that left something behind.
+    /// The application that has left something behind in the session.
     pub(super) dirty: Option<u32>,
-    /// The application that may have sent more requests behind one that was cancelled.
+    /// The application that may have pipelined more requests behind a cancelled one.
     pub(super) unsure: Option<u32>,
     /// The application whose request is not answered.
     pub(super) unanswered: Option<u32>,
     pub(super) is_skipping: bool,
-    /// Messages of the extended protocol have come that no Sync has followed.
+    /// Messages of the extended protocol have arrived without a `Sync` after them.
     pub(super) is_in_batch: bool,
     pub(super) copy: Option<Copy>,
     pub(super) parsed: Option<Statement>,
@@ -64,52 +65,52 @@ pub(crate) struct Session {
     pub(super) told_by: Told,
     pub(crate) channels: Channels,
     pub(super) portal: Option<Portal>,
-    /// What it is asked of a user.
+    /// The `auth_query` that was parsed.
     pub(super) about: Option<About>,
-    /// What it works on.
+    /// The current work.
     pub(super) work: Option<Work>,
-    /// When it began to work on that.
+    /// When that work began.
     pub(crate) works_since: Time,
-    /// When the transaction began that an application has begun.
+    /// When an application began the open transaction.
     pub(crate) begun: Time,
     pub(crate) alarm: u32,
     pub(super) is_session_mode: bool,
-    /// The application that it streams to, and to nobody else.
+    /// The application for which this is a dedicated server.
     pub(crate) alone: Option<u32>,
-    /// It was opened without a database, and knows no SQL.
+    /// A physical replication connection, without a database and without SQL.
     pub(super) is_physical: bool,
 }
 
-/// Where it stands.
+/// The stage of a session.
 #[derive(Debug)]
 pub(crate) enum Life {
     Startup,
-    /// It has a cancel request, of this key, and is slow to send the signal.
+    /// It has received a cancel request with this key, and sends the signal late.
     Signals(Vec<u8>),
     Login(Box<Login>),
     Ready,
     Dead,
 }
 
-/// Parameters that it tells of.
+/// The parameters of a session.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Vars {
     pub(super) zone: String,
-    /// It was set in the session, whatever to.
+    /// The TimeZone was set in the session, to whatever value.
     pub(super) is_zone_set: bool,
     pub(super) application_name: String,
-    /// A setting that it does not tell of.
+    /// The setting `app.mark`, which is not reported.
     pub(super) mark: String,
 }
 
-/// A statement that is bound, and how many of its rows have been sent.
+/// A bound statement, and how many of its rows have been sent.
 #[derive(Debug)]
 pub(super) struct Portal {
     pub(super) statement: Statement,
     pub(super) sent: u32,
 }
 
-/// What it works on.
+/// What a session works on.
 #[derive(Debug)]
 pub(super) enum Work {
     /// The rest of a simple query.
@@ -129,18 +130,18 @@ pub(super) enum Work {
     },
 }
 
-/// A COPY under way.
+/// A COPY in progress.
 #[derive(Debug)]
 pub(super) struct Copy {
     pub(super) nonce: Nonce,
     pub(super) rows: u32,
     pub(super) is_bad: bool,
     pub(super) is_extended: bool,
-    /// It goes both ways, and this is what it was asked for.
+    /// For COPY BOTH: the stream that was asked for.
     pub(super) stream: Option<Stream>,
 }
 
-/// A stream, as far as it is not told by its rows.
+/// The parameters of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stream {
     pub(super) rows: u32,
@@ -149,15 +150,16 @@ pub(super) struct Stream {
     pub(super) is_ended_by_server: bool,
 }
 
-/// A question about a user's secret that has been read.
+/// A parsed `auth_query`.
 #[derive(Clone, Debug)]
 pub(super) struct About {
-    /// What is to be answered.
+    /// The kind of answer that the text asks for.
     pub(super) word: String,
     pub(super) user: String,
 }
 
-/// The statements that the pooler has prepared to tell of settings along with a request, and the one that is to be executed with its values.
+/// The prepared statements by which the pooler sends settings along with a request, and the one that is bound, with its
+/// values.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) prepared: BTreeMap<String, String>,
@@ -174,24 +176,24 @@ impl Told {
     }
 }
 
-/// The statements of a session that have come by the protocol, by their names.
+/// The statements of a session prepared by `Parse`, by name.
 pub(super) type Named = BTreeMap<String, ByName>;
 
 /// A prepared statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ByName {
     pub(super) rows: u32,
-    /// The TimeZone under which it was read.
+    /// The TimeZone under which it was parsed.
     pub(super) zone: String,
     /// It has been bound since it was prepared.
     pub(super) was_bound: bool,
 }
 
-/// What a session wants after it has looked at something.
+/// What a session wants next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     Nothing,
-    /// To be woken when its work is done.
+    /// To be called when this time is over.
     Work(Duration),
     /// To be closed.
     Close,
@@ -251,7 +253,7 @@ impl Session {
     }
 
     pub(super) fn ready(&mut self) {
-        // As PostgreSQL since version 14: what has changed is told at the end.
+        // As in PostgreSQL 14 and later, changed parameters are reported just before `ReadyForQuery`.
         if self.told.zone != self.vars.zone {
             write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
         }
@@ -271,30 +273,30 @@ impl Session {
         }
     }
 
-    /// Whether it works on something, and so hears nothing.
+    /// Returns whether it works on something, and so handles no message.
     pub(crate) fn is_working(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Bytes that it has read ahead.
+    /// The number of bytes that it has read ahead.
     pub(crate) fn unread(&self) -> usize {
         self.input.len() + self.queue.iter().map(|(_, body)| body.len() + 5).sum::<usize>()
     }
 
-    /// An administrator ends it.
+    /// Ends the session as `pg_terminate_backend` does.
     pub(crate) fn terminate(&mut self) -> Wish {
         self.alarm += 1;
         self.refuse("57P01", "terminating connection due to administrator command")
     }
 
-    /// Refuses whoever wants in.
+    /// Refuses the client with a FATAL error.
     pub(crate) fn refuse(&mut self, sqlstate: &str, message: &str) -> Wish {
         write::error(&mut self.out, write::Says { severity: "FATAL", sqlstate, message, detail: None, hint: None });
         self.life = Life::Dead;
         Wish::Close
     }
 
-    /// From here on parameters fall back if it goes wrong.
+    /// From here on an error restores the parameters.
     pub(super) fn transaction_begins(&mut self) {
         if self.before.is_none() {
             self.before = Some(self.vars.clone());

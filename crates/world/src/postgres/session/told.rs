@@ -1,7 +1,7 @@
-//! What the pooler tells a server along with a client's request.
+//! Settings that the pooler sends along with a client's request.
 //!
-//! Always true: it is as strict about the statements for this as PostgreSQL is about any.
-//! Not here: what is told by itself (`run`).
+//! Always true: the statements for this follow the same strict rules as any prepared statement.
+//! Not here: settings that are sent on their own (`run`).
 
 use wire::backend::{self, TxStatus};
 use wire::write;
@@ -10,7 +10,7 @@ use super::state::Session;
 use crate::checks::witness::Witness;
 use crate::postgres::sql::Nonce;
 
-/// Whether a statement of this name is one of them.
+/// Returns whether this is the name of such a statement.
 pub(super) fn is_of(name: &str) -> bool {
     name.starts_with("TRUNKLINE_STATE_")
 }
@@ -33,7 +33,7 @@ impl Session {
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
-    /// Executes what is bound; whether there was something.
+    /// Executes the bound statement. Returns whether there was one.
     pub(super) fn execute_told(&mut self, witness: &mut Witness) -> bool {
         let Some((text, values)) = self.told_by.portal.take() else { return false };
         witness.count("told along");
@@ -46,7 +46,7 @@ impl Session {
                 self.before = None;
                 self.commit_channels();
                 self.tx = TxStatus::Idle;
-                // What comes behind it is the client's.
+                // The messages behind it belong to the client.
                 self.is_in_batch = false;
             }
             _ => {
@@ -70,7 +70,7 @@ impl Session {
     }
 }
 
-/// The values of a Bind to the portal without a name; NULL is as nothing.
+/// The values of a `Bind` of the unnamed portal; NULL counts as an empty string.
 fn values(body: &[u8]) -> Vec<String> {
     let mut rest = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();
     rest = rest.get(4..).unwrap_or_default();

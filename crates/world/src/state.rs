@@ -1,6 +1,6 @@
-//! Everything there is in a world, and what everybody may ask of it.
+//! The state of a world, and queries of it.
 //!
-//! Always true: what is asked here changes nothing but letters on their way, and the applications that are there.
+//! Always true: nothing here changes more than letters on their way, and the list of applications.
 //! Not here: what happens (`world`).
 
 use std::cell::RefCell;
@@ -34,25 +34,25 @@ use crate::sim::mail::Envelope;
 use crate::sim::net::Net;
 use crate::sim::thread::{ControlThread, Disk};
 
-/// Everything there is.
+/// A world.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
-    /// The workers of all processes, each at the place of its desk; those of processes that are gone are no more.
+    /// The workers of all processes, each at the place of its desk; None for those that have ended.
     pub(crate) workers: Vec<Option<Worker<SimIo>>>,
-    /// The places of those of the process that serves.
+    /// The places of the workers of the serving process.
     pub(crate) handshake_pool: Range<u8>,
     pub(crate) ids: Ids,
     pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
     pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
-    /// Letters that wait for their moment, by receiver.
+    /// Letters that wait for their delivery, by receiver.
     pub(crate) bags: Vec<VecDeque<ToWorker<SimSocket>>>,
-    /// When the last letter to each arrives.
+    /// When the last letter to each worker arrives.
     pub(crate) bag_ends: Vec<Time>,
     pub(crate) apps: Vec<App>,
     pub(crate) postgres: Postgres,
     pub(crate) witness: Witness,
-    /// What the control thread has put in force.
+    /// The current configuration of the control thread.
     pub(crate) active: Arc<ActiveConfig>,
     pub(crate) disk: Disk,
     pub(crate) thread: ControlThread,
@@ -63,13 +63,13 @@ pub(crate) struct World {
     pub(crate) archive: Archive,
     pub(crate) links: Links,
     pub(crate) fairness: Fairness,
-    /// When a clock jumped last.
+    /// When the clock last jumped.
     pub(crate) jumped: Time,
     pub(crate) post_dice: Dice,
 }
 
 impl World {
-    /// The present on the clocks of the machine.
+    /// The present time on the clocks of the machine.
     pub(crate) fn moment(&self) -> Moment {
         let time = Time(self.witness.now.0 + self.ahead());
         Moment { time, wall: Wall(CALENDAR + time.0 as i64) }
@@ -79,18 +79,18 @@ impl World {
         self.net.borrow().desks.first().map_or(0, |desk| desk.ahead)
     }
 
-    /// Whether the faults are over.
+    /// Returns whether the faults are over.
     pub(crate) fn is_healed(&self) -> bool {
         self.checkers.phase != Phase::Faults
     }
 
-    /// Whether somebody has ordered that everything stands still.
+    /// Returns whether the plan has a SUSPEND or an online restart.
     pub(crate) fn is_suspended(&self) -> bool {
         let is_one = |what: &What| matches!(what, What::Order(Command::Suspend | Command::Handover { .. }));
         self.plan.faults.iter().any(|(_, fault)| is_one(&fault.what))
     }
 
-    /// Whether workers of a process that has handed over still close what could not go.
+    /// Returns whether workers of the old process of an online restart still close what they could not pass on.
     pub(crate) fn is_another_closing(&self) -> bool {
         self.workers[..usize::from(self.handshake_pool.start)].iter().any(Option::is_some)
     }
@@ -101,13 +101,13 @@ impl World {
         mail.extend(self.handshake_pool.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 
-    /// Whether a worker waits for a time.
+    /// Returns the next deadline of a worker.
     pub(crate) fn deadline_of(&self, worker: u8) -> Option<Time> {
         self.workers[usize::from(worker)].as_ref()?.next_deadline()
     }
 
-    /// Gives a letter to the post. As with a real letter box, letters to one worker arrive in the order in which they were
-    /// written, whoever wrote them.
+    /// Posts a letter. Letters to one worker arrive in the order in which they were posted, whoever wrote them, as in a
+    /// channel.
     pub(crate) fn post(&mut self, to: u8, letter: ToWorker<SimSocket>) {
         let bag = usize::from(to);
         let (low, high) = self.plan.post;
@@ -117,7 +117,7 @@ impl World {
         self.net.borrow_mut().agenda.at(at, Event::Letter { to });
     }
 
-    /// Somebody new, at the end of a world.
+    /// Adds an application after the faults.
     pub(crate) fn arrive(&mut self, mut app: App, net: &mut Net) {
         app.is_gentle = true;
         app.begin(net);
@@ -125,5 +125,5 @@ impl World {
     }
 }
 
-/// The first moment of every world.
+/// The time at which every world begins.
 pub(crate) const START: u64 = 1_000_000;

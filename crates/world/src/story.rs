@@ -1,6 +1,6 @@
-//! A seed's story from the draw to the verdict, and how a bad one is made shorter.
+//! Runs the world of a seed to its verdict, and shortens the plan of a bad one.
 //!
-//! Always true: an assertion of the pooler is a verdict like any other.
+//! Always true: a failed assertion of the pooler is a verdict like any other.
 //! Not here: what is printed (`main`).
 
 use std::cell::RefCell;
@@ -12,26 +12,26 @@ use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
 use crate::state::World;
 
-/// What became of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What must not be and was seen.
+    /// The first accusation, if there was one.
     pub accusation: Option<(Charge, String)>,
-    /// The same for two runs of one seed.
+    /// A checksum over all events: the same for two runs of one seed.
     pub sum: u64,
     /// How often each thing happened.
     pub tally: Vec<(&'static str, u64)>,
-    /// The last moments, if they were kept.
+    /// The last log lines of the simulation, if they were kept.
     pub moments: Vec<String>,
-    /// The configuration it began with.
+    /// The configuration at the beginning.
     pub configuration: String,
-    /// Applications and faults that were part of it.
+    /// Number of applications and of faults.
     pub parts: (usize, usize),
-    /// Microseconds of its time that have passed.
+    /// How long the world lasted, microseconds of its own time.
     pub lasted: u64,
 }
 
-/// Tells stories, one after the other.
+/// Runs worlds, one after the other.
 #[derive(Debug)]
 pub struct Teller {
     buffers: Buffers,
@@ -48,13 +48,13 @@ impl Default for Teller {
 }
 
 impl Teller {
-    /// Tells the story of a seed; `moments` of its last moments are kept.
+    /// Runs the world of a seed; its last `moments` log lines are kept.
     pub fn tell(&mut self, seed: u64, moments: usize) -> Outcome {
         self.live(Plan::draw(seed), moments)
     }
 
-    /// The shortest story that can be found of a seed whose whole story is bad: faults and applications are left out one
-    /// after the other, as long as it stays bad.
+    /// Returns the result of the shortest bad plan found for a seed whose whole plan is bad: faults and applications
+    /// are removed as long as the plan has the same charge.
     pub fn shorten(&mut self, seed: u64, moments: usize) -> Outcome {
         let mut plan = Plan::draw(seed);
         let charge = self.live(plan.clone(), 0).accusation.map(|(charge, _)| charge);
@@ -114,7 +114,7 @@ impl Teller {
     }
 }
 
-/// What can be left out of a story.
+/// What can be removed from a plan.
 #[derive(Clone, Copy)]
 enum Part {
     Faults,
@@ -133,7 +133,7 @@ impl Part {
         match self {
             Self::Faults => drop(plan.faults.drain(at..(at + count).min(plan.faults.len()))),
             Self::People => {
-                // The others keep their numbers, and so their stories.
+                // The others keep their numbers, so their behaviour does not change.
                 for (_, person, _) in plan.people.iter_mut().skip(at).take(count) {
                     person.errands = 0;
                 }
@@ -142,13 +142,13 @@ impl Part {
     }
 }
 
-/// Whether servers are asked what is known of their sessions in the story of a seed (`session_verify`).
+/// Returns whether the plan of a seed has `session_verify`.
 #[must_use]
 pub fn verifies(seed: u64) -> bool {
     Plan::draw(seed).shape.settings.contains_key("session_verify")
 }
 
-/// From now on an assertion that fails is kept for the verdict and not printed.
+/// From now on the message of a failed assertion is kept for the verdict and not printed.
 pub fn keep_panics() {
     panic::set_hook(Box::new(|info| {
         let text = info.to_string();
@@ -156,5 +156,5 @@ pub fn keep_panics() {
     }));
 }
 
-/// Receive buffers of all workers of a world together.
+/// Number of receive buffers for all workers of a world.
 const BUFFERS: u16 = 512;

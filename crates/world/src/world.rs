@@ -1,6 +1,6 @@
-//! A world: workers, people, servers and faults, lived from its first moment to its last.
+//! A world: workers, applications, servers and faults, run from its first event to its last.
 //!
-//! Always true: everything that happens is an event of the agenda; the same plan is lived the same way every time.
+//! Always true: everything that happens is an event of the agenda; the same plan runs the same way every time.
 //! Not here: what is drawn (`plan`), what must not happen (`checks`).
 
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ use crate::sim::thread::{ControlThread, Disk, posts_to};
 use crate::state::{START, World};
 
 impl World {
-    /// A world before its first moment.
+    /// A world before its first event.
     pub(crate) fn new(plan: Plan, buffers: &Buffers, moments_max: usize) -> Self {
         let net = Rc::new(RefCell::new(Net::new(Time(START), Dice::new(plan.seed, 2), plan.pace.clone())));
         let disk = Disk::of(&plan, secrets(&plan, None));
@@ -50,8 +50,8 @@ impl World {
         let apps =
             plan.people.iter().map(|(number, person, habits)| App::new(&plan, *number, person.clone(), habits.clone()));
         let apps: Vec<App> = apps.collect();
-        // With parameters to take over, slowly or often, or with pools that a reload moves, the order of sends is not that of
-        // service.
+        // Where servers must be sent parameters, or a reload changes pools, the order in which requests are sent is not
+        // the order of service.
         let is_unclear = |what: &What| {
             matches!(
                 what,
@@ -65,7 +65,7 @@ impl World {
         };
         let is_fairness_known = !plan.faults.iter().any(|(_, fault)| is_unclear(&fault.what))
             && plan.people.iter().all(|(_, _, habits)| habits.is_plain)
-            // The question what a session keeps takes as long on a narrow connection as some hundred transactions elsewhere.
+            // A state probe takes as long on a narrow connection as some hundred transactions elsewhere.
             && !(plan.shape.follows_state() && plan.pace.narrow > 0);
         let mut world = Self {
             checkers: Checkers::new(&plan, &active),
@@ -120,7 +120,7 @@ impl World {
         net.agenda.at(self.witness.now, Event::ControlWakes);
     }
 
-    /// Lives until it is over or something is seen that must not be.
+    /// Runs until the world is over or an accusation is made.
     pub(crate) fn live(&mut self) {
         let mut events = 0_u64;
         while self.witness.accusation.is_none() && self.checkers.phase != Phase::Over {
@@ -163,7 +163,7 @@ impl World {
             Event::Letter { to } => {
                 if let Some(letter) = self.bags[usize::from(to)].pop_front() {
                     self.note_arrival(to, &letter);
-                    // A worker whose world has ended reads nothing.
+                    // A worker that has ended reads nothing.
                     let _ = self.inboxes[usize::from(to)].send(letter);
                     net.borrow_mut().complete(to, Completion::Woken);
                 }
@@ -236,7 +236,7 @@ impl World {
         self.send_mail();
     }
 
-    /// Plans the turn that a worker must have even if nothing happens.
+    /// Plans the turn at the worker's next deadline.
     fn mind(&mut self, worker: u8) {
         let Some(deadline) = self.deadline_of(worker) else { return };
         let net = &mut self.net.borrow_mut();
@@ -248,7 +248,7 @@ impl World {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
         match net.aims[far as usize].clone() {
-            // The kernel keeps who knocks while nobody opens.
+            // The kernel keeps the connection in its backlog while no worker accepts.
             None if net.are_doors_resting() => net.agenda.after(KNOCKS_AGAIN, Event::Knocks { end: far }),
             None => {
                 let is_welcome = net.accept(far);
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    /// Tells applications and sessions what has happened at their ends.
+    /// Lets applications, sessions and others handle the events at their ends.
     fn pass_news_on(&mut self) {
         let mut linked = Vec::new();
         {
@@ -313,7 +313,8 @@ impl World {
                     Holder::Canceller(app) => {
                         let app = &mut self.apps[app as usize];
                         if app.cancel_end == Some(end) {
-                            // A process that ends at once closes what it has, whatever came of it.
+                            // A process that ends at once closes its connections, whatever became of the cancel
+                            // request.
                             let is_ending = self.checkers.shutdown == Some(Shutdown::Now);
                             let unsure = if is_ending { self.witness.now } else { self.jumped.max(self.evicted.last) };
                             app.cancel_heard(net, unsure, &mut self.witness);
@@ -321,7 +322,8 @@ impl World {
                             let is_over = app.cancel_end.is_none() && self.plan.is_calm;
                             let was_running = app.was_running.filter(|_| is_over);
                             let mut sessions = self.postgres.sessions.iter();
-                            // A cancel that has found its server between two statements of a request is over, too.
+                            // A cancel request that has reached its server between two statements of a request is over
+                            // as well.
                             if was_running.is_some()
                                 && sessions.any(|session| session.runs(number, range) == was_running)
                             {
@@ -347,7 +349,7 @@ impl World {
         }
     }
 
-    /// The pooler is told to go down: at once, or when nothing is left to wait for.
+    /// Sends the pooler a signal to shut down: at once, or when nothing is left to wait for.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
         if self.checkers.shutdown == Some(Shutdown::Now) {
             return;
@@ -361,13 +363,13 @@ impl World {
     }
 }
 
-/// How often the world looks at itself.
+/// How often the periodic checks run.
 const LOOK: Duration = Duration::from_millis(200);
-/// The same when nobody is left.
+/// The same when no client is left.
 const LOOK_LAST: Duration = Duration::from_secs(100);
-/// More than happens in the busiest of worlds, many times over.
+/// Far more events than the busiest world has.
 const EVENTS_MAX: u64 = 30_000_000;
-/// Who knocks at doors that rest is looked at again.
+/// How soon a connection in the backlog is tried again.
 const KNOCKS_AGAIN: Duration = Duration::from_millis(1);
-/// What a turn takes.
+/// How long a turn takes.
 const TURN: Duration = Duration::from_micros(5);

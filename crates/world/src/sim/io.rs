@@ -1,7 +1,7 @@
-//! What a simulated worker does its input and output with: [`Io`] on the simulated network.
+//! The I/O of a simulated worker: [`Io`] on the simulated network.
 //!
-//! Always true: what a worker asks for in a turn reaches the network after the turn; after it has closed a connection it
-//! hears nothing more of it; receive buffers are the real ones and are counted.
+//! Always true: bytes that a worker sends in a turn reach the network after the turn; a worker gets no completion of a
+//! connection that it has closed; receive buffers are the real ones and are counted.
 //! Not here: when a worker has its turn (`world`).
 
 use std::cell::RefCell;
@@ -23,42 +23,42 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{HELLO, Shake};
 use crate::sim::net::{End, Holder, Net};
 
-/// A connection between workers: its end.
+/// The end of a connection, as it travels between workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SimSocket(pub(crate) u32);
 
-/// What a worker has on its desk.
+/// The I/O state of a worker.
 #[derive(Debug)]
 pub(crate) struct Desk {
     lines: Slab<Line>,
     done: VecDeque<Completion<SimSocket>>,
-    /// Lines that may have something to read.
+    /// Connections that may have something to read.
     ready: VecDeque<Key>,
-    /// Lines that were given bytes in this turn.
+    /// Connections that were given bytes in this turn.
     dirty: Vec<Key>,
     pub(crate) doors: Doors,
     pub(crate) buffers: Buffers,
-    /// Buffers that may be in use together.
+    /// How many buffers may be in use at once.
     pub(crate) buffers_max: usize,
     buffers_all: usize,
-    /// How long a received piece may be.
+    /// The longest piece that a receive returns.
     pub(crate) piece_max: usize,
     dice: Dice,
     /// When the next turn is planned.
     pub(crate) turn_at: Option<Time>,
-    /// Until when it cannot have one.
+    /// The worker has no turn before this time.
     pub(crate) busy_until: Time,
-    /// How far its clock is ahead of the world's.
+    /// How far the worker's clock is ahead of the world's, microseconds.
     pub(crate) ahead: u64,
-    /// Lines it has written to the log and nobody has looked at.
+    /// Log lines that were not checked yet.
     pub(crate) log: Vec<(Level, String)>,
     /// The most bytes that ever waited for one connection.
     pub(crate) backlog_most: usize,
-    /// Bytes received from servers; from clients.
+    /// Bytes received from servers, and from clients.
     pub(crate) heard: (u64, u64),
-    /// Whose requests it has given to servers, if anybody wants to know.
+    /// The applications whose requests were sent to servers, if that is wanted.
     pub(crate) sent: Option<Vec<u32>>,
-    /// Connections to servers it has closed that had been answered.
+    /// Number of accepted connections to servers that were closed.
     pub(crate) servers_closed: u64,
 }
 
@@ -70,7 +70,7 @@ struct Line {
     life: Life,
     is_in_ready: bool,
     is_ours: bool,
-    /// The end of what was given to a server, where a nonce may have begun.
+    /// The last bytes sent to a server, in which a nonce may begin.
     tail: Vec<u8>,
 }
 
@@ -85,9 +85,9 @@ enum Wish {
 pub(crate) enum Life {
     Dialing,
     Open,
-    /// A handshake is under way.
+    /// A TLS handshake is under way.
     Shaking(Shake),
-    /// The worker knows that the other side is gone.
+    /// The worker knows that the other side has gone.
     Ended,
 }
 
@@ -120,7 +120,7 @@ impl Desk {
         self.buffers_all - self.buffers.free()
     }
 
-    /// The end of a connection, and where it stands.
+    /// Returns a connection's end and stage.
     pub(crate) fn life_of(&self, line: Key) -> Option<(u32, Life)> {
         self.lines.get(line).map(|row| (row.end, row.life.clone()))
     }
@@ -131,18 +131,18 @@ impl Desk {
         }
     }
 
-    /// How the worker calls a connection.
+    /// Returns the worker's own number for a connection.
     pub(crate) fn owner_of(&self, line: Key) -> Option<u64> {
         self.lines.get(line).map(|row| row.owner)
     }
 
-    /// Open connections.
+    /// Number of open connections.
     pub(crate) fn lines(&self) -> usize {
         self.lines.len()
     }
 }
 
-/// A worker's door to the world.
+/// A worker's access to the simulated network.
 #[derive(Clone, Debug)]
 pub(crate) struct SimIo {
     pub(crate) net: Rc<RefCell<Net>>,
@@ -176,7 +176,7 @@ impl Net {
         self.wake(worker, now);
     }
 
-    /// Tells a worker that something has happened.
+    /// Queues a completion for a worker.
     pub(crate) fn complete(&mut self, worker: u8, completion: Completion<SimSocket>) {
         self.desk(worker).done.push_back(completion);
         self.wake_now(worker);
@@ -198,7 +198,7 @@ impl Net {
         self.wake_now(worker);
     }
 
-    /// What a worker sends can no longer be sent: it hears of that whether it listens or not.
+    /// A worker can no longer send on a connection: it gets that completion whether it receives or not.
     pub(crate) fn line_breaks(&mut self, worker: u8, line: Key) {
         let Some(row) = self.desk(worker).lines.get_mut(line).filter(|row| row.life == Life::Open) else { return };
         row.life = Life::Ended;
@@ -206,7 +206,7 @@ impl Net {
         self.complete(worker, Completion::Ended { owner, end });
     }
 
-    /// A worker's connection has been taken up or refused.
+    /// A worker's connection attempt was accepted or refused.
     pub(crate) fn line_answered(&mut self, worker: u8, line: Key, is_welcome: bool) {
         let desk = self.desk(worker);
         let Some(row) = desk.lines.get_mut(line) else { return };
@@ -225,7 +225,7 @@ impl Net {
         }
     }
 
-    /// The network has taken everything at this end.
+    /// The network has taken all bytes of this end.
     pub(crate) fn drained(&mut self, end: u32) {
         let Holder::Worker { worker, line } = self.end(end).holder else { return };
         if let Some(row) = self.desk(worker).lines.get(line) {
@@ -234,13 +234,13 @@ impl Net {
         }
     }
 
-    /// Whether nobody opens for now, and will later.
+    /// Returns whether no worker accepts for now, but will later.
     pub(crate) fn are_doors_resting(&self) -> bool {
         let is_any = |doors| self.desks.iter().any(|desk| desk.doors == doors);
         is_any(Doors::Resting) && !is_any(Doors::Open)
     }
 
-    /// Somebody knocks at the pooler: a worker lets them in.
+    /// A client connects to the pooler: a worker accepts it.
     pub(crate) fn accept(&mut self, far: u32) -> bool {
         let open: Vec<u8> = (0..self.desks.len() as u8).filter(|&at| self.desk(at).doors == Doors::Open).collect();
         if open.is_empty() {
@@ -253,7 +253,7 @@ impl Net {
         true
     }
 
-    /// A worker is no more: its connections are closed for it. What it gave in its last turn and before may still arrive.
+    /// A worker has ended: its connections are closed. The bytes that it has sent before may still arrive.
     pub(crate) fn die(&mut self, worker: u8) {
         let desk = self.desk(worker);
         desk.doors = Doors::Shut;
@@ -268,14 +268,14 @@ impl Net {
         }
     }
 
-    /// Whether a connection is its worker's, and not that of another process by now.
+    /// Returns whether the worker still holds the connection, and no other process does.
     fn holds(&mut self, worker: u8, line: Key) -> bool {
         let Some(row) = self.desk(worker).lines.get(line) else { return false };
         let end = row.end;
         matches!(self.end(end).holder, Holder::Worker { worker: holder, line: held } if (holder, held) == (worker, line))
     }
 
-    /// The process is no more: whatever somebody is connected to is closed.
+    /// The process has ended: connections that nobody has accepted are closed.
     pub(crate) fn die_out(&mut self) {
         let is_outside = |end: &End| !matches!(end.holder, Holder::Nobody | Holder::Worker { .. });
         let outside: Vec<u32> = (0..self.ends.len() as u32).filter(|&end| is_outside(self.end(end))).collect();
@@ -286,7 +286,7 @@ impl Net {
         }
     }
 
-    /// After a worker's turn: what it gave reaches the network.
+    /// After a worker's turn: the bytes that it has sent reach the network.
     pub(crate) fn flush(&mut self, worker: u8) {
         let dirty = std::mem::take(&mut self.desk(worker).dirty);
         for line in dirty {
@@ -298,10 +298,11 @@ impl Net {
         }
     }
 
-    /// What a worker hears in a turn.
+    /// Collects the completions of a turn.
     fn hear(&mut self, worker: u8, done: &mut Vec<Completion<SimSocket>>) {
         let desk = self.desk(worker);
-        // Each connection is read once, as with epoll; or a few things that have happened on it are told at once, as with io_uring.
+        // Each connection is read once, as with epoll, or several completions of one are returned together, as with
+        // io_uring.
         let times = if desk.dice.chance(300) { 4 } else { 1 };
         for _ in 0..desk.ready.len() * times {
             let Some(line) = self.desk(worker).ready.pop_front() else { break };
@@ -310,7 +311,7 @@ impl Net {
         done.extend(self.desk(worker).done.drain(..));
         let desk = self.desk(worker);
         if !desk.ready.is_empty() {
-            // As with epoll: when every buffer is on its way somewhere, it is looked again a millisecond later.
+            // As with epoll: when all buffers are in use, the worker looks again a millisecond later.
             let pause = if desk.buffers_in_use() < desk.buffers_max { 0 } else { 1000 };
             let at = Time(self.agenda.now().0 + pause);
             self.wake(worker, at);
@@ -453,17 +454,17 @@ impl Io for SimIo {
         let mut net = self.net.borrow_mut();
         let desk = net.desk(self.worker);
         let Some(row) = desk.lines.get_mut(conn) else { return };
-        // In a handshake there is nobody yet who could read it.
+        // Nobody can read it during a handshake.
         if matches!(row.life, Life::Ended | Life::Shaking(_)) {
             return;
         }
         let end = row.end;
         if let Some(sent) = desk.sent.as_mut().filter(|_| row.is_ours) {
-            // What a client says may come in pieces.
+            // A client's request may be sent in pieces.
             let bytes = chunk.bytes();
             row.tail.extend(&bytes[..bytes.len().min(NONCE_WITHIN)]);
             if bytes.len() > NONCE_WITHIN {
-                // What is cut off here does not go on in the next piece.
+                // A nonce that is cut off here does not continue in the next piece.
                 row.tail.push(0);
             }
             match crate::postgres::sql::first_nonce(&row.tail) {
@@ -506,7 +507,7 @@ impl Io for SimIo {
         let desk = net.desk(self.worker);
         let Some(row) = desk.lines.remove(conn) else { return };
         if !is_last {
-            // Another process has it too.
+            // Another process holds it as well.
             return;
         }
         desk.servers_closed += u64::from(row.is_ours && row.life != Life::Dialing);
@@ -595,13 +596,13 @@ fn owner_of(completion: &Completion<SimSocket>) -> Option<u64> {
     }
 }
 
-/// An address that tells which end it is.
+/// An address that encodes the end.
 pub(crate) fn address_of(end: u32) -> SocketAddr {
     let [_, b, c, d] = end.to_be_bytes();
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, b, c, d)), 5000)
 }
 
-/// The end that such an address tells.
+/// The end that such an address encodes.
 pub(crate) fn end_at(address: IpAddr) -> Option<u32> {
     match address {
         IpAddr::V4(address) => Some(u32::from_be_bytes(address.octets()) & 0x00ff_ffff),
@@ -612,5 +613,5 @@ pub(crate) fn end_at(address: IpAddr) -> Option<u32> {
 /// A request shows its nonce within so many bytes.
 const NONCE_WITHIN: usize = 100;
 
-/// The day on which every world begins, in microseconds since 1970.
+/// The date at which every world begins, in microseconds since 1970.
 pub(crate) const CALENDAR: i64 = 1_767_225_600_000_000;

@@ -1,7 +1,7 @@
 //! Letters between threads, on their way.
 //!
-//! Always true: a letter is written in one moment and posted in another; who may read it is decided then.
-//! Not here: how long it takes (`state`), what is noted of it (`post`).
+//! Always true: a letter is first written and later posted; who may read it is decided when it is posted.
+//! Not here: how long it takes (`state`), what is recorded of it (`post`).
 
 use worker::letters::{ToControl, ToWorker};
 

@@ -1,7 +1,8 @@
-//! What a world is made of beside its people and its servers: time, chance, sockets, the pooler's workers and their control thread.
+//! The parts of a world beside applications and servers: time, chance, sockets, the pooler's workers and their control
+//! thread.
 //!
 //! Always true: nothing here draws what happens, or judges it.
-//! Not here: what happens (`plan`, `faults`), who looks (`checks`).
+//! Not here: what happens (`plan`, `faults`), what is checked (`checks`).
 
 pub(crate) mod agenda;
 mod carry;

@@ -1,8 +1,8 @@
 //! Simulated sockets: latency, bandwidth, windows, segments, and every way in which a connection can end.
 //!
-//! Always true: bytes arrive in the order in which they were sent, none is made up, and one that is lost is lost with all
-//! that come after it. What a sender may have on its way is bounded by the window of its connection.
-//! Not here: who speaks (`io`, `app`, `postgres`), when faults happen (`faults`).
+//! Always true: bytes arrive in the order in which they were sent, none is made up, and a lost byte is lost with all
+//! that come after it. The bytes on their way are bounded by the window of their connection.
+//! Not here: who sends (`io`, `app`, `postgres`), when faults happen (`faults`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,84 +15,85 @@ use crate::sim::dice::Dice;
 use crate::sim::fake_tls;
 use crate::sim::io::Desk;
 
-/// Who has an end.
+/// The holder of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
-    /// It is on its way to somebody.
+    /// It is on its way to a holder.
     Nobody,
-    /// A worker, which calls it by this key.
+    /// A worker, which knows it by this key.
     Worker {
         worker: u8,
         line: Key,
     },
     App(u32),
-    /// The second connection of an application, which carries a cancel request.
+    /// The connection of an application that carries a cancel request.
     Canceller(u32),
     Session(u32),
-    /// Another process of the group, by the call.
+    /// Another process of the group, by the number of the connection.
     Peer(u32),
-    /// Somebody with a cancel request who is no application.
+    /// A stranger with a cancel request.
     Asker(u32),
-    /// The control thread, to which a worker is one to ask a server through, by the number of the connection.
+    /// The control thread, which uses it as a client of a worker, by the number of the connection.
     Link(u64),
 }
 
 /// How a connection carries bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    /// Microseconds from one end to the other.
+    /// The time from one end to the other, least and most, microseconds.
     pub(crate) latency: (u64, u64),
-    /// How many of a thousand connections tear what they carry into small segments.
+    /// How many of a thousand connections split their bytes into small segments.
     pub(crate) torn: u32,
-    /// Bytes that may be under way and unread.
+    /// How many bytes may be sent and not read.
     pub(crate) window: usize,
-    /// Bytes a millisecond.
+    /// Bytes per millisecond.
     pub(crate) bandwidth: u64,
-    /// How many of a thousand connections carry far less than that.
+    /// How many of a thousand connections are far slower than that.
     pub(crate) narrow: u32,
 }
 
-/// One end of a connection. The other end is the same number with its last bit turned.
+/// One end of a connection. The number of the other end differs in the last bit.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) holder: Holder,
-    /// What it sends and the network has not taken.
+    /// Bytes that the network has not taken.
     outbox: VecDeque<Chunk>,
     outbox_at: usize,
     outbox_bytes: usize,
     last_arrival: Time,
-    /// It sends nothing any more once the outbox is empty.
+    /// The end sends a FIN once the outbox is empty.
     is_shutting: bool,
     is_shut: bool,
     wants_drained: bool,
-    /// Something that had been given and not taken was lost when the connection was cut.
+    /// Bytes of the outbox were lost when the connection was cut.
     is_cut_short: bool,
-    /// What has left the other end and is not read: what has arrived, then what is on its way.
+    /// Bytes from the other end that are not read: first those that have arrived, then those on their way.
     pipe: VecDeque<u8>,
     pub(crate) arrived_bytes: usize,
     pub(crate) is_eof: bool,
     pub(crate) is_reset: bool,
-    /// Its holder has let it go.
+    /// Its holder has closed it.
     pub(crate) is_closed: bool,
-    /// What is given and read here is encrypted.
+    /// The bytes given and read here are encrypted.
     pub(crate) is_encrypted: bool,
-    /// Who is at the other end, to the system, if that is this machine.
+    /// The user ID of the other end, if that is on this machine.
     pub(crate) uid: Option<u32>,
     pace: Pace,
     /// The longest segment.
     segment: usize,
-    /// Bytes that its holder has read so far.
+    /// Number of bytes that its holder has read.
     pub(crate) read_bytes: u64,
-    /// Bytes that its holder has given so far.
+    /// Number of bytes that its holder has given.
     given_bytes: u64,
     /// When its holder gave the last of them.
     pub(crate) given: Time,
-    /// When it gave those that the other end has not read, and those of the last read there: up to how many, in order.
+    /// When the bytes were given that the other end has not read, and those of its last read: (number of the last byte,
+    /// time).
     givings: VecDeque<(u64, Time)>,
 }
 
 impl End {
-    /// How many bytes have been given and read here.
+    /// Returns how many bytes were given and read here.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         (self.given_bytes, self.read_bytes)
     }
@@ -108,14 +109,14 @@ pub(crate) struct Net {
     pub(crate) agenda: Agenda,
     pub(crate) dice: Dice,
     pub(crate) ends: Vec<End>,
-    /// Where each dialed connection goes, by its far end.
+    /// The address that each connection was opened to, by its far end.
     pub(crate) aims: Vec<Option<Address>>,
     pub(crate) pace: Pace,
-    /// Connections that workers have open.
+    /// Number of connections that workers have open.
     pub(crate) descriptors: usize,
     pub(crate) descriptors_max: usize,
     pub(crate) desks: Vec<Desk>,
-    /// Ends of applications and sessions where something has happened.
+    /// Ends with unhandled events that workers do not hold.
     pub(crate) news: VecDeque<u32>,
 }
 
@@ -142,7 +143,7 @@ impl Net {
         &mut self.ends[end as usize]
     }
 
-    /// Dials; returns the near end. The far end gets a holder when the dial reaches its aim.
+    /// Opens a connection; returns the near end. The far end gets a holder when the attempt reaches its address.
     pub(crate) fn dial(&mut self, holder: Holder, aim: Option<Address>) -> u32 {
         let near = self.connection(holder, aim);
         let latency = self.latency(near);
@@ -150,7 +151,7 @@ impl Net {
         near
     }
 
-    /// Both ends of a connection that stands; returns the near one. The far one gets a holder when it is handed to somebody.
+    /// Makes an established connection; returns the near end. The far end gets a holder when it is handed over.
     pub(crate) fn pair(&mut self, holder: Holder) -> u32 {
         let near = self.connection(holder, None);
         self.end_mut(near ^ 1).uid = Some(OWN_UID);
@@ -196,7 +197,7 @@ impl Net {
         near
     }
 
-    /// The far end of a dial takes it, or does not.
+    /// The far end accepts or refuses a connection.
     pub(crate) fn answer(&mut self, far: u32, is_welcome: bool) {
         let latency = self.latency(far);
         if !is_welcome {
@@ -230,28 +231,28 @@ impl Net {
         }
     }
 
-    /// Gives bytes and lets them leave.
+    /// Gives bytes and sends them.
     pub(crate) fn say(&mut self, end: u32, bytes: Vec<u8>) {
         self.give(end, bytes.into());
         self.push(end);
     }
 
-    /// Bytes given that the network has not taken.
+    /// Returns the number of bytes that the network has not taken.
     pub(crate) fn unsent(&self, end: u32) -> usize {
         self.end(end).outbox_bytes
     }
 
-    /// Lets the network take what it can; whether everything has been taken.
+    /// Lets the network take what it can. Returns whether it has taken everything.
     pub(crate) fn push(&mut self, end: u32) -> bool {
         if self.end(end).is_reset {
-            // Nothing leaves a connection that is broken, its end neither.
+            // Nothing leaves a broken connection, not even its FIN.
             return true;
         }
         let now = self.agenda.now();
         let Ok([row, far]) = self.ends.get_disjoint_mut([end as usize, (end ^ 1) as usize]) else {
             unreachable!("a connection has two ends")
         };
-        // Segments that arrive at the same time are read together, so that they are one event.
+        // Segments that arrive at the same time are one event, because they are read together.
         let mut landing: Option<(Time, u32)> = None;
         let (low, high) = row.pace.latency;
         let mut room = row.pace.window.saturating_sub(far.pipe.len());
@@ -259,10 +260,10 @@ impl Net {
             let bytes = chunk.bytes();
             let begun = row.outbox_at;
             while row.outbox_at < bytes.len() && room > 0 {
-                // What is long is torn at its start only: a byte at a time is slow enough.
+                // Only the start of a long chunk is split: a byte at a time is slow enough.
                 let segment = if row.outbox_at < TORN_BYTES { row.segment } else { WHOLE_SEGMENT };
                 let longest = (bytes.len() - row.outbox_at).min(room).min(segment);
-                // A segment is seldom as long as it may be when segments are torn at all.
+                // On a connection that splits, segments are usually shorter than they might be.
                 let is_torn = segment < WHOLE_SEGMENT;
                 let taken = if is_torn { self.dice.among(1..=longest as u64) as usize } else { longest };
                 row.outbox_at += taken;
@@ -328,37 +329,37 @@ impl Net {
         }
     }
 
-    /// When the other end gave what was read here by the last read, all but so many bytes of it.
+    /// Returns when the other end gave the byte at this distance from the end of the last read.
     pub(crate) fn was_given(&self, end: u32, but_bytes: usize) -> Option<Time> {
         let bytes = self.end(end).read_bytes - but_bytes as u64;
         self.end(end ^ 1).givings.iter().find(|(upto, _)| *upto >= bytes).map(|(_, at)| *at)
     }
 
-    /// Pushes, and tells the worker that waits for it when everything has been taken.
+    /// Pushes, and tells the worker that waits for that when everything was taken.
     pub(crate) fn push_and_tell(&mut self, end: u32) {
         if self.push(end) && std::mem::take(&mut self.ends[end as usize].wants_drained) {
             self.drained(end);
         }
     }
 
-    /// Whether everything that was ever given at this end has been read at the other.
+    /// Returns whether all bytes given at this end were read at the other.
     pub(crate) fn is_heard(&self, end: u32) -> bool {
         let row = self.end(end);
         row.outbox_bytes == 0 && self.end(end ^ 1).pipe.is_empty()
     }
 
-    /// Asks to be told once everything has been taken.
+    /// Asks for a completion once everything was taken.
     pub(crate) fn want_drained(&mut self, end: u32) {
         self.end_mut(end).wants_drained = true;
     }
 
-    /// Sends nothing more; what was given still leaves.
+    /// Sends nothing more; bytes given before still leave.
     pub(crate) fn shut(&mut self, end: u32) {
         self.end_mut(end).is_shutting = true;
         self.push(end);
     }
 
-    /// Lets an end go. What was given still leaves, for as long as a connection may linger.
+    /// Closes an end. Bytes given before still leave, within `LINGER`.
     pub(crate) fn close(&mut self, end: u32) {
         self.shut(end);
         self.leave(end);
@@ -367,13 +368,13 @@ impl Net {
         }
     }
 
-    /// Lets an end go at once; what was given and not taken is lost.
+    /// Closes an end at once; bytes that were not taken are lost.
     pub(crate) fn drop_end(&mut self, end: u32) {
         self.clear_outbox(end);
         self.close(end);
     }
 
-    /// Lets an end go with a bang: the other side loses what is under way.
+    /// Closes an end with a reset: the other side loses the bytes under way.
     pub(crate) fn reset(&mut self, end: u32) {
         self.clear_outbox(end);
         let latency = self.latency(end);
@@ -383,7 +384,7 @@ impl Net {
         self.leave(end);
     }
 
-    /// Somebody between the two ends cuts the connection: what is under way is lost, and both hear of it.
+    /// Something between the two ends cuts the connection: bytes under way are lost, and both ends get a reset.
     pub(crate) fn cut(&mut self, end: u32) {
         for end in [end, end ^ 1] {
             self.end_mut(end).is_cut_short |= self.unsent(end) > 0;
@@ -393,27 +394,27 @@ impl Net {
         }
     }
 
-    /// Forgets what was given and not taken.
+    /// Drops the bytes that were not taken.
     pub(crate) fn clear_outbox(&mut self, end: u32) {
         let row = self.end_mut(end);
         row.outbox.clear();
         (row.outbox_at, row.outbox_bytes) = (0, 0);
     }
 
-    /// Nobody reads here any more: what arrives is thrown away, and whoever sends it learns that in time.
+    /// Nobody reads here any more: arriving bytes are dropped, and their sender gets a reset.
     fn leave(&mut self, end: u32) {
         let row = self.end_mut(end);
         row.is_closed = true;
         row.lose_arrived();
     }
 
-    /// A connection that says its last words has had time enough.
+    /// A closed connection has had time enough for its unsent bytes.
     pub(crate) fn lingered(&mut self, end: u32) {
         self.clear_outbox(end);
         self.push(end);
     }
 
-    /// Something reaches an end.
+    /// Bytes, a FIN or a reset reach an end.
     pub(crate) fn arrive(&mut self, end: u32, what: Arrival) {
         let is_closed = self.end(end).is_closed;
         match what {
@@ -421,7 +422,7 @@ impl Net {
                 self.end_mut(end).pipe.drain(..bytes as usize);
                 let other = self.end(end ^ 1);
                 if is_closed && !other.is_closed && !other.is_reset {
-                    // Who sends to somebody who has gone is told so.
+                    // As in TCP, bytes sent to a closed end cause a reset.
                     let latency = self.latency(end);
                     self.agenda.after(latency, Event::Arrives { end: end ^ 1, what: Arrival::Reset });
                 } else {
@@ -456,13 +457,13 @@ impl Net {
     }
 }
 
-/// Who the pooler itself is, to the system.
+/// The user ID of the pooler.
 pub(crate) const OWN_UID: u32 = 0;
-/// What a narrow connection carries, in bytes a millisecond.
+/// Bytes per millisecond of a narrow connection.
 const NARROW_BANDWIDTH: u64 = 100;
-/// The longest segment of a connection that tears nothing.
+/// The longest segment of a connection that does not split.
 const WHOLE_SEGMENT: usize = 16_384;
 /// The longest segments of connections that do.
 const SMALL_SEGMENTS: [usize; 5] = [1, 2, 7, 50, 400];
-/// So many bytes of a chunk are torn, and the rest goes whole.
+/// How many bytes of a chunk are split; the rest is sent whole.
 const TORN_BYTES: usize = 400;

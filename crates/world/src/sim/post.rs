@@ -1,6 +1,6 @@
-//! What has been written is posted, and what is written to the control thread is read.
+//! The delivery of letters, and the letters that the control thread reads.
 //!
-//! Always true: what the control thread answers in the meantime is posted before the next letter is looked at.
+//! Always true: the control thread's answers to a letter are posted before the next letter is read.
 //! Not here: how long a letter takes (`state`).
 
 use std::sync::PoisonError;
@@ -13,7 +13,7 @@ use crate::sim::mail::Envelope;
 use crate::state::World;
 
 impl World {
-    /// Posts what has been written.
+    /// Posts all letters written so far.
     pub(crate) fn send_mail(&mut self) {
         loop {
             let written = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
@@ -24,7 +24,7 @@ impl World {
         }
     }
 
-    /// Posts a letter, or has the control thread read it.
+    /// Posts a letter, or lets the control thread read it.
     pub(crate) fn deliver(&mut self, envelope: Envelope) {
         let letter = match envelope {
             Envelope::ToWorker { to, letter } => return self.post(to, letter),
@@ -37,7 +37,7 @@ impl World {
                 return self.post(to, letter);
             }
             Envelope::ToControl { first, letter } if first == self.handshake_pool.start => letter,
-            // Nobody is left there who could read it.
+            // That process has no control thread any more.
             Envelope::ToControl { .. } => return,
         };
         match letter {

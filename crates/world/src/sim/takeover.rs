@@ -1,8 +1,8 @@
 //! Online restarts: what the control threads of two processes do, and the courier between them.
 //!
-//! Always true: what has been packed for another process is not touched by this one, neither before it is known that it stays
-//! nor afterwards; a process that takes over has everything that could go, and its own files.
-//! Not here: how workers pack and go on (`worker`), when a restart begins and whether it fails (`faults`).
+//! Always true: the old process does not use a connection that was packed, neither before nor after the outcome is
+//! known; a new process gets everything that can be passed on, and reads its own files.
+//! Not here: how workers pack and unpack (`worker`), when a restart begins and whether it fails (`faults`).
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -23,7 +23,7 @@ use crate::sim::thread::{CONFIGURATION, posts_to};
 use crate::state::World;
 
 impl World {
-    /// A new process wants everything.
+    /// A new process asks for the connections.
     pub(crate) fn begin_handover(&mut self, dice: u64, succeeds: bool) {
         self.operator.comes = Some((dice, succeeds));
         self.command(format!("TAKEOVER {HANDOVER_VERSION}"));
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// The control thread sends somebody to the new process, which could serve.
+    /// The control thread sends a courier to the new process, which is ready to serve.
     pub(crate) fn courier_sets_out(&mut self, courier: Courier<SimSocket>) {
         let Some((dice, succeeds)) = self.operator.comes.take() else { return };
         let number = courier.number;
@@ -41,7 +41,7 @@ impl World {
         self.control_hears(Event::News { handover: number, news: News::Ready });
     }
 
-    /// Once everything stands still it is packed; or it is called off.
+    /// Begins to pack once everything stands still, or calls the restart off.
     pub(crate) fn courier_waits(&mut self) {
         let Some(handover) = &mut self.operator.handover else { return };
         match handover.courier.is_still() {
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Takes what has been packed, and has more packed.
+    /// Takes a parcel, and asks for the next one.
     pub(crate) fn take_parcels(&mut self) {
         let Some(handover) = &mut self.operator.handover else { return };
         let Some(Ok(parcel)) = handover.parcels.as_ref().map(Receiver::try_recv) else { return };
@@ -83,12 +83,12 @@ impl World {
         match parcels {
             Some(_) => handover.parcels = parcels,
             None if handover.succeeds => self.take_over(),
-            // The new process dies now; it is noticed a little later.
+            // The new process dies now; that is noticed a little later.
             None => {}
         }
     }
 
-    /// The new process does not come up, and everything goes on.
+    /// The new process does not come up, and the old one continues.
     pub(crate) fn end_handover(&mut self, dice: u64) {
         let is_it = |handover: &Handover| handover.dice == dice;
         let Some(number) = self.operator.handover.as_ref().filter(|one| is_it(one)).map(|one| one.courier.number)
@@ -101,7 +101,7 @@ impl World {
         self.handover_is_over();
     }
 
-    /// Everything goes on here.
+    /// The old process continues.
     fn handover_is_over(&mut self) {
         if self.operator.handover.take().is_some() {
             let owed = std::mem::take(&mut self.operator.owed);
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// A worker has had its turn: what came to it and it did not want is closed.
+    /// After a worker's turn: connections that it was sent and did not accept are closed.
     pub(crate) fn close_the_unwanted(&mut self, worker: u8) {
         let is_done = |arriving: &mut Arriving| arriving.is_there && arriving.to == worker;
         for Arriving { ends, .. } in self.operator.arriving.extract_if(.., is_done) {
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// What is in force in the new process: its files may have changed, and nobody has reloaded.
+    /// Returns the configuration of the new process: its files may have changed without a reload.
     fn read_new_files(&self, workers: u8, dice: &mut Dice) -> ActiveConfig {
         if !self.is_healed() && dice.chance(300) {
             self.disk.write(CONFIGURATION, self.plan.shape.redrawn(dice).text());
@@ -181,14 +181,14 @@ impl World {
 }
 
 impl Net {
-    /// Connections are another process's, as soon as one of its workers takes them up.
+    /// These connections belong to the new process once one of its workers accepts them.
     fn travel(&mut self, ends: &[u32]) {
         for &end in ends {
             self.end_mut(end).holder = Holder::Nobody;
         }
     }
 
-    /// Those that nobody has taken up are closed.
+    /// Closes those that no worker has accepted.
     pub(crate) fn end_travels(&mut self, ends: &[u32]) {
         for &end in ends {
             if matches!(self.end(end).holder, Holder::Nobody) && !self.end(end).is_closed {
@@ -199,7 +199,7 @@ impl Net {
     }
 }
 
-/// Export as it comes out of the letter in which it travels.
+/// Serializes and parses the export, as in an online restart.
 fn carried(export: &Export) -> serde_json::Result<Export> {
     serde_json::from_slice(&serde_json::to_vec(export)?)
 }

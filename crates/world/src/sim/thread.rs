@@ -1,7 +1,7 @@
 //! The control thread of a world, and the files that it reads.
 //!
-//! Always true: the files are as whoever wrote last has left them; what the thread has asked for is remembered until it is told.
-//! Not here: what happens to it (`control`, beside this).
+//! Always true: a file has the content that was last written; a question of the thread is kept until it is answered.
+//! Not here: what happens to the thread (`control`, beside this).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -23,41 +23,41 @@ use crate::sim::io::SimSocket;
 use crate::sim::mail::Envelope;
 use crate::sim::net::OWN_UID;
 
-/// The control thread of the process that serves.
+/// The control thread of the serving process.
 pub(crate) struct ControlThread {
     pub(crate) control: Control<SimSocket>,
-    /// What it has asked for and not been told.
+    /// Its questions that are not answered.
     pub(super) asked: Vec<Option<Asked>>,
     pub(super) dice: Dice,
-    /// Letters that it takes its time for, in their order, and when it reads the last of them.
+    /// Letters that wait to be read, in their order, and when the last of them is read.
     pub(super) letters: VecDeque<ToControl>,
     pub(super) reads_until: Time,
     /// When it is woken next.
     pub(super) wakes_at: Option<Time>,
-    /// What everything outside of it takes its time by.
+    /// The factor by which answers from outside are slower.
     pub(crate) slowness: u64,
-    /// No external authenticator can be asked.
+    /// No external authenticator is available.
     pub(crate) has_no_external_auth: bool,
     pub(crate) are_names_known: bool,
 }
 
-/// Something that it has to be told.
+/// A question of the control thread to its surroundings.
 #[derive(Debug)]
 pub(super) enum Asked {
     Name(Arc<str>),
     Password(PutPassword),
     Hash(HashQuestion),
     SystemUser(SystemUserQuestion),
-    /// A collector to take spans.
+    /// Spans posted to the collector.
     Posting,
 }
 
-/// The files that its configuration consists of, and names.
+/// The configuration files, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl Disk {
-    /// With the files of a plan.
+    /// The files of a plan.
     pub(crate) fn of(plan: &Plan, users: String) -> Self {
         let disk = Self::default();
         disk.write(CONFIGURATION, plan.shape.text());
@@ -89,15 +89,15 @@ impl Disk {
         Source::new(CONFIGURATION.to_owned(), overrides, FileReader::new(read))
     }
 
-    /// The settings as a process that starts reads them.
+    /// Reads the settings as a starting process does.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The mistakes in the files.
     pub(crate) fn settings(&self) -> Result<Settings, Vec<Mistake>> {
         self.source().read().map(|loaded| loaded.settings)
     }
 
-    /// What is in force in a process that starts with so many workers.
+    /// Returns the configuration of a process that starts with so many workers.
     pub(crate) fn first_config(&self, settings: Settings, workers: u8) -> ActiveConfig {
         let source = self.source();
         let (users, mut problems) = control::read_users(&settings, source.files()).unwrap_or_default();
@@ -139,16 +139,16 @@ impl ControlThread {
         }
     }
 
-    /// The process is another one, and the world around it the same.
+    /// Replaces the control thread after an online restart; its surroundings stay.
     pub(crate) fn succeed(&mut self, control: Control<SimSocket>) {
         self.control = control;
         self.wakes_at = None;
-        // What the one before it has asked for comes to nobody.
+        // Answers to questions of the old control thread are dropped.
         self.asked.iter_mut().for_each(|asked| *asked = None);
         self.letters.clear();
     }
 
-    /// Whether everything has been answered.
+    /// Returns whether everything is answered.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.asked.iter().all(Option::is_none) && self.letters.is_empty()
     }
@@ -160,7 +160,7 @@ impl fmt::Debug for ControlThread {
     }
 }
 
-/// How the control thread of these workers writes to them.
+/// The control thread's letter boxes of these workers.
 pub(crate) fn posts_to(handshake_pool: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
     let boxes = handshake_pool.clone().map(|to| {
         let mail = mail.clone();
@@ -174,5 +174,5 @@ pub(crate) fn posts_to(handshake_pool: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope
 
 /// The name of the configuration file.
 pub(crate) const CONFIGURATION: &str = "world.ini";
-/// The stream of chance for how long everything takes outside of the control thread.
+/// The stream of chance for the surroundings of the control thread.
 const STREAM: u64 = 5;

@@ -1,7 +1,7 @@
-//! `cargo xtask differential`: random programs against PostgreSQL and through the pooler, as many as wanted.
+//! `cargo xtask differential`: random programs against PostgreSQL and through the pooler.
 //!
-//! Always true: the pooler is built as it ships; a difference makes this fail, and is told with the command that shows it
-//! again.
+//! Always true: the release build of the pooler is tested; a difference makes the command fail, and is printed with the
+//! command that reproduces it.
 //! Not here: the programs and the comparison (`tests/real/comparison/differential`, `tests/real/comparison/alike/`).
 
 use std::ffi::OsString;

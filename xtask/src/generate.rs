@@ -1,7 +1,7 @@
-//! `cargo xtask gen`: pages that are made from the catalogs in the code, and from scripts.
+//! `cargo xtask gen`: pages written from the catalogs in the code, and from scripts.
 //!
 //! Always true: a generated page is never edited by hand; `--check` fails when one is not what the code would write.
-//! Not here: the words themselves, which stand in the catalogs.
+//! Not here: the texts themselves, which are in the catalogs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -44,7 +44,7 @@ fn page(file: &Path, path: &str, text: &str, mode: Mode) -> Result<(), String> {
     Ok(())
 }
 
-/// A path from the root, and what writes the page.
+/// A path from the root, and the function that writes the page.
 type Page = (&'static str, fn(&Path) -> Result<String, String>);
 
 const PAGES: [Page; 8] = [

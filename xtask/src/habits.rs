@@ -1,4 +1,4 @@
-//! The scripts of what drivers send by themselves, and the page about them.
+//! The scripts of what drivers send on their own, and the page about them.
 //!
 //! Not here: how a script is read (the crate `habits`), and what is measured with it (`bench`).
 
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use habits::Habit;
 
-/// Where the scripts stand, and `setup.sql`, which makes what they work on.
+/// The folder of the scripts and of `setup.sql`, which creates the tables that they use.
 pub(crate) const FOLDER: &str = "tests/habits";
 
-/// All of them, by name.
+/// Reads all scripts, ordered by name.
 pub(crate) fn read(root: &Path) -> Result<Vec<Habit>, String> {
     let folder = root.join(FOLDER);
     let failed = |error| format!("cannot read {}: {error}", folder.display());

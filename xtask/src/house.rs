@@ -1,6 +1,6 @@
-//! Where the project stands, and how its programs are started.
+//! Where the project is, and how its programs are started.
 //!
-//! Always true: cargo is the one that started us, and it works in the project's root whatever the caller's folder is.
+//! Always true: the cargo that started us is used, and it works in the project's root whatever the caller's folder is.
 //! Not here: what the programs are started for.
 
 use std::env;
@@ -27,7 +27,7 @@ impl House {
         &self.root
     }
 
-    /// Runs cargo and waits for it. Its words go where ours go.
+    /// Runs cargo and waits for it. Its output goes where ours goes.
     pub(crate) fn cargo<const N: usize>(&self, arguments: [&str; N]) -> Result<(), String> {
         let words = arguments.join(" ");
         eprintln!("cargo {words}");
@@ -39,7 +39,7 @@ impl House {
     pub(crate) fn cargo_command(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
         command.current_dir(&self.root);
-        // These describe this package to whom cargo runs; the cargo started here must not take them for its own.
+        // These variables describe this package; the cargo started here must not take them for its own.
         for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CARGO_PKG_")) {
             command.env_remove(name);
         }
@@ -47,13 +47,13 @@ impl House {
         command
     }
 
-    /// Builds the pooler as it ships and returns its path.
+    /// Builds the release binary of the pooler and returns its path.
     pub(crate) fn build_release(&self) -> Result<PathBuf, String> {
         self.cargo(["build", "--release", "--package", "trunkline"])?;
         Ok(self.target().join("release").join("trunkline"))
     }
 
-    /// Where cargo puts what it builds.
+    /// The target folder of cargo.
     pub(crate) fn target(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |path| self.root.join(path))
     }

@@ -1,6 +1,6 @@
-//! The chores of the house: `cargo xtask CHORE`.
+//! The chores of the project: `cargo xtask CHORE`.
 //!
-//! Always true: a chore says in words what failed and exits with 1; nothing here ships in the pooler.
+//! Always true: a chore that fails prints what failed and exits with 1; nothing here ships with the pooler.
 //! Not here: what the chores do; each has its module.
 
 mod asked;
@@ -67,7 +67,7 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
     }
 }
 
-/// What a change must pass besides the tests. Stops at the first that fails, the quickest first.
+/// Runs all checks of a change besides the tests, the quickest first, and stops at the first that fails.
 fn check(house: &House) -> Result<(), String> {
     house.cargo(["fmt", "--all", "--check"])?;
     tidy::run(house.root())?;
@@ -75,7 +75,7 @@ fn check(house: &House) -> Result<(), String> {
     house.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// Becomes the demo, so that Ctrl-C and the exit code are the demo's own.
+/// Executes the demo in place of this process, so that Ctrl-C and the exit code are the demo's own.
 fn demo(house: &House, rest: &[OsString]) -> Result<(), String> {
     setup::run(&[setup::Purpose::Demo])?;
     let program = house.build_release()?;

@@ -1,7 +1,7 @@
-//! `cargo xtask oracle`: what `route` says of SQL against what PostgreSQL's own parser says.
+//! `cargo xtask oracle`: compares what `route` reads in SQL with what PostgreSQL's own parser reads.
 //!
-//! Always true: the parser and PostgreSQL's regression tests come from where everybody has them, crates.io and the source package
-//! of the distribution's PostgreSQL; nothing of them stays but in cargo's target folder.
+//! Always true: the parser comes from crates.io, and PostgreSQL's regression tests from the source package of the
+//! distribution; both stay in cargo's target folder.
 //! Not here: the comparison (`tests/oracle`).
 
 use std::ffi::OsString;
@@ -25,8 +25,8 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     Err(become_program(&program, sql.iter().chain(arguments)))
 }
 
-/// What is needed of PostgreSQL's source, fetched once: its regression and isolation tests, and what the latter's program is
-/// built from.
+/// Fetches the needed part of PostgreSQL's source once: its regression and isolation tests, and the files that the
+/// isolation tester is built from.
 pub(crate) fn postgres_source(target: &Path) -> Result<PathBuf, String> {
     let home = target.join("postgresql");
     if let Some(found) = find_source(&home) {
@@ -66,7 +66,7 @@ const NEEDED: [&str; 6] = [
     "src/port",
 ];
 
-/// A list of sources of its own, so that the machine's stay what they are, and nobody has to be root.
+/// Uses its own list of package sources, so the machine's list does not change, and root is not needed.
 const FETCH: &str = r#"
 set -e
 . /etc/os-release

@@ -1,9 +1,9 @@
-//! `cargo xtask setup`: makes a bare Debian machine able to run demo, tests and bench.
+//! `cargo xtask setup`: installs on a bare Debian machine what demo, tests and bench need.
 //!
-//! Always true: when all is there, nothing is started and nothing is asked of the network. What is installed comes from
-//! the distribution, without its recommendations, and no service is started by it: the demo, the tests and the bench
-//! bring up their own PostgreSQL and stop it. Debian does make an empty cluster `main` when it installs PostgreSQL; it
-//! stays as it is, stopped.
+//! Always true: when everything is there, nothing is started and the network is not used. Packages come from the
+//! distribution, without recommended ones, and no service is started by their installation: the demo, the tests and the
+//! bench start their own PostgreSQL and stop it. Debian creates an empty cluster `main` when it installs PostgreSQL;
+//! that cluster stays stopped.
 //! Not here: Rust and a linker, without which this would not run.
 
 use std::ffi::{OsStr, OsString};
@@ -13,26 +13,26 @@ use std::process::Command;
 
 use crate::house::which;
 
-/// What the machine is to be made able to do.
+/// What the machine must be able to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Purpose {
     Demo,
     Test,
     Bench,
-    /// To count what the pooler does, by valgrind.
+    /// Count instructions with valgrind.
     Cost,
-    /// To run PostgreSQL's regression tests.
+    /// Run PostgreSQL's regression tests.
     Regress,
-    /// To run PostgreSQL's isolation tests.
+    /// Run PostgreSQL's isolation tests.
     Isolation,
-    /// To open the page in a browser, which is large: without it its tests are skipped.
+    /// Open the page in a browser. The package is large, and tests of the page are skipped without it.
     Page,
-    /// To build PostgreSQL's parser; nobody gets that without asking for it.
+    /// Build PostgreSQL's parser; only installed on demand.
     Oracle,
 }
 
 impl Purpose {
-    /// All but cost's and the oracle's when none is named.
+    /// The purposes on the command line; demo, test and bench when none is named.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
         let one = |argument: &OsString| match argument.to_str() {
             Some("demo") => Ok(Purpose::Demo),
@@ -79,7 +79,7 @@ pub(crate) fn run(purposes: &[Purpose]) -> Result<(), String> {
     }
 }
 
-/// A shell with root's rights that asks nobody for a password; its script is its next argument.
+/// A root shell that asks for no password; its script is its next argument.
 fn root_shell() -> Option<Command> {
     if nix::unistd::geteuid().is_root() {
         let mut shell = Command::new("sh");
@@ -107,7 +107,7 @@ fn missing(purposes: &[Purpose]) -> Vec<&'static Need> {
     NEEDS.iter().filter(wanted).filter(|need| !(need.is_there)()).collect()
 }
 
-/// Debian keeps the server's programs apart, by version.
+/// Debian keeps the server's programs in a folder for each version.
 fn postgres_folders() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     versions.map(|version| version.path().join("bin")).collect()
@@ -126,7 +126,7 @@ fn has_pgbouncer() -> bool {
     which("pgbouncer", &[PathBuf::from("/usr/sbin")]).is_some()
 }
 
-/// What bindgen loads to read C headers, and the compiler's own headers beside it.
+/// The library that bindgen loads to read C headers, and the compiler's own headers.
 fn has_libclang() -> bool {
     let versions = || fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders = versions().filter(|folder| folder.to_string_lossy().contains("/llvm-"));
@@ -154,7 +154,7 @@ fn has_chromium() -> bool {
     which("chromium", &[]).is_some()
 }
 
-/// What runs PostgreSQL's regression tests, and the headers for their library, which come in another package.
+/// The regression tester of PostgreSQL, and the server headers for its library, which are in another package.
 fn has_pg_regress() -> bool {
     let has_headers = |version: &OsStr| Path::new("/usr/include/postgresql").join(version).join("server/c.h").is_file();
     let mut folders = postgres_folders().into_iter();
@@ -164,7 +164,7 @@ fn has_pg_regress() -> bool {
     })
 }
 
-/// What the program of PostgreSQL's isolation tests is built with, beside the source.
+/// What the isolation tester of PostgreSQL is built with, besides its source.
 fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
@@ -222,9 +222,9 @@ const NEEDS: [Need; 10] = [
     },
 ];
 
-/// Debian starts what it installs unless `policy-rc.d` forbids it (invoke-rc.d(8)); the file is ours only if there was
-/// none. The lists are fetched when there are none, and again when the installation fails, since old ones name packages
-/// that are gone.
+/// Debian starts the services that it installs unless `policy-rc.d` forbids it (invoke-rc.d(8)); the file is created
+/// and removed only if there was none. The package lists are fetched when there are none, and again when the
+/// installation fails, because old lists name packages that no longer exist.
 const SCRIPT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive
 policy=/usr/sbin/policy-rc.d

@@ -1,7 +1,8 @@
-//! `cargo xtask test`: every test of the project, against the pooler as it ships.
+//! `cargo xtask test`: every test of the project, against the release build of the pooler.
 //!
-//! Always true: the tests find the release binary in `TRUNKLINE_BIN`; when this ends, no process that a test started
-//! is alive. A test that leaves one behind makes the run fail, because somewhere it has left one behind for an operator.
+//! Always true: the tests find the release binary in `TRUNKLINE_BIN`; when this ends, no process that a test started is
+//! alive. A test that leaves one behind makes the run fail, because the pooler might leave one behind for an operator
+//! as well.
 //! Not here: PostgreSQL. The tests start their own, as an ordinary user, and stop it.
 
 use std::collections::BTreeMap;
@@ -28,9 +29,10 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
 
 fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;
-    // Arguments choose among cargo's tests: then nothing else is wanted.
+    // Arguments select some of cargo's tests; then nothing else is run.
     let is_whole = arguments.is_empty();
-    // Optimization across crates is the work of one processor for most of the time: the other builds the rest meanwhile.
+    // Link-time optimization of the release build uses one processor for most of the time, so the rest is built on the
+    // other.
     let program = thread::scope(|scope| {
         let rest = scope.spawn(|| {
             build_tests(house, arguments)?;
@@ -68,7 +70,7 @@ fn build_tests(house: &House, arguments: &[OsString]) -> Result<(), String> {
     is_built.then_some(()).ok_or_else(|| "test: the tests cannot be built".to_owned())
 }
 
-/// What takes how long.
+/// How long each step takes.
 struct Laps {
     begun: Instant,
     laps: Vec<(&'static str, Duration)>,
@@ -80,7 +82,7 @@ impl Laps {
         Self { begun: Instant::now(), laps: Vec::new(), slowest: Vec::new() }
     }
 
-    /// This has taken the time since the lap before.
+    /// Records the time since the step before.
     fn end(&mut self, what: &'static str) {
         self.laps.push((what, self.begun.elapsed()));
         self.begun = Instant::now();
@@ -97,7 +99,7 @@ impl Laps {
     }
 }
 
-/// How a run of tests has ended.
+/// The result of a run of tests.
 pub(crate) struct Outcome {
     has_succeeded: bool,
     tally: Tally,
@@ -116,13 +118,13 @@ impl Outcome {
     }
 }
 
-/// Runs tests and passes on what they say. What they leave behind is named and ended.
+/// Runs tests and prints their output. Processes that they leave behind are named and killed.
 pub(crate) fn watch(command: &mut Command) -> Result<Outcome, String> {
-    // Whatever loses its parent below us becomes our child, so that nothing a test started can hide.
+    // Orphaned descendants become our children, so that no process of a test can hide.
     nix::sys::prctl::set_child_subreaper(true).map_err(|error| format!("cannot adopt orphans: {error}"))?;
     let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
     let output = cargo.stdout.take().ok_or("cargo has no output")?;
-    // Read beside the waiting: a process that was left behind keeps the pipe open until it is ended.
+    // The output is read in a thread: a process that was left behind keeps the pipe open until it is killed.
     let reader = thread::spawn(move || Tally::read(output));
     let status = cargo.wait().map_err(|error| format!("lost cargo: {error}"))?;
     let left = end_orphans()?;
@@ -133,7 +135,8 @@ pub(crate) fn watch(command: &mut Command) -> Result<Outcome, String> {
     Ok(Outcome { has_succeeded: status.success(), tally, left })
 }
 
-/// The sums of all programs: cargo's `test result:` lines, and the lines of the runner in `tests`, which has its own.
+/// The sums over all programs: cargo's `test result:` lines, and the lines of the runner in `tests`, which have their
+/// own form.
 #[derive(Default)]
 struct Tally {
     programs: u32,
@@ -143,7 +146,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Passes the lines on as they come.
+    /// Prints the lines as they come, and counts.
     fn read(output: ChildStdout) -> Tally {
         let mut tally = Tally::default();
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
@@ -168,7 +171,7 @@ impl Tally {
         }
     }
 
-    /// Takes `3 passed`, `0 failed`; a line without a number in front was none of these after all.
+    /// Adds `3 passed`, `0 failed`; a line without a number in front was not a line of counts.
     fn add_counts<'a>(&mut self, counts: impl Iterator<Item = &'a str>) {
         let counts: Vec<(u32, &str)> = counts
             .filter_map(|part| part.split_once(' '))
@@ -199,8 +202,8 @@ fn timed(line: &str) -> Option<(&str, Duration)> {
     Some((name, Duration::try_from_secs_f64(seconds).ok()?))
 }
 
-/// Ends every child that is still ours, and theirs as they come to us, and returns what they were. Who has been told
-/// to stop may take `GRACE` for it.
+/// Kills all children, and their children as we adopt them, and returns what they were. Those that are already ending
+/// have `GRACE` for it.
 fn end_orphans() -> Result<Vec<String>, String> {
     let (begun, mut ended) = (Instant::now(), Vec::new());
     loop {
@@ -215,19 +218,19 @@ fn end_orphans() -> Result<Vec<String>, String> {
         }
         for pid in alive {
             ended.push(describe(pid));
-            // An error means that it ended by itself in this moment, which is what was wanted.
+            // An error means that it has just ended by itself, which is what was wanted.
             let _ = kill(pid, Signal::SIGKILL);
             let _ = waitpid(pid, None);
         }
     }
 }
 
-/// The children of all our threads.
+/// The children of all threads of this process.
 fn children() -> Result<Vec<Pid>, String> {
     let mut children = Vec::new();
     for thread in fs::read_dir("/proc/self/task").map_err(|error| format!("cannot read /proc/self/task: {error}"))? {
         let path = thread.map_err(|error| error.to_string())?.path().join("children");
-        // A thread that has ended in this moment has no children.
+        // A thread that has just ended has no children.
         let text = fs::read_to_string(path).unwrap_or_default();
         children.extend(text.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
     }
@@ -240,7 +243,7 @@ fn describe(pid: Pid) -> String {
 }
 
 const GRACE: Duration = Duration::from_secs(5);
-/// So many of the slowest tests are named.
+/// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
 #[cfg(test)]

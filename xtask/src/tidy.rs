@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: what a machine can check of the house's rules.
+//! `cargo xtask tidy`: those rules of the project that a machine can check.
 //!
-//! Always true: a finding is one line that says where, what, and what to do about it; the checks look at a tree of
-//! texts in memory, so that each of them is tested on a small made-up tree.
+//! Always true: a finding is one line that says where, what, and what to do about it; the checks read a tree of texts
+//! in memory, so each of them is tested on a small made-up tree.
 //! Not here: formatting and lints (`cargo fmt`, `cargo clippy`), and whether generated pages are fresh (`generate`).
 
 mod circles;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// Checks the tree at `root`, prints what was found, and fails if that is anything at all.
+/// Checks the tree at `root`, prints the findings, and fails if there are any.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root).map_err(|error| format!("cannot read {}: {error}", root.display()))?;
     let findings = check(&tree);
@@ -40,13 +40,13 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line of a file, counted from 1, is test code.
+/// Returns whether a line of a file, counted from 1, is test code.
 pub(crate) fn test_lines(path: &str, text: &str) -> impl Fn(usize) -> bool + use<> {
     let source = source::Source::read(path, text);
     move |line| source.is_test(line)
 }
 
-/// The texts of the project, by path from its root. What is not UTF-8 has its place but an empty text.
+/// The texts of the project, by path from its root. A file that is not UTF-8 has an empty text.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
 }
@@ -84,14 +84,14 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Whether a file, or a folder with a file in it, stands at `path`.
+    /// Returns whether there is a file, or a folder with a file in it, at `path`.
     fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
         self.files.contains_key(path) || self.files.keys().any(|other| other.starts_with(&below))
     }
 
-    /// Every file whose name ends with `ending`, in the order of paths.
+    /// Every file whose name ends with `ending`, ordered by path.
     fn ending(&self, ending: &str) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter(move |(path, _)| path.ends_with(ending)).map(|(p, t)| (p.as_str(), t.as_str()))
     }
@@ -102,7 +102,7 @@ impl Tree {
     }
 }
 
-/// One thing that is not as the house wants it.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -122,7 +122,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The crate a path belongs to: `crates/NAME/...`, or the packages `fuzz`, `tests` and `xtask` beside them.
+/// The crate that a path belongs to: `crates/NAME/...`, or one of the packages `fuzz`, `tests` and `xtask`.
 fn crate_of(path: &str) -> Option<&str> {
     match path.strip_prefix("crates/") {
         Some(rest) => rest.split_once('/').map(|(name, _)| name),
@@ -145,12 +145,12 @@ fn table_below<'a>(page: &'a str, heading: &str) -> Option<Vec<(usize, Vec<&'a s
     (!rows.is_empty()).then_some(rows)
 }
 
-/// What stands in back quotes, in order.
+/// The parts in back quotes, in order.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Folders that hold nothing of ours.
+/// Folders without files of the project.
 const SKIPPED: [&str; 2] = [".git", "target"];
 
 #[cfg(test)]

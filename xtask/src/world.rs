@@ -1,7 +1,7 @@
-//! `cargo xtask world`: simulated days of whole workers, out of seeds; and the proof that they would show a bug.
+//! `cargo xtask world`: simulated days of whole workers, from seeds, and the proof that they find planted bugs.
 //!
-//! Always true: the binary is the same for all of it, with the bugs of `base::planted` built in and none planted unless
-//! `--planted` asks for them, so that what is proven to be caught is what looks.
+//! Always true: all runs use the same binary, with the bugs of `base::planted` built in and none planted unless
+//! `--planted` asks for that. So the proof is about the binary that searches.
 //! Not here: the world itself (`crates/world`).
 
 use std::ffi::OsString;
@@ -10,13 +10,13 @@ use std::process::Command;
 
 use crate::house::House;
 
-/// Passes on to the world what is asked of it.
+/// Passes the arguments on to the world.
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let program = build(house)?;
     tell(&program, arguments)
 }
 
-/// What every change has to pass: the seeds that were bad once, many new ones, the same story told twice, every planted bug.
+/// What every change has to pass: the seeds that were bad once, many new ones, some seeds run twice, every planted bug.
 pub(crate) fn prove(house: &House) -> Result<(), String> {
     let program = build(house)?;
     let known = house.root().join("crates/world/seeds.txt");
@@ -33,7 +33,7 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
     tell(&program, &["--planted".into(), "--recorded".into(), recorded.into()])
 }
 
-/// Builds the world, with the bugs that may be planted in it.
+/// Builds the world with the bugs that can be planted.
 pub(crate) fn build(house: &House) -> Result<PathBuf, String> {
     let mut command = house.cargo_command();
     command.args(["build", "--quiet", "--profile", "world", "--package", "world", "--features", "planted"]);
@@ -49,7 +49,7 @@ fn tell(program: &PathBuf, arguments: &[OsString]) -> Result<(), String> {
     status.success().then_some(()).ok_or_else(|| "world: failed".to_owned())
 }
 
-/// A whole story, every moment of it.
+/// The complete log of a world.
 fn story(program: &PathBuf, seed: &str) -> Result<Vec<u8>, String> {
     let mut command = Command::new(program);
     command.args(["--seed", seed, "--whole", "--moments", "10000000"]);
@@ -57,7 +57,7 @@ fn story(program: &PathBuf, seed: &str) -> Result<Vec<u8>, String> {
     output.status.success().then_some(output.stdout).ok_or_else(|| format!("world: seed {seed} is bad"))
 }
 
-/// Seeds of every run of the tests.
+/// Number of seeds in every run of the tests.
 const SEEDS: &str = "2000";
-/// Stories that are told twice and compared.
+/// Seeds that are run twice and compared.
 const TOLD_TWICE: [&str; 3] = ["2", "7", "40"];

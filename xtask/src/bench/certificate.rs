@@ -1,11 +1,11 @@
-//! What the poolers show to clients that come by TLS: the same certificate, made for one run of the bench.
+//! The certificate that the poolers present to TLS clients, made for one run of the bench.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use ops::trial::{Trial, TrialError};
 
-/// A certificate for this machine by nobody's authority, and its key.
+/// A self-signed certificate for this machine, and its key.
 pub(super) struct Certificate {
     chain: String,
     key: String,
@@ -17,7 +17,7 @@ impl Certificate {
         Ok(Self { chain: made.cert.pem(), key: made.signing_key.serialize_pem() })
     }
 
-    /// Puts both where the poolers' configuration looks for them.
+    /// Writes both to where the poolers' configuration looks for them.
     pub(super) fn write(&self, trial: &Trial) -> Result<(), TrialError> {
         trial.scratch.write(&trial.account, CERTIFICATE_FILE, &self.chain)?;
         let path = trial.scratch.write(&trial.account, KEY_FILE, &self.key)?;
@@ -26,6 +26,6 @@ impl Certificate {
     }
 }
 
-/// Beside the configuration.
+/// File names, beside the configuration.
 pub(super) const CERTIFICATE_FILE: &str = "bench.crt";
 pub(super) const KEY_FILE: &str = "bench.key";

@@ -1,4 +1,4 @@
-//! Who is measured, and the configuration that all of them get.
+//! The poolers that are measured, and the configuration that all of them get.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::certificate::{CERTIFICATE_FILE, KEY_FILE};
 use super::options::Options;
 use crate::house::{House, which};
 
-/// One of those that are measured.
+/// A pooler that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contestant {
     Uring,
@@ -19,7 +19,7 @@ pub(super) enum Contestant {
 impl Contestant {
     pub(super) const ALL: [Self; 3] = [Self::Uring, Self::Epoll, Self::PgBouncer];
     pub(super) const BACKWARD: [Self; 3] = [Self::PgBouncer, Self::Epoll, Self::Uring];
-    /// Those that are set in relation to PgBouncer.
+    /// Those whose ratio to PgBouncer is taken.
     pub(super) const OURS: [Self; 2] = [Self::Uring, Self::Epoll];
 
     pub(super) fn label(self) -> &'static str {
@@ -30,7 +30,7 @@ impl Contestant {
         }
     }
 
-    /// A word for file names and for JSON.
+    /// The name in file names and in JSON.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Uring => "io_uring",
@@ -39,7 +39,7 @@ impl Contestant {
         }
     }
 
-    /// The settings that only Trunkline knows.
+    /// The settings that PgBouncer does not have.
     fn own_settings(self) -> &'static str {
         match self {
             Self::Uring => "workers = 1\nio_backend = io_uring\n",
@@ -49,7 +49,7 @@ impl Contestant {
     }
 
     /// The configuration: the same for all but for the settings above. `databases_more` entries follow the one in use.
-    /// By [`TAPPED`] PostgreSQL is reached through a relay that counts.
+    /// The database [`TAPPED`] reaches PostgreSQL through a relay that counts.
     pub(super) fn ini(self, become_name: Option<&str>, ports: Ports, databases_more: u32) -> String {
         let Ports { server, tap, own } = ports;
         let entry = |name: &str| format!("{name} = host=127.0.0.1 port={server} dbname={DATABASE}\n");
@@ -68,7 +68,7 @@ impl Contestant {
     }
 }
 
-/// Where PostgreSQL listens, the relay before it, and the pooler.
+/// The ports of PostgreSQL, of the relay before it, and of the pooler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ports {
     pub(super) server: u16,
@@ -76,7 +76,7 @@ pub(super) struct Ports {
     pub(super) own: u16,
 }
 
-/// The programs.
+/// The programs of the poolers.
 #[derive(Debug)]
 pub(super) struct Executables {
     pub(super) trunkline: PathBuf,
@@ -100,7 +100,7 @@ impl Executables {
     }
 }
 
-/// The programs are started from another folder.
+/// Makes a path absolute, because the programs are started from another folder.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
@@ -108,7 +108,7 @@ fn absolute(path: PathBuf) -> PathBuf {
 /// The database that is reached through the relay.
 pub(super) const TAPPED: &str = "tapped";
 
-/// Servers in the pool of each.
+/// `default_pool_size` of each pooler.
 pub(super) const SERVERS: u32 = 20;
 
 const CLIENTS_MAX: u32 = 12_000;

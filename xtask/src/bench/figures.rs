@@ -1,4 +1,4 @@
-//! The figures that Trunkline is to reach, as a catalog, and whether it does.
+//! The figures that Trunkline must reach, and whether it does.
 
 use super::contestant::Contestant;
 use super::scenario::Scenario;
@@ -15,9 +15,9 @@ pub(super) struct Figure {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// In relation to PgBouncer.
+    /// The ratio to PgBouncer's value.
     Ratio,
-    /// By itself.
+    /// The value itself.
     Value,
 }
 
@@ -27,11 +27,11 @@ enum Bound {
     AtLeast(f64),
 }
 
-/// A figure as it turned out.
+/// The result of a figure.
 pub(super) struct Finding {
-    /// What was to be reached.
+    /// The bound, as text.
     pub(super) wanted: String,
-    /// What was measured, as a text and as a number.
+    /// The measured value, as text and as a number.
     pub(super) found: String,
     pub(super) value: Option<f64>,
     pub(super) verdict: Verdict,

@@ -1,6 +1,6 @@
-//! What drivers send by themselves, as something that is measured.
+//! The measurement of what drivers send on their own.
 //!
-//! Not here: the scripts (`tests/habits`) and how they are read (`habits`).
+//! Not here: the scripts (`tests/habits`) and their reader (`habits`).
 
 use std::cmp::Ordering;
 use std::fs;
@@ -11,7 +11,7 @@ use ops::trial::Protocol;
 
 use super::contestant::SERVERS;
 
-/// A habit, with a connection for all transactions or one for each.
+/// A habit, with one connection for all transactions or one for each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Played {
     pub(super) habit: &'static Habit,
@@ -19,7 +19,8 @@ pub(super) struct Played {
 }
 
 impl Played {
-    /// Those that send something at connect are measured by that, too.
+    /// All habits to measure; those that send something at connect are also measured with a connection for each
+    /// transaction.
     pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
         let measured = || habits.iter().filter(|habit| habit.not_measured.is_none());
         let mut all: Vec<Self> = measured().map(|habit| Self { habit, reconnects: Reconnects::Never }).collect();
@@ -45,8 +46,8 @@ impl Played {
 
     pub(super) fn clients(self) -> u32 {
         match self.reconnects {
-            // With more clients than servers it would wait for ever: for a server that is kept, or because pgbench prepares with its
-            // thread standing still, also while all servers are in transactions of other clients of that thread.
+            // With more clients than servers it would wait for ever: for a server that is kept, or because a thread of
+            // pgbench blocks while it prepares, even when clients of the same thread hold all servers in transactions.
             Reconnects::Never if self.protocol() == Protocol::Prepared || self.habit.keeps.is_some() => SERVERS,
             Reconnects::Never => CLIENTS,
             Reconnects::Always => CLIENTS_RECONNECTING,
@@ -62,12 +63,12 @@ impl Played {
     }
 }
 
-/// The scripts, for as long as the program runs.
+/// Reads the scripts and leaks them, because scenarios refer to them until the program ends.
 pub(super) fn read(root: &Path) -> Result<&'static [Habit], String> {
     crate::habits::read(root).map(|habits| &*habits.leak())
 }
 
-/// The tables that they work on.
+/// The SQL that creates the tables of the scripts.
 pub(super) fn setup(root: &Path) -> Result<String, String> {
     let path = root.join(crate::habits::FOLDER).join("setup.sql");
     fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))
@@ -96,5 +97,5 @@ impl Ord for Played {
 /// Twice as many as servers.
 const CLIENTS: u32 = 2 * SERVERS;
 
-/// As many as in the case `connect`.
+/// As many as in the scenario `connect`.
 const CLIENTS_RECONNECTING: u32 = 8;

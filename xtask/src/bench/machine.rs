@@ -1,4 +1,4 @@
-//! Where and with what it was measured.
+//! The machine and the versions of a measurement.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use ops::trial::Programs;
 use super::contestant::Executables;
 use crate::house::House;
 
-/// The machine, the versions and the day.
+/// The machine, the versions and the date.
 pub(super) struct Machine {
     pub(super) processor: String,
     pub(super) processors: usize,
@@ -32,7 +32,7 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
             memory_gib: field("/proc/meminfo", "MemTotal").and_then(|text| kib(&text)).unwrap_or(0.0) / 1_048_576.0,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| unknown(), |s| s.trim().into()),
-            // The version that `--version` tells is PgBouncer's, for the sake of scripts; ours is the package's.
+            // `--version` prints PgBouncer's version for the sake of scripts; ours is the package's.
             trunkline: format!("{} ({})", env!("CARGO_PKG_VERSION"), commit.unwrap_or_else(unknown)),
             pgbouncer: version(&executables.pgbouncer).trim_start_matches("PgBouncer ").to_owned(),
             postgresql: Programs::find().map_or_else(|_| unknown(), |programs| programs.version),
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// What it is, and the word for it.
+    /// The lines of the report: label and value.
     pub(super) fn lines(&self) -> [(&'static str, String); 7] {
         [
             ("processor", format!("{}, {} of it", self.processor, self.processors)),

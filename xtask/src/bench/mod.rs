@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: Trunkline against PgBouncer, on this machine, in the same minutes.
+//! `cargo xtask bench`: Trunkline against PgBouncer, on the same machine, in the same minutes.
 //!
-//! Always true: every ratio compares two runs that followed one another on the same PostgreSQL; the order turns round
-//! after each pass (A B B A), so that a machine that grows warm or slow favours nobody; what failed is listed.
-//! Not here: the cluster, the poolers' guards and pgbench (`ops::trial`).
+//! Always true: every ratio compares two runs that followed one another on the same PostgreSQL; the order is reversed
+//! after each pass (A B B A), so that a machine that becomes slower favours neither; failed runs are listed.
+//! Not here: the cluster, the processes of the poolers, and pgbench (`ops::trial`).
 
 mod certificate;
 mod contestant;
@@ -85,7 +85,7 @@ fn measure(
     Ok(tally)
 }
 
-/// Each contestant once: the runs whose ratios are taken.
+/// Runs each contestant once; ratios are taken between these runs.
 fn pass(
     stage: &mut Stage<'_>,
     interrupt: &Interrupt,
@@ -112,5 +112,5 @@ fn pass(
     Ok(())
 }
 
-/// Between two runs: the connections of the one before are closed by then.
+/// The pause between two runs, in which the connections of the first are closed.
 const SETTLING: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! What the bench is told.
+//! The command line of the bench.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use super::scenario::Scenario;
 
-/// How much is measured.
+/// What is measured, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Options {
     pub(super) is_quick: bool,
     /// Length of one run.
     pub(super) seconds: u32,
-    /// How often the order A B B A is gone through.
+    /// How often the order A B B A is repeated.
     pub(super) rounds: u32,
-    /// Beginnings of the names of what is measured; empty for all.
+    /// Prefixes of the names of scenarios; empty for all.
     pub(super) only: Vec<String>,
     pub(super) is_writing: bool,
-    /// Whether the texts that a server gets are told.
+    /// Whether to print the queries that PostgreSQL gets.
     pub(super) is_telling_texts: bool,
     pub(super) trunkline: Option<PathBuf>,
     pub(super) pgbouncer: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the arguments; `QUICK` in the environment, if not empty, is `--quick`.
+    /// Reads the arguments; `QUICK` in the environment, if not empty, has the effect of `--quick`.
     pub(super) fn parse(arguments: &[OsString]) -> Result<Self, String> {
         let is_quick = std::env::var_os("QUICK").is_some_and(|value| !value.is_empty());
         Self::parse_after(is_quick, arguments)
@@ -70,7 +70,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What is measured, in order.
+    /// The scenarios to measure, in order.
     pub(super) fn scenarios(&self, habits: &'static [Habit]) -> Result<Vec<Scenario>, String> {
         let all = Scenario::all(habits);
         if let Some(unknown) = self.only.iter().find(|name| !all.iter().any(|scenario| scenario.is_called(name))) {
@@ -84,7 +84,7 @@ impl Options {
         Ok(all.into_iter().filter(is_wanted).collect())
     }
 
-    /// Whether the results may stand in the project's pages: everything was measured, and long enough.
+    /// Returns whether the results may be published: everything was measured, and long enough.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_quick && self.only.is_empty() && self.seconds >= 3 && self.rounds >= 2
     }

@@ -18,9 +18,9 @@ pub(super) struct Report<'a> {
     tally: &'a Tally,
 }
 
-/// A table before it is told for what: heads, and rows of as many cells.
+/// A table before it is laid out: heads, and rows with as many cells.
 struct Grid {
-    /// How many columns, from the first, hold words.
+    /// The first columns, so many, hold words.
     words: usize,
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -133,7 +133,7 @@ impl<'a> Report<'a> {
         grid
     }
 
-    /// One row for each: what it costs, and what PostgreSQL is sent for one transaction.
+    /// One row for each habit: its cost, and what PostgreSQL is sent for one transaction.
     fn habits(&self) -> Grid {
         let heads =
             vec!["habit", "transactions/s", "CPU, us", HABIT_RATIOS[0], HABIT_RATIOS[1], "messages", "round trips"];
@@ -175,7 +175,7 @@ impl<'a> Report<'a> {
         grid
     }
 
-    /// In a partial run, only those that it can tell something about.
+    /// In a partial run, only the figures for which something was measured.
     fn figures(&self) -> Grid {
         let findings = Figure::all().into_iter().map(|figure| figure.judge(self.tally));
         let shown = findings.filter(|finding| self.options.is_whole() || finding.verdict != Verdict::NotMeasured);

@@ -1,34 +1,34 @@
-//! What is measured.
+//! The scenarios of the bench.
 
 use habits::{Habit, Reconnects};
 use ops::trial::{DATABASE, Load, Protocol, Script};
 
 use super::habit::Played;
 
-/// One thing that all contestants do.
+/// A scenario that all contestants run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scenario {
-    /// One row by its key, by the simple protocol.
+    /// One row by its key, by simple query.
     Simple { clients: u32 },
-    /// The same by the extended protocol.
+    /// The same by extended query.
     Extended { clients: u32 },
-    /// The same, prepared once by each client.
+    /// The same with a statement that each client prepares once.
     Prepared { clients: u32 },
-    /// Transactions of seven statements that write.
+    /// TPC-B: transactions of seven statements that write.
     TpcB { clients: u32 },
     /// One row by its key, with a connection for each transaction.
     Connect { clients: u32 },
-    /// One row by its key, by the simple protocol and TLS.
+    /// One row by its key, by simple query over TLS.
     Tls { clients: u32 },
     /// The same with a connection for each transaction.
     TlsConnect { clients: u32 },
-    /// Clients that have each run a query and then rest.
+    /// Clients that each run a query and then stay idle.
     Idle { clients: u32 },
-    /// One row of (but for a few bytes) 1 GiB.
+    /// One row of almost 1 GiB.
     Row,
     /// The start with many databases in the file.
     Startup { databases: u32 },
-    /// What a driver sends by itself.
+    /// What a driver sends on its own.
     Habit(Played),
 }
 
@@ -46,12 +46,12 @@ impl Scenario {
             Self::Row,
             Self::Startup { databases: 10_000 },
         ]);
-        // Last: what they leave on PgBouncer's servers is to hinder nothing else.
+        // Last, so that the session state they leave on PgBouncer's servers affects no other scenario.
         all.extend(Played::all(habits).into_iter().map(Self::Habit));
         all
     }
 
-    /// What it is called on the command line and in the report.
+    /// The name on the command line and in the report.
     pub(super) fn name(self) -> String {
         match self {
             Self::Simple { clients } => format!("simple-{clients}"),
@@ -68,13 +68,13 @@ impl Scenario {
         }
     }
 
-    /// Whether `--only name` means it: its name, or a whole first part of it.
+    /// Returns whether `--only name` selects it: the whole name, or its part before a `-` or `/`.
     pub(super) fn is_called(self, name: &str) -> bool {
         let own = self.name();
         own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '/']))
     }
 
-    /// What it is, for a reader.
+    /// The description in the report.
     pub(super) fn title(self) -> String {
         match self {
             Self::Simple { clients } => format!("pgbench -S, simple protocol, {clients} clients"),
@@ -100,7 +100,7 @@ impl Scenario {
         !is_secured && !is_slow && !matches!(self, Self::Prepared { .. } | Self::Habit(_))
     }
 
-    /// Memory and starts vary little, and habits are many: one round of these is enough.
+    /// Memory and start times vary little, and habits are many: one round of these is enough.
     pub(super) fn rounds(self, rounds: u32) -> u32 {
         match self {
             Self::Idle { .. } | Self::Row | Self::Startup { .. } | Self::Habit(_) => 1,
@@ -108,7 +108,7 @@ impl Scenario {
         }
     }
 
-    /// The load on `port`, if it is one of pgbench's.
+    /// The load of pgbench on `port`, unless the scenario is not one of pgbench's.
     pub(super) fn load(self, port: u16, seconds: u32) -> Option<Load> {
         let is_secured = matches!(self, Self::Tls { .. } | Self::TlsConnect { .. });
         let (clients, script, protocol, is_reconnecting) = match self {
@@ -129,7 +129,7 @@ impl Scenario {
     }
 }
 
-/// The script that is played, in the trial's directory.
+/// The file of the script of a habit, in the scratch folder.
 pub(super) const HABIT_FILE: &str = "habit.sql";
 
 const CLIENTS: [u32; 4] = [1, 8, 64, 400];

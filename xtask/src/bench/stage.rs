@@ -1,7 +1,7 @@
 //! One measured run of one contestant.
 //!
-//! Always true: the poolers of the loads are started once and stay, at rest while others run; for memory and starts a
-//! fresh one is started for each run.
+//! Always true: the poolers of the loads are started once and stay idle while others run; for memory and start times a
+//! new process is started for each run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::scenario::{HABIT_FILE, Scenario};
 use super::tally::{Metric, Readings, Tally};
 use super::tap::{Answers, Counts, Tap};
 
-/// What a run brought, or why it brought nothing.
+/// The readings of a run, or why there are none.
 pub(super) type RunResult = Result<Readings, String>;
 
 pub(super) struct Stage<'a> {
@@ -30,13 +30,13 @@ pub(super) struct Stage<'a> {
     is_telling_texts: bool,
     descriptors: u64,
     tap: Tap,
-    // Before the cluster: the poolers are to go first.
+    // Before the cluster, because fields are dropped in order, and the poolers have to stop first.
     poolers: BTreeMap<Contestant, Pooler>,
     cluster: Cluster,
 }
 
 impl<'a> Stage<'a> {
-    /// Makes the cluster and starts the contestants. One that does not start is absent from the bench and listed.
+    /// Makes the cluster and starts the contestants. One that does not start is left out of the bench and listed.
     pub(super) fn raise(
         trial: &'a Trial,
         options: &Options,
@@ -55,7 +55,7 @@ impl<'a> Stage<'a> {
         let tap = Tap::open(port, Answers::AsTheyCome)
             .map_err(|why| TrialError::step("no relay before PostgreSQL".into(), why))?;
         let (seconds, is_telling_texts) = (options.seconds, options.is_telling_texts);
-        // They are many: a whole run would take an hour for them alone.
+        // Habits are so many that a whole run would take an hour for them alone.
         let habit_seconds = if options.only.is_empty() { seconds.min(HABIT_SECONDS_MAX) } else { seconds };
         let mut stage =
             Self { trial, executables, seconds, habit_seconds, is_telling_texts, descriptors, tap, poolers, cluster };
@@ -74,7 +74,7 @@ impl<'a> Stage<'a> {
         !self.poolers.contains_key(&contestant)
     }
 
-    /// Habits are about what is said and not about how the kernel is asked, so one of ours is enough for them.
+    /// Habits do not depend on the kernel interface, so they are measured with one of ours.
     pub(super) fn is_for(&self, scenario: Scenario, contestant: Contestant) -> bool {
         match (scenario, contestant) {
             (Scenario::Habit(_), Contestant::Epoll) => self.is_absent(Contestant::Uring),
@@ -83,7 +83,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Makes what habits work on.
+    /// Creates the tables of the habits.
     pub(super) fn fill(&self, tables: &str) -> Result<(), TrialError> {
         let client = Client::log_in(self.cluster.port(), USER, DATABASE, PATIENCE);
         let made = client.and_then(|mut client| client.run(tables));
@@ -107,7 +107,7 @@ impl<'a> Stage<'a> {
         Pooler::start(self.trial, contestant.key(), self.executables.of(contestant), &ini, port)
     }
 
-    /// Fills the pool, so that no measured run pays for server logins.
+    /// Fills the pool, so that no measured run includes logins to servers.
     fn warm_up(&mut self, contestant: Contestant, pooler: Pooler) -> Result<(), TrialError> {
         let load = Load {
             port: pooler.port(),
@@ -126,8 +126,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// On servers that have done nothing else yet: with PgBouncer, what the habit before this one has set is still there.
-    /// What is told to PostgreSQL is counted in a run of its own.
+    /// Runs a habit on new server connections, because with PgBouncer the settings of the previous habit would still be
+    /// in effect. The messages to PostgreSQL are counted in a separate run.
     fn habit(&mut self, played: Played, contestant: Contestant) -> Result<RunResult, TrialError> {
         let text = played.habit.for_pgbench(played.reconnects);
         self.trial.scratch.write(&self.trial.account, HABIT_FILE, &text)?;
@@ -164,7 +164,7 @@ impl<'a> Stage<'a> {
         Ok(Ok(readings))
     }
 
-    /// The processor time is that of the whole run of pgbench, the logins of its clients included.
+    /// The processor time covers the whole run of pgbench, including the logins of its clients.
     fn load(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
         let Some(pooler) = self.poolers.get_mut(&contestant) else {
             return Ok(Err("it was not started".into()));
@@ -200,7 +200,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Each client really logs in and runs a query; then some are asked again, which proves that they all were kept.
+    /// Each client logs in and runs a query. Then every hundredth runs another one, which proves that the connections
+    /// were kept.
     fn idle(&self, contestant: Contestant, clients: u32) -> Result<RunResult, TrialError> {
         let needed = u64::from(clients) + DESCRIPTORS_BESIDES;
         if self.descriptors < needed {
@@ -248,7 +249,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The most frequent first.
+/// Prints the queries that PostgreSQL got, the most frequent first.
 fn tell_texts(counts: &Counts, transactions: f64) {
     let mut texts: Vec<_> = counts.texts.iter().collect();
     texts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -263,10 +264,10 @@ const HABIT_SECONDS_MAX: u32 = 2;
 const TEXTS_TOLD_MAX: usize = 20;
 const TEXT_CHARS_MAX: usize = 160;
 
-/// PostgreSQL cannot send more than 1 GiB in a row, its message's own bytes included (`MaxAllocSize`).
+/// PostgreSQL cannot send more than 1 GiB in a row, including the bytes of its message (`MaxAllocSize`).
 const ROW_BYTES: u64 = (1 << 30) - 64;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Servers, listeners, logs, and what the bench itself has open.
+/// Descriptors for servers, listeners, logs, and those of the bench itself.
 const DESCRIPTORS_BESIDES: u64 = 500;

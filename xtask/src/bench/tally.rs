@@ -1,6 +1,6 @@
 //! The readings of all runs, their medians, and their ratios.
 //!
-//! Always true: a ratio is taken between two runs of the same pass, and of these ratios the median is reported with the
+//! Always true: a ratio is taken between two runs of the same pass, and the median of these ratios is reported with the
 //! smallest and the largest; never the ratio of two medians.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use ops::table::{count, short};
 use super::contestant::Contestant;
 use super::scenario::Scenario;
 
-/// What is read in a run.
+/// A quantity that is read in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Metric {
     Tps,
@@ -26,7 +26,7 @@ pub(super) enum Metric {
 }
 
 impl Metric {
-    /// Those of a load.
+    /// The quantities of a load.
     pub(super) const OF_LOADS: [Self; 5] = [Self::Tps, Self::CpuUs, Self::CpuUserUs, Self::MeanMs, Self::P99Ms];
 
     pub(super) fn label(self) -> &'static str {
@@ -44,7 +44,7 @@ impl Metric {
         }
     }
 
-    /// A word for JSON.
+    /// The name in JSON.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Tps => "tps",
@@ -60,7 +60,7 @@ impl Metric {
         }
     }
 
-    /// A reading as a text.
+    /// A reading as text.
     pub(super) fn show(self, value: f64) -> String {
         match self {
             Self::Tps | Self::IdleBytes => count(value),
@@ -69,7 +69,7 @@ impl Metric {
     }
 }
 
-/// What one run brought.
+/// The readings of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Readings(BTreeMap<Metric, f64>);
 
@@ -82,7 +82,7 @@ impl Readings {
         self.0.insert(metric, value);
     }
 
-    /// On one line, while the bench runs.
+    /// The readings on one line, printed while the bench runs.
     pub(super) fn in_short(&self) -> String {
         let all = self.0.iter().map(|(metric, &value)| format!("{} {}", metric.show(value), metric.label()));
         all.collect::<Vec<_>>().join("  ")
@@ -98,7 +98,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Nothing for nothing.
+    /// None without values.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let median = median(values)?;
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -106,7 +106,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// `0.61 (0.58..0.66)`.
+    /// For example `0.61 (0.58..0.66)`.
     pub(super) fn show(self) -> String {
         format!("{:.2} ({:.2}..{:.2})", self.median, self.min, self.max)
     }
@@ -120,7 +120,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// The runs that are added from now on belong together.
+    /// Begins a pass: the runs that are added from now on are compared with each other.
     pub(super) fn begin_pass(&mut self, scenario: Scenario) {
         self.passes.entry(scenario).or_default().push(BTreeMap::new());
     }
@@ -143,12 +143,12 @@ impl Tally {
         self.failures.push(line);
     }
 
-    /// What went wrong, a line for each.
+    /// One line for each failure.
     pub(super) fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// One reading of all runs of a contestant, in the order of the runs.
+    /// The readings of one quantity in all runs of a contestant, in the order of the runs.
     pub(super) fn values(&self, scenario: Scenario, contestant: Contestant, metric: Metric) -> Vec<f64> {
         let passes = self.passes.get(&scenario).into_iter().flatten();
         passes.filter_map(|pass| pass.get(&contestant)?.0.get(&metric).copied()).collect()
@@ -158,7 +158,7 @@ impl Tally {
         median(&self.values(scenario, contestant, metric))
     }
 
-    /// A contestant in relation to PgBouncer.
+    /// The ratios of a contestant's readings to PgBouncer's.
     pub(super) fn ratio(&self, scenario: Scenario, contestant: Contestant, metric: Metric) -> Option<Spread> {
         let of = |pass: &BTreeMap<Contestant, Readings>, who| pass.get(&who)?.0.get(&metric).copied();
         let ratio =
@@ -168,7 +168,7 @@ impl Tally {
     }
 }
 
-/// The one in the middle, or the mean of the two there.
+/// The value in the middle, or the mean of the two there.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
-//! A relay before PostgreSQL that counts what it is sent.
+//! A relay in front of PostgreSQL that counts the messages it is sent.
 //!
-//! Always true: bytes pass unchanged, and a message is counted when it passes whole; the login is not counted.
-//! Not here: throughput and processor time, which are measured without it, for it costs as much as a pooler.
+//! Always true: bytes are forwarded unchanged, and a message is counted when it is complete; the login is not counted.
+//! Not here: throughput and processor time, which are measured without the relay, because it costs as much as a pooler.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,34 +10,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// It listens as long as the program runs.
+/// A relay that listens as long as the program runs.
 pub(crate) struct Tap {
     port: u16,
     counts: Arc<Mutex<Counts>>,
 }
 
-/// When answers pass.
+/// When answers are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// As they come.
+    /// As soon as they arrive.
     AsTheyCome,
-    /// When there is one to each request that has passed, all at once: so PostgreSQL's haste decides nothing. Not for COPY.
+    /// When all requests so far are answered, all at once, so that PostgreSQL's timing does not matter. Not for COPY.
     Whole,
 }
 
-/// What has passed.
+/// Counts of forwarded messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     /// Messages to PostgreSQL.
     pub(crate) messages: u64,
-    /// Answers of PostgreSQL that somebody waits for (ReadyForQuery).
+    /// Answers of PostgreSQL that end a round trip (ReadyForQuery).
     pub(crate) round_trips: u64,
-    /// How often each text was sent to be run, numbers left out.
+    /// How often each text was executed, with numbers left out.
     pub(crate) texts: BTreeMap<String, u64>,
 }
 
 impl Tap {
-    /// Listens on a port of its own for connections to the port `server`.
+    /// Listens on a free port and relays connections to the port `server`.
     pub(crate) fn open(server: u16, answers: Answers) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
@@ -46,7 +46,7 @@ impl Tap {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let counts = Arc::clone(&shared);
-                // What cannot be relayed is closed: the pooler says so.
+                // A connection that cannot be relayed is closed, and the pooler reports that.
                 thread::spawn(move || relay(&client, server, &counts, answers));
             }
         });
@@ -57,14 +57,14 @@ impl Tap {
         self.port
     }
 
-    /// What has passed since this was asked before.
+    /// Returns the counts since the last call.
     pub(crate) fn take(&self) -> Counts {
         std::mem::take(&mut *locked(&self.counts))
     }
 }
 
 fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    // A thread that failed while it counted has counted too little at worst.
+    // A thread that panicked while it counted has at worst counted too little.
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,15 +94,16 @@ fn relay(client: &TcpStream, server: u16, counts: &Arc<Mutex<Counts>>, when: Ans
     passed
 }
 
-/// When the bytes that have come pass.
+/// When the bytes read so far are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Now,
-    /// With those that come next.
+    /// Together with the next ones.
     Later,
 }
 
-/// Until either side ends. `take` says how many of the bytes so far were whole messages; they are not on their way yet.
+/// Forwards bytes until either side ends. `take` returns how many bytes were whole messages; it sees them before they
+/// are forwarded.
 fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) -> (usize, Pass)) -> io::Result<()> {
     let (mut buffer, mut pending, mut held) = (vec![0; 65_536], Vec::new(), Vec::new());
     loop {
@@ -121,13 +122,13 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, mut take: impl FnMut(&[u8]) ->
     }
 }
 
-/// What comes from a pooler on one connection.
+/// The messages of a pooler on one connection.
 struct Requests {
-    /// The startup packet, which has no type, has passed.
+    /// The startup packet, which has no type byte, was read.
     is_logged_in: bool,
-    /// ReadyForQuery is owed for so many of what was taken last.
+    /// How many ReadyForQuery messages the messages taken last ask for.
     asked: u64,
-    /// Those of its prepared statements, by name.
+    /// The texts of prepared statements, by name.
     texts: BTreeMap<Vec<u8>, String>,
 }
 
@@ -164,8 +165,8 @@ impl Requests {
     }
 }
 
-/// The bytes of whole messages, and how many of these were ReadyForQuery. The answer to a request for encryption has no length, but
-/// is no ReadyForQuery either: `N` is read with what follows it.
+/// Returns how many bytes were whole messages, and how many of these were ReadyForQuery. The answer to a request for
+/// encryption has no length, but it is not a ReadyForQuery either: `N` is read together with what follows it.
 fn answers(bytes: &[u8], counts: &Mutex<Counts>) -> (usize, u64) {
     let mut taken = usize::from(bytes.starts_with(b"N") && bytes.get(1).is_none_or(|&byte| byte != 0));
     let mut ready = 0;
@@ -192,7 +193,7 @@ fn words(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|&byte| byte == 0)
 }
 
-/// A text on one line, without its numbers, so that the same with other values is the same.
+/// The text on one line, with digits replaced, so that texts that differ only in numbers are equal.
 fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut shown = String::new();

@@ -1,4 +1,4 @@
-//! What is counted: one row of the table each.
+//! The rows of the table of costs.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use habits::{Habit, Reconnects};
 use super::player::{Player, message};
 use super::script::Script;
 
-/// What is played again and again.
+/// What is run repeatedly for one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Simple,
@@ -16,14 +16,14 @@ pub(super) enum Kind {
     Login,
     NewText,
     CachedText,
-    /// The simple one, each of which `SHOW STATEMENTS` looks at.
+    /// Simple queries, each of which is sampled for `SHOW STATEMENTS`.
     LookedAt,
-    /// A script of what drivers send by themselves; with a connection for all of its transactions, or one for each.
+    /// A script of what drivers send on their own; with one connection for all of its transactions, or one for each.
     Habit(&'static Habit, Reconnects),
 }
 
 impl Kind {
-    /// All rows in their order. Habits that send something at connect have a second one, for that.
+    /// All rows in their order. Habits that send something at connect have a second row, for that.
     pub(super) fn all(habits: &'static [Habit]) -> Vec<Self> {
         let mut all = vec![Self::Simple, Self::Extended, Self::Prepared, Self::Login];
         all.extend([Self::NewText, Self::CachedText, Self::LookedAt]);
@@ -36,7 +36,7 @@ impl Kind {
         all
     }
 
-    /// For a habit, as `cargo xtask bench` calls it.
+    /// The name of the row; for a habit the same as in `cargo xtask bench`.
     pub(super) fn name(self) -> String {
         match self {
             Self::Simple => "simple".into(),
@@ -51,42 +51,44 @@ impl Kind {
         }
     }
 
-    /// How many are counted.
+    /// How many transactions are counted.
     pub(super) fn times(self) -> u64 {
         if matches!(self, Self::Habit(..)) { 80 } else { 200 }
     }
 
-    /// Clients that play in turn. Two on one server: so each finds what the other has left there.
+    /// Number of clients, which take turns. Two clients of a habit share a server, so each finds what the other has
+    /// left there.
     pub(super) fn clients(self) -> u32 {
         if matches!(self, Self::Habit(..)) { 2 } else { 1 }
     }
 
-    /// One for all, unless its client keeps it.
+    /// Number of servers: one for all clients, unless clients keep theirs.
     pub(super) fn servers(self) -> u32 {
         if matches!(self, Self::Habit(habit, _) if habit.keeps.is_some()) { self.clients() } else { 1 }
     }
 
-    /// `track_statements`: none, for their number depends on the time that a transaction takes, or each.
+    /// The value of `track_statements`: none, because the number of samples depends on the time a transaction takes, or
+    /// every one.
     pub(super) fn looks_at(self) -> u32 {
         if matches!(self, Self::LookedAt) { 1_000_000 } else { 0 }
     }
 
-    /// What is said in the startup packet, besides user and database.
+    /// Parameters of the startup packet besides user and database.
     pub(super) fn startup(self) -> &'static [(String, String)] {
         if let Self::Habit(habit, _) = self { &habit.startup } else { &[] }
     }
 }
 
-/// Clients that play something.
+/// The clients of a row.
 pub(super) struct Play {
     kind: Kind,
     clients: Vec<(Player, Option<Script>)>,
-    /// How often it has been played.
+    /// Number of transactions so far.
     played: u64,
 }
 
 impl Play {
-    /// What is done once by each client.
+    /// Does what each client does once.
     pub(super) fn begin(kind: Kind, players: Vec<Player>) -> io::Result<Self> {
         let mut play = Self { kind, clients: Vec::new(), played: 0 };
         for (mut player, number) in players.into_iter().zip(0..) {
@@ -108,7 +110,7 @@ impl Play {
         Ok(play)
     }
 
-    /// Plays it so many times more, by one client after the other.
+    /// Runs this many more transactions, by one client after the other.
     pub(super) fn go_on(&mut self, times: u64) -> io::Result<()> {
         (0..times).try_for_each(|_| self.once())
     }
@@ -143,7 +145,8 @@ fn accounts(id: &str) -> String {
     format!("SELECT abalance FROM pgbench_accounts WHERE aid = {id}")
 }
 
-/// A kilobyte. What tells it from others is in a name, since numbers and strings do not.
+/// A query of a kilobyte. Different numbers differ in a column name, because numbers and strings in the text would be
+/// normalized away.
 fn long(number: u64) -> String {
     let mut text = format!("SELECT abalance AS name_{number:06}");
     for column in 0.. {
@@ -160,14 +163,14 @@ fn query(text: &str) -> Vec<u8> {
     message(b'Q', format!("{text}\0").as_bytes())
 }
 
-/// Bind, Describe, Execute, Sync with one parameter.
+/// `Bind`, `Describe`, `Execute`, `Sync` with one parameter.
 fn run(name: &str) -> Vec<u8> {
     let mut bind = format!("\0{name}\0").into_bytes();
     bind.extend(*b"\0\0\0\x01\0\0\0\x044711\0\0");
     [message(b'B', &bind), message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
 }
 
-/// How the names of habits' rows begin.
+/// The first part of the names of rows of habits.
 pub(super) const HABITS: &str = "habits/";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `cargo xtask cost`: what the pooler does for one transaction, counted instead of timed.
 //!
-//! Always true: what is counted begins and ends where all is quiet, with the pooler warm; so what starting and stopping cost is in
-//! no figure.
+//! Always true: counting begins and ends when everything is idle and the pooler is warm, so no figure includes its
+//! start or stop.
 //! Not here: throughput and processor time (`bench`).
 
 mod kinds;
@@ -43,7 +43,7 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// A part that every change has to pass: what the others are made of, and a habit of each kind.
+/// Counts the part of the table that every change has to pass: the basic rows, and one habit of each kind.
 pub(crate) fn prove(house: &House) -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         println!("costs are not counted: system calls are known by their numbers on x86-64");
@@ -53,7 +53,7 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
     let old = known(house, is_wanted)?;
     match count(house, is_wanted, Some(&old)) {
         Ok(new) => judge(&old, &new),
-        // A container may keep one process from stopping another. Who counts on purpose is told so by an error.
+        // A container may keep one process from stopping another. `cargo xtask cost` reports that as an error.
         Err(why) => {
             println!("costs are not counted: {why}");
             Ok(())
@@ -61,13 +61,13 @@ pub(crate) fn prove(house: &House) -> Result<(), String> {
     }
 }
 
-/// Counts those rows and compares them.
+/// Counts the wanted rows and compares them with the table.
 fn check(house: &House, is_wanted: impl Fn(&str) -> bool) -> Result<(), String> {
     let old = known(house, &is_wanted)?;
     judge(&old, &count(house, is_wanted, Some(&old))?)
 }
 
-/// Those rows of the table in the repository.
+/// The wanted rows of the table in the repository.
 fn known(house: &House, is_wanted: impl Fn(&str) -> bool) -> Result<Table, String> {
     let path = house.root().join(PAGE);
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {PAGE}: {error}"))?;
@@ -85,7 +85,7 @@ fn judge(old: &Table, new: &Table) -> Result<(), String> {
     }
 }
 
-/// Counts those rows; what is dearer than it was, again.
+/// Counts the wanted rows; a row that has become more expensive is counted again.
 fn count(house: &House, is_wanted: impl Fn(&str) -> bool, old: Option<&Table>) -> Result<Table, String> {
     let program = std::path::absolute(house.build_release()?).map_err(|error| error.to_string())?;
     let habits: &'static [Habit] = crate::habits::read(house.root())?.leak();
@@ -103,7 +103,7 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
     let made = Client::log_in(cluster.port(), USER, DATABASE, PATIENCE).and_then(|mut client| client.run(tables));
     made.map_err(|why| TrialError::step("cannot make the tables of the habits".into(), why))?;
     let failed = |why| TrialError::step("cannot copy the pooler".into(), why);
-    // Whom it runs as may have no access to where it was built.
+    // The user it runs as may have no access to the folder where it was built.
     let copy = trial.scratch.path().join("trunkline");
     fs::copy(program, &copy).map_err(failed)?;
     let tap = Tap::open(cluster.port(), Answers::Whole);
@@ -114,7 +114,7 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
     for kind in kinds {
         let mut figures = stage.play(*kind, UNSEEN, kind.times())?;
         let mut rounds = 1;
-        // Whatever else happens on the machine can only add to a run.
+        // Other activity on the machine can only increase the figures of a run.
         while rounds < ROUNDS_MAX && old.is_some_and(|old| old.is_dearer(&key, &kind.name(), figures)) {
             figures = figures.least(stage.play(*kind, UNSEEN, kind.times())?);
             rounds += 1;
@@ -125,7 +125,7 @@ fn count_each(program: &Path, kinds: &[Kind], tables: &str, old: Option<&Table>)
     Ok(Table { key, rows })
 }
 
-/// The habits among them: nothing set, set for a transaction, set and followed, reset, kept, locked, listened to, prepared.
+/// The habits cover: nothing set, set for a transaction, set and followed, reset, kept, locked, listened to, prepared.
 const PROVEN: [&str; 15] = [
     "simple",
     "extended",
@@ -144,7 +144,8 @@ const PROVEN: [&str; 15] = [
     "habits/django_connect/connect",
 ];
 
-/// What is done otherwise after some transactions of a kind (16 at most) has come about by then.
+/// Number of transactions that are not counted. Everything that changes after some transactions (16 at most) has
+/// changed by then.
 const UNSEEN: u64 = 40;
 
 const ROUNDS_MAX: u32 = 3;

@@ -1,6 +1,7 @@
 //! A client in lock-step: it sends, and waits for the answer before it sends again.
 //!
-//! Always true: it says nothing before all is quiet, so that what it says is never in the pooler's turn with something else.
+//! Always true: it sends nothing before everything is idle, so the pooler never handles its message in one turn with
+//! something else.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -25,23 +26,24 @@ impl Player {
         Ok(player)
     }
 
-    /// Leaves, and comes again.
+    /// Disconnects and logs in again.
     pub(super) fn log_in(&mut self) -> io::Result<()> {
         wait_for_quiet()?;
         self.stream.write_all(&message(b'X', b""))?;
-        // The pooler closes: then nothing of the old connection is left for the next one's turns.
+        // Waits until the pooler has closed the connection, so that the next connection's turns have nothing left to do
+        // for it.
         self.stream.read_to_end(&mut Vec::new())?;
         wait_for_quiet()?;
         self.stream = connect(self.port)?;
         self.greet()
     }
 
-    /// Sends, and reads up to ReadyForQuery. An error ends the run.
+    /// Sends, and reads up to `ReadyForQuery`. An error ends the run.
     pub(super) fn ask(&mut self, messages: &[u8]) -> io::Result<()> {
         self.exchange(messages, 1)?.map_or(Ok(()), |error| Err(io::Error::other(error)))
     }
 
-    /// Sends, and reads so many times up to ReadyForQuery. Returns the first error.
+    /// Sends, and reads up to this many `ReadyForQuery` messages. Returns the first error.
     pub(super) fn exchange(&mut self, messages: &[u8], mut answers: u32) -> io::Result<Option<String>> {
         wait_for_quiet()?;
         self.stream.write_all(messages)?;

@@ -1,8 +1,9 @@
-//! Waits until nobody does anything: the pooler, PostgreSQL, and the relay between them.
+//! Waits until the pooler, PostgreSQL and the relay between them are idle.
 //!
-//! Always true: when a wait has ended, each thread of this process and of all below it has slept at one and the same moment. On
-//! the loopback interface bytes wake who waits for them before their sender goes on, so none were on their way either.
-//! Not here: who is waited for; it is whoever this process has started.
+//! Always true: when a wait has ended, every thread of this process and of all its descendants was asleep at the same
+//! moment. On the loopback interface bytes wake their receiver before the sender continues, so no bytes were on their
+//! way either.
+//! Not here: which processes are meant; it is all that this process has started.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 use nix::unistd::gettid;
 use ops::trial::children_of;
 
-/// Returns when all is quiet, so that what is sent next meets the same state in each run.
+/// Returns when everything is idle, so that the next message finds the same state in each run.
 pub(super) fn wait_for_quiet() -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut before = None;
     loop {
         let now = asleep();
-        // Who has been asleep twice without having run in between was asleep all the time.
+        // A thread that was asleep twice and has not run in between was asleep all the time.
         if now.is_some() && now == before {
             return Ok(());
         }
@@ -30,14 +31,14 @@ pub(super) fn wait_for_quiet() -> io::Result<()> {
     }
 }
 
-/// How often each thread but our own has been switched to another, if all of them sleep.
+/// The number of context switches of each thread but our own, if all of them sleep.
 fn asleep() -> Option<Vec<(u32, u64)>> {
     let own = gettid().as_raw().unsigned_abs();
     let mut programs = vec![std::process::id()];
     let mut threads = Vec::new();
     while let Some(program) = programs.pop() {
         programs.extend(children_of(program));
-        // Who has ended meanwhile does nothing any more.
+        // A process that has ended meanwhile does nothing any more.
         let entries = fs::read_dir(format!("/proc/{program}/task")).into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         for thread in numbers.filter(|&thread| thread != own) {

@@ -1,8 +1,8 @@
-//! A script of what drivers send by themselves, as one client plays it.
+//! A script of what drivers send on their own, as one client runs it.
 //!
-//! Always true: the same messages in each run. What a script draws is the same for a client each time and, where it can be,
-//! another for each client, so that clients of one script have different settings and no text differs from the one before.
-//! Not here: the scripts (`tests/habits`) and how they are read (`habits`).
+//! Always true: each run sends the same messages. A client draws the same values each time and, where possible, other
+//! values than other clients, so clients of a script have different settings, and a client's texts do not change.
+//! Not here: the scripts (`tests/habits`) and their reader (`habits`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use habits::{Draw, Habit, Line, Protocol, Statement};
 
 use super::player::{Player, message};
 
-/// A script, and what its client has prepared.
+/// A script, and the statements that its client has prepared.
 pub(super) struct Script {
     habit: &'static Habit,
     client: u32,
@@ -24,12 +24,12 @@ impl Script {
         Self { habit, client, values: BTreeMap::from([("client_id", client)]), prepared: Vec::new() }
     }
 
-    /// What is sent when a connection has been made.
+    /// Sends what is sent at connect.
     pub(super) fn connect(&mut self, player: &mut Player) -> io::Result<()> {
         self.lines(player, &self.habit.connect)
     }
 
-    /// What is sent each time.
+    /// Sends what is sent each time.
     pub(super) fn each(&mut self, player: &mut Player) -> io::Result<()> {
         self.lines(player, &self.habit.each)
     }
@@ -56,7 +56,7 @@ impl Script {
             }
             if matches!(line, Line::Ask(_) | Line::Pipeline(_)) {
                 let error = player.exchange(&messages, answers)?;
-                // Where a statement is to fail, pgbench cannot measure the script.
+                // Where a statement of the script must fail, pgbench cannot measure it.
                 if let Some(error) = error.filter(|_| self.habit.not_measured.is_none()) {
                     return Err(io::Error::other(error));
                 }
@@ -73,7 +73,7 @@ impl Script {
         }
     }
 
-    /// The messages of a statement, without a Sync.
+    /// The messages of a statement, without a `Sync`.
     fn say(&mut self, statement: &Statement) -> Vec<u8> {
         let value = |name: &str| self.values.get(name).map(u32::to_string);
         if statement.is_simple {
@@ -92,7 +92,7 @@ impl Script {
         [parse, message(b'B', &bind), message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0")].concat()
     }
 
-    /// The name of a statement, and the Parse that it needs.
+    /// The name of a statement, and the `Parse` that it needs, if any.
     fn parse(&mut self, text: String) -> (String, Vec<u8>) {
         let parse = |name: &str| message(b'P', format!("{name}\0{text}\0\0\0").as_bytes());
         if self.habit.protocol != Protocol::Prepared {

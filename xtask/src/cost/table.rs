@@ -1,12 +1,12 @@
-//! The table of costs: written, read, and held against another.
+//! The table of costs: written, read, and compared with another.
 //!
-//! Always true: figures of instructions are compared only where compiler, C library, processor and valgrind are the same; the
-//! others do not depend on them. Rows of habits are compared only with the same major version of PostgreSQL: with another, other
-//! things are said to it.
+//! Always true: figures of instructions are compared only where compiler, C library, processor and valgrind are the
+//! same; the other figures do not depend on these. Rows of habits are compared only with the same major version of
+//! PostgreSQL, because another version is sent other messages.
 
 use super::kinds::HABITS;
 
-/// What one transaction costs.
+/// The cost of one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) instructions: f64,
@@ -16,7 +16,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// From a sum, what one of so many has cost.
+    /// From a sum, the cost of one of so many.
     pub(super) fn for_each_of(self, times: u64) -> Self {
         let each = |sum: f64| sum / times as f64;
         let Self { instructions, calls, packets, messages } = self;
@@ -47,19 +47,19 @@ impl Figures {
     }
 }
 
-/// All rows, and with what they were counted.
+/// All rows, and what they were counted with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
     pub(super) key: String,
     pub(super) rows: Vec<(String, Figures)>,
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Verdict {
-    /// What has become dearer by more than 1 %, or is not in both tables.
+    /// Rows that cost over 1 % more, or are in one table only.
     pub(super) grown: Vec<String>,
-    /// What is to be known and fails nothing.
+    /// Lines that are printed, and are no failure.
     pub(super) told: Vec<String>,
 }
 
@@ -92,14 +92,14 @@ impl Table {
         Some(Self { key, rows: rows.collect() })
     }
 
-    /// Whether one row has become dearer, with what is counted now.
+    /// Returns whether this row is more expensive now.
     pub(super) fn is_dearer(&self, key: &str, name: &str, figures: Figures) -> bool {
         let rows: Vec<_> = self.rows.iter().filter(|(other, _)| other == name).cloned().collect();
         let now = Self { key: key.to_owned(), rows: vec![(name.to_owned(), figures)] };
         !rows.is_empty() && !Self { key: self.key.clone(), rows }.compare(&now).grown.is_empty()
     }
 
-    /// Holds what was counted now against this.
+    /// Compares new figures with this table.
     pub(super) fn compare(&self, now: &Self) -> Verdict {
         let mut verdict = Verdict::default();
         let is_same = self.key == now.key;
@@ -119,7 +119,7 @@ impl Table {
             };
             for ((what, old), (_, new)) in old.named().into_iter().zip(new.named()).skip(usize::from(!is_same)) {
                 let line = format!("{name}: {what} were {old:.2} and are {new:.2}");
-                // What is written is rounded to hundredths.
+                // Figures in the table are rounded to hundredths.
                 if new > old * 1.01 + 0.005 {
                     verdict.grown.push(line);
                 } else if new < old * 0.99 - 0.005 {
@@ -155,7 +155,7 @@ each finds there what the other has left (on two where a client keeps its server
 another for each client. `/connect` is a script with a connection for each time, and what is sent at its begin.
 
 ";
-/// How the version of PostgreSQL is written in a key.
+/// The prefix of PostgreSQL's version in a key.
 pub(super) const SERVER: &str = "PostgreSQL ";
 
 const KEY: &str = "Counted with: ";

@@ -1,8 +1,8 @@
-//! The pooler under valgrind: one run, and what a transaction has cost in it.
+//! Runs the pooler under valgrind, and computes what a transaction has cost.
 //!
-//! Always true: only what happens between two moments at which all is quiet is counted, so neither start nor end, where threads
-//! race each other; nothing periodic comes within a run; system calls are those that the pooler makes without valgrind, but for
-//! the clock's, which are left out.
+//! Always true: only the time between two moments at which everything is idle is counted, so neither start nor end,
+//! where threads race each other; nothing periodic happens within a run; the system calls are those that the pooler
+//! makes without valgrind, except for those of the clock, which are left out.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A fresh pooler; so many transactions that are not counted, and so many that are.
+    /// Starts a new pooler, and runs transactions: first so many that are not counted, then so many that are.
     pub(super) fn play(&self, kind: Kind, unseen: u64, counted: u64) -> Result<Figures, TrialError> {
         let trial = self.trial;
         let [port] = free_ports()?;
@@ -80,21 +80,21 @@ impl Stage<'_> {
         Ok(figures.for_each_of(counted))
     }
 
-    /// From now on instructions are counted, or not any more.
+    /// Switches the counting of instructions on or off.
     fn instrument(&self, pid: u32, state: &str) -> Result<(), TrialError> {
         let mut command = self.trial.command(Path::new("vgdb"));
         command.arg(format!("--pid={pid}")).arg(self.prefix()).args(["instrumentation", state]);
         self.trial.succeed("vgdb", &mut command, PATIENCE)
     }
 
-    /// Where valgrind and vgdb meet.
+    /// The files by which valgrind and vgdb find each other.
     fn prefix(&self) -> String {
         format!("--vgdb-prefix={}", self.trial.scratch.path().join("vgdb").display())
     }
 }
 
-/// What the figures depend on besides the pooler: compiler, C library (which has its functions several times, for processors
-/// that can more or less), valgrind; and for what is said to PostgreSQL, its version.
+/// What the figures depend on besides the pooler: compiler, C library (which has several versions of its functions, for
+/// different processors) and valgrind; and for the messages to PostgreSQL, its version.
 pub(super) fn key(postgres: &str) -> Result<String, TrialError> {
     let commands: [&[&str]; 3] = [&["rustc", "-V"], &["getconf", "GNU_LIBC_VERSION"], &["valgrind", "--version"]];
     let say = |words: &[&str]| {
@@ -105,25 +105,25 @@ pub(super) fn key(postgres: &str) -> Result<String, TrialError> {
     let mut words = commands.into_iter().map(say).collect::<Result<Vec<_>, TrialError>>()?;
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-    // What valgrind shows of a processor depends on these alone.
+    // The processor that valgrind emulates depends on these flags alone.
     words.extend(FEATURES.into_iter().filter(|name| flags.split(' ').any(|flag| flag == *name)).map(str::to_owned));
     words.push(format!("{SERVER}{}", postgres.split(['.', ' ']).next().unwrap_or_default()));
     Ok(words.join(", "))
 }
 
-/// The instructions in a log of callgrind; nothing if none were counted.
+/// Returns the instructions in a log of callgrind; None if none were counted.
 fn collected(log: &str) -> Option<f64> {
     let total = log.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     total.filter(|&instructions| instructions > 0.0)
 }
 
-/// The calls in a part of a log that has `--trace-syscalls=yes`.
+/// Counts the calls in a part of a log with `--trace-syscalls=yes`.
 fn calls_in(log: &str) -> Figures {
     let mut figures = Figures::default();
     for call in log.lines().filter_map(|line| line.strip_prefix("SYSCALL[")) {
         let Some((number, rest)) = call.split_once("](").and_then(|(_, rest)| rest.split_once(')')) else { continue };
         let number = number.trim();
-        // A call that blocks has a line of its own for its end.
+        // The end of a blocking call has a line of its own.
         let is_end = rest.starts_with(" ... ");
         figures.calls += f64::from(u8::from(!is_end && !CLOCK.contains(&number)));
         figures.packets += f64::from(u8::from(is_packet(number, rest)));
@@ -131,7 +131,7 @@ fn calls_in(log: &str) -> Figures {
     figures
 }
 
-/// Whether something was sent or received.
+/// Returns whether the call has sent or received something.
 fn is_packet(number: &str, rest: &str) -> bool {
     let result = rest.rsplit_once("Success(0x").map(|(_, result)| result);
     PACKETS.contains(&number) && result.is_some_and(|result| result.trim_start_matches('0') != ")")

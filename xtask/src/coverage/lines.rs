@@ -1,7 +1,7 @@
-//! What was counted, line by line: from LCOV to a table.
+//! Coverage by line: from LCOV to a table.
 //!
-//! Always true: lines of test code are left out; a line that several programs have is covered if one of them went through
-//! it; files come in the order of their names.
+//! Always true: lines of test code are left out; a line that several programs have is covered if one of them has
+//! executed it; files are ordered by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ pub(super) struct Report {
     crates: Vec<(String, Vec<File>)>,
 }
 
-/// The lines of a file that can be run, and how often each was.
+/// The executable lines of a file, and how often each was executed.
 struct File {
     name: String,
     counts: BTreeMap<usize, u64>,
 }
 
 impl Report {
-    /// Reads LCOV. `text_of` gives the text of a source, which tells what of it is a test.
+    /// Reads LCOV. `text_of` returns the text of a source, which shows which lines are tests.
     pub(super) fn read(lcov: &str, root: &Path, crates: &[&str], text_of: impl Fn(&Path) -> Option<String>) -> Self {
         let mut files: BTreeMap<String, BTreeMap<usize, u64>> = BTreeMap::new();
         let mut present = None;
@@ -43,7 +43,7 @@ impl Report {
         Self { crates: crates.iter().map(of).collect() }
     }
 
-    /// The crates that are below so many percent. One without a single line is, whatever the number.
+    /// Returns the crates with less coverage than this; a crate without a single line is among them at any percentage.
     pub(super) fn below(&self, percent: u32) -> Vec<&str> {
         let is_below = |files: &[File]| {
             let (covered, all) = sum(files);
@@ -65,7 +65,7 @@ impl File {
         self.counts.values().filter(|count| **count > 0).count()
     }
 
-    /// The lines that nobody went through: neighbours together, whatever stands between them that cannot be run.
+    /// The ranges of lines that were never executed; lines between them that are not executable are included.
     fn gaps(&self) -> Vec<(usize, usize)> {
         let mut gaps: Vec<(usize, usize)> = Vec::new();
         let mut is_open = false;

@@ -1,8 +1,9 @@
-//! `cargo xtask coverage`: which lines of the machines and of the worker their unit tests and the world have been through.
+//! `cargo xtask coverage`: which lines of the machines and of the worker are executed by their unit tests and the
+//! world.
 //!
-//! Always true: everything is built in a folder of its own (`target/coverage`), so that nothing else is built anew because
-//! of it; test code does not count; below `AT_LEAST` percent of any of the crates it fails.
-//! Not here: what the tests of `tests/` reach with the real binary; a line that only they reach is not covered.
+//! Always true: everything is built in a separate folder (`target/coverage`), so that no other build is invalidated;
+//! test code does not count; coverage below `AT_LEAST` percent of any of the crates is a failure.
+//! Not here: the tests of `tests/` with the real binary; a line that only they execute is not covered.
 
 mod lines;
 
@@ -32,11 +33,11 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// What the command line says.
+/// The command line.
 struct Wanted {
-    /// Stories of the world beside its tests.
+    /// Number of seeds of the world besides its tests.
     seeds: u64,
-    /// The world tells its stories, too.
+    /// The world is run as well.
     with_world: bool,
 }
 
@@ -58,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// The toolchain's own readers of what an instrumented program writes.
+/// The toolchain's programs that read profiles.
 struct Tools {
     profdata: PathBuf,
     cov: PathBuf,
@@ -83,7 +84,7 @@ impl Tools {
         })
     }
 
-    /// Where rustup puts them: beside the standard library of this machine.
+    /// The folder where rustup installs them: beside the standard library of this machine.
     fn folder() -> Result<PathBuf, String> {
         let sysroot = words_of(Command::new("rustc").args(["--print", "sysroot"]))?;
         let version = words_of(Command::new("rustc").arg("-vV"))?;
@@ -112,7 +113,7 @@ impl Stage {
     fn new(house: &House) -> Result<Self, String> {
         let target = house.root().join("target").join("coverage");
         let profiles = target.join("profiles");
-        // What an earlier run has counted is of other programs.
+        // Profiles of an earlier run belong to other programs.
         let _ = fs::remove_dir_all(&profiles);
         fs::create_dir_all(&profiles).map_err(|error| format!("cannot make {}: {error}", profiles.display()))?;
         let packages = CRATES.iter().map(|name| (*name).to_owned()).collect();
@@ -124,7 +125,7 @@ impl Stage {
         let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
         cargo.env("RUSTFLAGS", format!("{flags} -C instrument-coverage"));
         cargo.env("CARGO_TARGET_DIR", &self.target);
-        // What a build script counts is nobody's.
+        // Profiles of build scripts are not used.
         cargo.env("LLVM_PROFILE_FILE", self.target.join("build-script.profraw"));
         cargo
     }
@@ -141,7 +142,7 @@ impl Stage {
         programs.extend(self.built(&mut cargo, &packages)?);
         if packages.iter().any(|name| name == WORLD) {
             let mut cargo = self.cargo();
-            // As the tests are: cargo builds each package once for both.
+            // With the profile of the tests, so that cargo builds each package once for both.
             cargo.args(["build", "--profile", "test", "--bins", "--message-format=json"]);
             programs.extend(self.built(&mut cargo, &[WORLD.to_owned()])?);
         }
@@ -161,7 +162,7 @@ impl Stage {
         Ok(messages.lines().filter_map(program).collect())
     }
 
-    /// Runs every program. Each writes down what it has been through, also one that fails; those are returned.
+    /// Runs every program. Each writes a profile, even if it fails. Returns those that have failed.
     fn play(&self, wanted: &Wanted, programs: &[Program]) -> Result<Vec<String>, String> {
         let mut failed = Vec::new();
         for program in programs {
@@ -198,7 +199,7 @@ impl Stage {
     }
 }
 
-/// The program that a message of cargo tells of.
+/// Returns the program in a message of cargo.
 fn program(message: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(message).ok()?;
     let path = message.get("executable")?.as_str()?.into();
@@ -206,7 +207,7 @@ fn program(message: &str) -> Option<Program> {
     Some(Program { path, is_test })
 }
 
-/// What a program says, which must succeed.
+/// Returns the output of a program, which must succeed.
 fn words_of(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_owned();
     let name = Path::new(&name).file_name().and_then(OsStr::to_str).unwrap_or("a program").to_owned();
@@ -217,13 +218,13 @@ fn words_of(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// What is measured.
+/// The crates that are measured.
 const CRATES: [&str; 3] = ["protocol", "pool", "worker"];
-/// Who goes through all of it together.
+/// The program that executes all of them together.
 const WORLD: &str = "world";
-/// Of each of them, in percent of its lines.
+/// The required percentage of lines of each crate.
 const AT_LEAST: u32 = 90;
-/// Stories, beside those that the world's own tests tell.
+/// Number of seeds, besides those of the world's own tests.
 const SEEDS: u64 = 500;
 
 const USAGE: &str = "usage: cargo xtask coverage [--seeds N] [--without-world]";

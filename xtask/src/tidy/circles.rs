@@ -1,8 +1,9 @@
-//! Files of one crate that need each other in a circle: no circle is above six files.
+//! Circles of files in a crate that need each other: no circle has more than six files.
 //!
-//! Always true: a file needs another if it names something of it by a path (`crate::..`, `super::..`, a module below it), or if
-//! it calls `self.method(..)` on a type whose method stands there. A name that a module only passes on leads to the
-//! file that defines it. Neither `mod` nor a re-export of `lib.rs` or `mod.rs` needs anything; tests do not count.
+//! Always true: a file needs another if it names something of it by a path (`crate::..`, `super::..`, a module below
+//! it), or if it calls `self.method(..)` on a type whose method is defined there. A name that a module only re-exports
+//! leads to the file that defines it. Neither `mod` nor a re-export of `lib.rs` or `mod.rs` needs anything; tests do
+//! not count.
 //! Not here: what a value's methods need (a call on anything but `self` is not followed), and circles of crates, which
 //! Cargo refuses.
 
@@ -59,13 +60,13 @@ fn short<'a>(path: &'a str, folder: &str) -> &'a str {
 /// A source of a crate, without its tests.
 struct File<'a> {
     path: &'a str,
-    /// The module that it is; the crate's root is empty.
+    /// The path of its module; empty for the crate's root.
     module: Vec<String>,
     items: Vec<Item>,
 }
 
 impl File<'_> {
-    /// Whether what it re-exports is passed on and not needed.
+    /// Returns whether the file does not need what it re-exports.
     fn passes_on(&self) -> bool {
         ["/lib.rs", "/main.rs", "/mod.rs"].iter().any(|ending| self.path.ends_with(ending))
     }
@@ -116,7 +117,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// For each file, which others it needs.
+/// Returns for each file the files that it needs.
 fn needs(files: &[File<'_>]) -> Vec<BTreeSet<usize>> {
     let mut modules = Modules::default();
     for (at, file) in files.iter().enumerate() {
@@ -136,7 +137,7 @@ fn needs(files: &[File<'_>]) -> Vec<BTreeSet<usize>> {
     readers.iter().enumerate().map(others).collect()
 }
 
-/// The files that lead to each other, each circle once, those alone left out.
+/// The files that lead to each other, each circle once, without single files.
 fn circles(needs: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reached: Vec<BTreeSet<usize>> = (0..needs.len()).map(|from| reached(needs, from)).collect();
     let circle = |from: usize| -> Vec<usize> {
@@ -149,7 +150,7 @@ fn circles(needs: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// All that `from` needs, directly or not; itself only if something that it needs does.
+/// All files that `from` needs, directly or not; `from` itself only if a file that it needs also needs it.
 fn reached(needs: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(at) = open.pop() {
@@ -158,20 +159,20 @@ fn reached(needs: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// The modules of a crate by path, those inside of files too.
+/// The modules of a crate by path, including those inside files.
 #[derive(Default)]
 struct Modules(BTreeMap<Vec<String>, Module>);
 
 struct Module {
     file: usize,
     items: BTreeSet<String>,
-    /// What `use` brings in, by the name that it has here.
+    /// The paths that `use` imports, by the name in this module.
     imports: BTreeMap<String, Vec<String>>,
-    /// What is brought in by `use ..::*`.
+    /// The paths of `use ..::*`.
     globs: Vec<Vec<String>>,
 }
 
-/// Where a path leads: a file, and which item of it.
+/// Where a path leads: a file, and an item of it.
 type Home = (usize, Option<String>);
 
 impl Modules {
@@ -188,7 +189,7 @@ impl Modules {
         }
     }
 
-    /// After all modules are known: which names `use` brings into which.
+    /// Records the imports of all modules; called when all modules are known.
     fn take_imports(&mut self, files: &[File<'_>]) {
         for file in files {
             for item in &file.items {
@@ -205,8 +206,8 @@ impl Modules {
         }
     }
 
-    /// A path as it is written in `here`, from the root of the crate; `None` if it leads out of the crate or says no more
-    /// than a name of this module.
+    /// Resolves a path written in the module `here` from the root of the crate; `None` if it leads out of the crate, or
+    /// is only a name of this module.
     fn absolute(&self, here: &[String], path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
         let (mut base, mut rest) = match first.as_str() {
@@ -223,7 +224,7 @@ impl Modules {
         (!rest.is_empty()).then(|| base.iter().chain(rest).cloned().collect())
     }
 
-    /// Where an absolute path leads, through the modules that only pass a name on.
+    /// Follows an absolute path through re-exports to the file that defines the item.
     fn home(&self, path: &[String], steps: usize) -> Option<Home> {
         let at = (0..=path.len()).rev().find(|at| self.0.contains_key(&path[..*at]))?;
         let module = &self.0[&path[..at]];
@@ -264,7 +265,7 @@ fn name_of(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// One path of a `use`, its braces taken apart; a name is missing for `*`.
+/// One path of a `use`, its braces expanded; the name is missing for `*`.
 struct Import {
     path: Vec<String>,
     name: Option<String>,
@@ -287,10 +288,10 @@ fn imports(tree: &UseTree) -> Vec<Import> {
     all
 }
 
-/// A method, by its type: the type's home, or where it stands if its type is not of this crate.
+/// A method and its type: the type's home, or the place of the `impl` if the type is not of this crate.
 type Method = (Home, String);
 
-/// Reads what one file names and calls.
+/// Collects what one file names and calls.
 struct Reader<'a> {
     modules: &'a Modules,
     passes_on: bool,
@@ -326,7 +327,7 @@ impl<'a> Reader<'a> {
         self.calls.extend(self.of.clone().map(|of| (of, method)));
     }
 
-    /// The home of a type that is named in an `impl`.
+    /// Returns the home of a type that is named in an `impl`.
     fn home_of(&self, of: &Type) -> Option<Home> {
         let Type::Path(of) = of else { return None };
         let path: Vec<String> = of.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
@@ -376,7 +377,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         syn::visit::visit_path(self, path);
     }
 
-    /// What a macro is given has no grammar of its own: paths and calls are sought in its words.
+    /// The arguments of a macro have no grammar of their own, so paths and calls are searched in their tokens.
     fn visit_macro(&mut self, used: &'ast syn::Macro) {
         let source = Source::read("", &used.tokens.to_string());
         for path in source.paths() {
@@ -394,19 +395,19 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
-/// The files of a circle that a reader can keep in mind.
+/// How many files of a circle a reader can keep in mind.
 const FILES_MAX: usize = 6;
-/// Crates with larger circles, and how large those may be. The numbers only get lower.
+/// Crates with larger circles, and how large those may be. The numbers may only decrease.
 const LARGER: [(&str, usize); 0] = [];
 const LIST: &str = "xtask/src/tidy/circles.rs";
-/// How often a name may be passed on.
+/// How many re-exports of a name are followed.
 const STEPS_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The circles of a crate, its files named by their modules.
+    /// Returns the circles of a crate, its files named by their modules.
     fn found(sources: &[(&str, &str)]) -> Vec<String> {
         let paths: Vec<String> = sources.iter().map(|(name, _)| format!("crates/a/src/{name}.rs")).collect();
         let texts: Vec<(&str, &str)> = paths.iter().zip(sources).map(|(path, (_, text))| (&**path, *text)).collect();
@@ -486,7 +487,7 @@ mod tests {
         assert_eq!(found(&[("a_tests", "use crate::b;"), ("b", "use crate::a_tests;")]), NONE);
     }
 
-    /// What is found where so many files need each other in a ring and so many may.
+    /// Returns the findings for a ring of so many files in a crate that may have circles of this size.
     fn ring(files: usize, allowed: usize) -> Vec<String> {
         let path = |at: usize| format!("crates/a/src/m{}.rs", at % files);
         let texts: Vec<String> = (0..files).map(|at| format!("use crate::m{};", (at + 1) % files)).collect();

@@ -1,8 +1,8 @@
-//! Who may import whom: the table of ARCHITECTURE.md against the manifests.
+//! Compares the dependencies in the manifests with the table of ARCHITECTURE.md.
 //!
-//! Always true: the page is the only place where the table stands. A crate that does not exist yet may be named in it.
-//! A dependency for tests obeys the table like any other; only the package `tests`, which tries the whole, may be wider.
-//! Not here: what comes from the registry; its reasons stand in the root's Cargo.toml.
+//! Always true: that page is the only place with the table. It may name a crate that does not exist yet. A dependency
+//! for tests obeys the table like any other; only the package `tests`, which tests the whole, may have more.
+//! Not here: dependencies from the registry; their reasons are in the root's Cargo.toml.
 
 use super::{Finding, Tree, quoted, table_below};
 
@@ -43,7 +43,7 @@ fn manifest(member: &Member<'_>, members: &[Member<'_>], rows: &[Row<'_>], findi
     }
 }
 
-/// The feature `planted` is passed down by a feature of the same name and by nothing else, so that nobody ships it by default.
+/// The feature `planted` may only be enabled by a feature of the same name, so that no release has it.
 fn planted(path: &str, text: &str, findings: &mut Vec<Finding>) {
     for (number, line) in text.lines().enumerate() {
         let entry = line.split('#').next().unwrap_or_default().trim();
@@ -54,7 +54,7 @@ fn planted(path: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// An entry such as `worker::letters` opens one module of a crate and nothing else of it.
+/// An entry such as `worker::letters` allows one module of a crate only.
 fn doors(tree: &Tree, rows: &[Row<'_>], findings: &mut Vec<Finding>) {
     for (path, source) in tree.sources() {
         let Some(row) = super::crate_of(path).and_then(|home| rows.iter().find(|row| row.crates.contains(&home)))
@@ -76,7 +76,7 @@ fn doors(tree: &Tree, rows: &[Row<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
-/// One row of the table: these crates may import those.
+/// A row of the table: these crates may import those.
 struct Row<'a> {
     line: usize,
     crates: Vec<&'a str>,
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A package of the workspace, as its manifest has it.
+/// A package of the workspace, as read from its manifest.
 struct Member<'a> {
     path: &'a str,
     name: &'a str,
@@ -105,7 +105,7 @@ struct Import<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Nothing for a manifest without a package, such as the root's, nor for a package that is a workspace of its own.
+    /// None for a manifest without a package, such as the root's, and for a package that is a workspace of its own.
     fn read(path: &'a str, text: &'a str) -> Option<Member<'a>> {
         if text.lines().any(|line| line.trim() == "[workspace]") {
             return None;

@@ -1,9 +1,9 @@
-//! Whether pages and comments point at something: the tables of "Where does it happen?", every link between our pages,
-//! and every source that is named.
+//! Checks references in pages and comments: the tables of "Where does it happen?", links between our pages, and names
+//! of sources.
 //!
 //! Always true: a path in the tables is either from the project's root or, as `pool/queue.rs`, short for
-//! `crates/pool/src/queue.rs`. Elsewhere folders at its front may be left out too, and a file's name alone may be anybody's.
-//! Not here: whether what a page says is true; that is for its reader.
+//! `crates/pool/src/queue.rs`. Elsewhere leading folders may be left out too, and a file name alone is not checked.
+//! Not here: whether a page is right.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn links(tree: &Tree, page: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A row that stands behind no head is shown as text: a blank line has cut its table.
+/// Finds rows without a table head: a blank line above them has ended their table, so they would be shown as text.
 fn tables(page: &str, text: &str, findings: &mut Vec<Finding>) {
     let mut is_code = false;
     let mut is_table = false;
@@ -70,7 +70,7 @@ fn tables(page: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The path from the root that `link` means on `page`, unless it leaves the project.
+/// Resolves a link on `page` to a path from the root, unless it leaves the project.
 fn resolved(page: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -86,7 +86,7 @@ fn resolved(page: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Files move, and what is said of them stays.
+/// Finds names of sources that do not exist (any more).
 fn sources(tree: &Tree, findings: &mut Vec<Finding>) {
     let short = tree.ending(".rs").map(|(path, _)| path.replacen("/src/", "/", 1));
     let known: BTreeSet<String> = short.chain(tree.ending(".rs").map(|(path, _)| path.to_owned())).collect();
@@ -97,13 +97,13 @@ fn sources(tree: &Tree, findings: &mut Vec<Finding>) {
     for ending in [".md", "seeds.txt"] {
         for (path, text) in tree.ending(ending).filter(|(path, _)| !FOREIGN.contains(path)) {
             let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
-            // The map has been looked at.
+            // The tables of this page are checked by `map`.
             named(path, lines.filter(|(_, line)| path != PAGE || !line.starts_with('|')), &known, findings);
         }
     }
 }
 
-/// A path, and what is left of it without the folders at its front.
+/// A path, and its shorter forms without leading folders.
 fn tails(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.split_once('/').map(|(_, tail)| tail))
 }
@@ -116,7 +116,7 @@ fn named<'a>(
 ) {
     for (line, text) in lines {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_-./".contains(c));
-        // A slash at the front is an address's, or separates two words.
+        // A leading slash belongs to an address, or separates two words.
         let words = words.map(|word| word.trim_end_matches('.')).filter(|word| !word.starts_with('/'));
         for word in words.filter(|word| word.contains('/') && word.ends_with(".rs") && !known.contains(word)) {
             findings.push(Finding::new(path, line, format!("`{word}` does not exist: say where that stands now")));
@@ -124,7 +124,7 @@ fn named<'a>(
     }
 }
 
-/// Pages that name the files of other programs.
+/// Pages that name files of other programs.
 const FOREIGN: [&str; 1] = ["docs/operating/habits.md"];
 
 const PAGE: &str = "ARCHITECTURE.md";
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(findings, ["docs/a.md:1: the link to `gone.md` leads nowhere: mend it"]);
     }
 
-    /// What is said of a file beside two sources.
+    /// Returns the findings for this file beside two sources.
     fn told(path: &str, text: &str) -> Vec<String> {
         let others = [("crates/pool/src/a/queue.rs", "//! A.\n"), ("tests/real/b.rs", "//! B.\n")];
         let map = [("ARCHITECTURE.md", MAP), ("crates/pool/src/dial.rs", ""), ("docs/a.md", "")];

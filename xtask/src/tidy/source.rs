@@ -1,4 +1,4 @@
-//! One Rust file, taken apart just far enough to ask questions of it: code, comments, test code, paths.
+//! Splits a Rust file into code, comments, test code and paths for the checks.
 //!
 //! Always true: `code` and `comments` have the lines of the file; what belongs to the other of the two is blank, and
 //! the inside of a literal is filled with quotes, so that a word in a string is never taken for code.
@@ -11,7 +11,7 @@ pub(super) struct Source {
     is_test: Vec<bool>,
 }
 
-/// A path as written, with the braces of `use` taken apart: `std::{fs, io::Read}` is `std::fs` and `std::io::Read`.
+/// A path as written, with the braces of `use` expanded: `std::{fs, io::Read}` is `std::fs` and `std::io::Read`.
 pub(super) struct CodePath<'a> {
     pub(super) line: usize,
     pub(super) words: Vec<&'a str>,
@@ -19,7 +19,7 @@ pub(super) struct CodePath<'a> {
 }
 
 impl CodePath<'_> {
-    /// Whether `wanted` (`time::Instant`) stands somewhere in this path, or may come in through its `*`.
+    /// Returns whether `wanted` (`time::Instant`) is part of this path, or may be imported by its `*`.
     pub(super) fn contains(&self, wanted: &str) -> bool {
         let wanted: Vec<&str> = wanted.split("::").collect();
         match self.words.split_last() {
@@ -44,7 +44,7 @@ impl Source {
         Source { code, comments, is_test }
     }
 
-    /// Lines that hold code and stand outside `#[cfg(test)]`. In a file of tests all code counts.
+    /// Returns the number of lines with code outside `#[cfg(test)]`. In a file of tests all code counts.
     pub(super) fn code_lines(&self) -> usize {
         let all_test = self.is_test.iter().all(|is_test| *is_test);
         let lines = self.code.lines().zip(&self.is_test);
@@ -60,13 +60,13 @@ impl Source {
         self.is_test.get(line - 1).copied().unwrap_or(false)
     }
 
-    /// Whether the line above asks for a feature.
+    /// Returns whether the line above is a `#[cfg(feature = ..)]`.
     pub(super) fn has_feature_above(&self, line: usize) -> bool {
         let above = line.checked_sub(2).and_then(|above| self.code.lines().nth(above));
         above.is_some_and(|above| above.trim().starts_with("#[cfg(feature ="))
     }
 
-    /// Words and signs of the code with their lines. A lifetime is no word.
+    /// The words and signs of the code with their lines. A lifetime is not a word.
     pub(super) fn tokens(&self) -> Vec<(usize, Token<'_>)> {
         let (bytes, mut line, mut at, mut tokens) = (self.code.as_bytes(), 1, 0, Vec::new());
         while at < bytes.len() {
@@ -90,7 +90,7 @@ impl Source {
         tokens
     }
 
-    /// Every path of the code; a single word is a path too.
+    /// All paths of the code; a single word is a path too.
     pub(super) fn paths(&self) -> Vec<CodePath<'_>> {
         let (tokens, mut paths, mut at) = (self.tokens(), Vec::new(), 0);
         while at < tokens.len() {
@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// Reads one path tree that begins at `at`, and returns where to go on.
+/// Reads one path tree that begins at `at`, and returns the index behind it.
 fn take_paths<'a>(tokens: &[(usize, Token<'a>)], at: usize, prefix: &[&'a str], out: &mut Vec<CodePath<'a>>) -> usize {
     let (line, token) = tokens[at];
     let mut words = prefix.to_vec();
@@ -143,7 +143,7 @@ fn take_paths<'a>(tokens: &[(usize, Token<'a>)], at: usize, prefix: &[&'a str], 
     }
 }
 
-/// Code and comments, each in a text with the lines of the whole.
+/// Splits a text into code and comments, both with the lines of the whole.
 fn split(text: &str) -> (String, String) {
     let bytes = text.as_bytes();
     let (mut code, mut comments) = (Vec::with_capacity(bytes.len()), Vec::with_capacity(bytes.len()));
@@ -172,7 +172,7 @@ enum Piece {
     Literal,
 }
 
-/// What begins at `at`, and where it ends.
+/// Returns the kind of the piece that begins at `at`, and its end.
 fn piece(bytes: &[u8], at: usize) -> (usize, Piece) {
     let rest = &bytes[at..];
     let starts_word = at == 0 || !is_word(bytes[at - 1]);
@@ -205,7 +205,7 @@ fn block_comment(rest: &[u8]) -> usize {
     at
 }
 
-/// The length of `r"..."`, `r#"..."#`, `br"..."` or `cr"..."`, if one begins here.
+/// Returns the length of `r"..."`, `r#"..."#`, `br"..."` or `cr"..."`, if one begins here.
 fn raw_string(rest: &[u8]) -> Option<usize> {
     let prefix = [&b"r"[..], b"br", b"cr"].into_iter().find(|prefix| rest.starts_with(prefix))?.len();
     let marks = rest[prefix..].iter().take_while(|b| **b == b'#').count();
@@ -219,7 +219,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     Some(length.map_or(rest.len(), |length| body + length + end.len()))
 }
 
-/// The length of a character literal, or nothing when the mark begins a lifetime.
+/// Returns the length of a character literal, or None when the quote begins a lifetime.
 fn char_literal(rest: &[u8]) -> Option<usize> {
     match rest {
         [b'\'', b'\\', ..] => Some(closed(rest, b'\'')),
@@ -236,7 +236,7 @@ fn char_literal(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of a literal that opened with its first byte and ends with `mark`.
+/// Returns the length of a literal that begins with its first byte and ends with `mark`.
 fn closed(rest: &[u8], mark: u8) -> usize {
     let mut at = 1;
     while at < rest.len() && rest[at] != mark {
@@ -245,7 +245,7 @@ fn closed(rest: &[u8], mark: u8) -> usize {
     (at + 1).min(rest.len())
 }
 
-/// For each line, whether it is test code.
+/// Returns for each line whether it is test code.
 fn test_lines(path: &str, code: &str) -> Vec<bool> {
     let mut lines = vec![is_test_file(path, code); code.lines().count()];
     let mut from = 0;
@@ -259,12 +259,12 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     lines
 }
 
-/// A file of tests: `x_tests.rs`, or anything in a crate's folder `tests`.
+/// A file of tests: `x_tests.rs`, or any file in a crate's folder `tests`.
 fn is_test_file(path: &str, code: &str) -> bool {
     path.ends_with("_tests.rs") || path.contains("/tests/") || path.starts_with("tests/") || code.contains(TEST_INSIDE)
 }
 
-/// How far the item reaches that an attribute stands before: to its `;`, or to the brace that closes it.
+/// Returns the length of the item behind an attribute: to its `;`, or to its closing brace.
 fn item_length(code: &str) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate() {

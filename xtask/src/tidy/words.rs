@@ -1,7 +1,7 @@
-//! Words that may not stand where they stand: what a floor must not touch, left-over markers, a file without its promise.
+//! Checks for forbidden words: what a crate must not use, left-over markers, a file without a header.
 //!
-//! Always true: a word in a string is never a finding. Test code may read files and the environment; it may not
-//! sleep, open a socket or ask a clock.
+//! Always true: a word in a string is never a finding. Test code may read files and the environment; it may not sleep,
+//! open a socket or read a clock.
 //! Not here: which crate may import which (`imports`).
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     markers_in_pages(tree, findings);
 }
 
-/// Paths that the floor of this file may not name.
+/// Paths that the crate of this file must not name.
 fn touched(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     let Some(home) = crate_of(path).filter(|_| path.starts_with("crates/")) else { return };
     let is_below = BELOW_THE_WORKER.contains(&home);
@@ -38,7 +38,7 @@ fn touched(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Bugs that are planted are named in one file of each crate, so that what ships reads without them.
+/// Planted bugs may be named in one file of each crate only, so that the rest reads without them.
 fn hooks(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     let is_allowed = path.ends_with("/src/planted.rs") || path.starts_with("crates/world/");
     if is_allowed || !path.starts_with("crates/") {
@@ -51,7 +51,7 @@ fn hooks(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     findings.extend(lines.into_iter().map(|line| Finding::new(path, line, what)));
 }
 
-/// Global state: a static that can change. One is allowed, which no program that ships has.
+/// Global state: a static that can change. One is allowed, which no release contains.
 fn statics(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     let is_below = crate_of(path).is_some_and(|home| BELOW_THE_WORKER.contains(&home));
     let tokens = source.tokens();
@@ -146,10 +146,10 @@ const fn below(wanted: &'static str, instead: &'static str) -> Rule {
     Rule { wanted, instead, fine_in_tests: false, everywhere: false }
 }
 
-/// The floors that know everything and can do nothing.
+/// The crates without I/O, clock or threads.
 const BELOW_THE_WORKER: [&str; 7] = ["base", "wire", "auth", "protocol", "pool", "config", "route"];
 
-/// Where the bug is remembered that is planted, under its feature only.
+/// The file with the static for the planted bug, which exists under its feature only.
 const PLANTED: &str = "crates/base/src/planted.rs";
 
 const MARKERS: [&str; 3] = ["TODO", "FIXME", "XXX"];

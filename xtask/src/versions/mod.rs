@@ -1,8 +1,9 @@
 //! `cargo xtask versions`: the tests against a real PostgreSQL, with each of its major versions.
 //!
-//! Always true: a version is the package that is pinned for it; the pooler is the same for all; a part that fails does not keep the
-//! others from being run, and is told at the end with the command that runs it alone; no test leaves a process behind.
-//! Not here: the tests (`tests/real`), which say themselves what a version lacks.
+//! Always true: each version is the package that is pinned for it; the pooler is the same for all; a part that fails
+//! does not prevent the others, and is printed at the end with the command that runs it alone; no test leaves a process
+//! behind.
+//! Not here: the tests (`tests/real`), which know what a version lacks.
 
 mod package;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
 /// What is run with each version.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Part {
-    /// All tests with a real PostgreSQL, habits and what is new in the version among them.
+    /// All tests with a real PostgreSQL, including habits and those for features of the version.
     Suite,
     /// Random sessions.
     Sessions,
@@ -61,7 +62,7 @@ struct Wish {
     steps: u64,
     programs: u64,
     seed: u64,
-    /// Of the suite only tests whose names contain one of these; all when empty.
+    /// Substrings of the names of tests to run in the suite; all when empty.
     tests: Vec<OsString>,
 }
 
@@ -96,7 +97,7 @@ impl Wish {
         Ok(Some(wish))
     }
 
-    /// What a part is, in words.
+    /// The description of a part.
     fn words(&self, part: Part) -> String {
         match part {
             Part::Suite => "suite".into(),
@@ -105,7 +106,7 @@ impl Wish {
         }
     }
 
-    /// What runs a part.
+    /// The command that runs a part.
     fn command(&self, house: &House, part: Part) -> Command {
         let mut command = house.cargo_command();
         command.args(["test", "--quiet", "--package", "tests", "--test", "real", "--"]);

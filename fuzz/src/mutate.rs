@@ -1,7 +1,7 @@
-//! New inputs from old ones: bits flipped, pieces cut, copied and spliced, lengths and words put in.
+//! New inputs from old ones: flips bits, cuts, copies and splices pieces, inserts lengths and words.
 //!
 //! Always true: the same seed and the same corpus give the same inputs in the same order.
-//! Not here: which inputs are worth keeping; without a compiler that counts branches nobody knows.
+//! Not here: which inputs are worth keeping, which nobody knows without a compiler that counts branches.
 
 use base::Random;
 
@@ -14,7 +14,7 @@ pub struct Mutator<'c> {
 }
 
 impl<'c> Mutator<'c> {
-    /// Inputs made of these; `words` are what the language of the target is made of.
+    /// Makes inputs from these; `words` are words of the target's language.
     #[must_use]
     pub fn new(seed: u64, corpus: &'c [Vec<u8>], words: &'c [&'c [u8]], bytes_max: usize) -> Self {
         Self { random: Random::new(seed), corpus, words, bytes_max }
@@ -39,7 +39,7 @@ impl<'c> Mutator<'c> {
         self.random.below(bound as u64) as usize
     }
 
-    /// A place in an input, its end included.
+    /// A position in an input, its end included.
     fn place(&mut self, input: &[u8]) -> usize {
         self.below(input.len() + 1)
     }
@@ -109,7 +109,7 @@ impl<'c> Mutator<'c> {
         }
     }
 
-    /// The beginning of this one and the end of another, or a piece of the other in the middle.
+    /// The beginning of this input and the end of another, or a piece of the other in the middle.
     fn splice(&mut self, input: &mut Vec<u8>) {
         let other = self.old();
         let piece = if self.below(2) == 0 { self.place(other)..other.len() } else { self.piece(other) };
@@ -118,7 +118,7 @@ impl<'c> Mutator<'c> {
         input.splice(from..to, other[piece].iter().copied());
     }
 
-    /// A length as messages have it, often one that is wrong by little.
+    /// A length as in messages, often wrong by a little.
     fn put_length(&mut self, input: &mut Vec<u8>) {
         let at = self.place(input);
         let length = match self.below(3) {
@@ -130,7 +130,7 @@ impl<'c> Mutator<'c> {
         input.splice(at..end, length.to_be_bytes());
     }
 
-    /// Another number where one is written in digits.
+    /// Replaces a number in digits by another one.
     fn put_number(&mut self, input: &mut Vec<u8>) {
         let at = self.place(input);
         let Some(start) = input[at..].iter().position(u8::is_ascii_digit) else { return };

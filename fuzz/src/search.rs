@@ -1,8 +1,8 @@
-//! The search on stable: inputs until one fails, and then the shortest part of it that still does.
+//! The search on stable: inputs until one fails, then the shortest part of it that still fails.
 //!
-//! Always true: a failure is a panic with a place in our sources; shrinking keeps the place, so that it ends with the
-//! same failure it began with.
-//! Not here: for how long (`main`, the smoke run), where failing inputs are kept (`main`).
+//! Always true: a failure is a panic at a place in our sources; shrinking keeps the place, so it ends with the failure
+//! that it began with.
+//! Not here: how long a search takes (`main`, the smoke run), and where failing inputs are kept (`main`).
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -15,14 +15,14 @@ use crate::Target;
 pub struct Failure {
     /// The file and line that panicked.
     pub place: String,
-    /// What it said.
+    /// The text of the panic.
     pub words: String,
 }
 
 /// Runs a target once.
 ///
 /// # Errors
-/// It panicked.
+/// The panic of the target.
 pub fn attempt(target: &Target, input: &[u8]) -> Result<(), Failure> {
     keep_last_words();
     LAST_WORDS.with_borrow_mut(|words| *words = Words::Kept(None));
@@ -35,7 +35,7 @@ pub fn attempt(target: &Target, input: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// The shortest input this finds that fails at the same place.
+/// Returns the shortest input found that fails at the same place.
 #[must_use]
 pub fn shrink(target: &Target, input: &[u8], failure: &Failure) -> Vec<u8> {
     let still_fails = |input: &[u8]| attempt(target, input).is_err_and(|found| found.place == failure.place);
@@ -55,13 +55,13 @@ pub fn shrink(target: &Target, input: &[u8], failure: &Failure) -> Vec<u8> {
                 at += size;
             }
         }
-        // What could not go before may go now.
+        // A piece that was needed before may be unnecessary now.
         size = if best.len() < before && size == 1 { 1 } else { size / 2 };
     }
     best
 }
 
-/// Panics inside of [`attempt`] say nothing on standard error: a search that shrinks would print thousands of them.
+/// Keeps panics inside [`attempt`] off standard error: a search that shrinks would print thousands of them.
 fn keep_last_words() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -86,11 +86,11 @@ fn keep_last_words() {
     });
 }
 
-/// Where the words of a panic of this thread go.
+/// What happens to the text of a panic of this thread.
 enum Words {
-    /// To standard error, as ever.
+    /// It is printed to standard error, as usual.
     Said,
-    /// Here.
+    /// It is kept here.
     Kept(Option<Failure>),
 }
 

@@ -1,4 +1,4 @@
-//! What reading costs, to be looked at.
+//! Prints what reading costs.
 //!
 //! Not here: what must hold (`hostile`).
 
@@ -10,7 +10,8 @@ fn source<'a>(name: &'a str, text: &'a str) -> Source<'a> {
     Source { name, is_readable: true, is_hidden: false, is_in_queries: false, text }
 }
 
-/// What it takes to read the names, the first text, the others, and to know what follows from all: these are turns of their own.
+/// The time to read the names, the first text and the others, and to compute the result from all: a worker does these
+/// in separate turns.
 fn steps(functions: &[(String, String)]) -> [Duration; 4] {
     let mut reading = Reading::default();
     let begun = Instant::now();
@@ -28,7 +29,7 @@ fn steps(functions: &[(String, String)]) -> [Duration; 4] {
     [named, first, others, begun.elapsed()]
 }
 
-/// `cargo test --release -p fuzz --test figures -- --ignored --nocapture` prints what it takes.
+/// `cargo test --release -p fuzz --test figures -- --ignored --nocapture` prints the figures.
 #[test]
 #[ignore = "prints figures"]
 fn what_it_takes_to_read_the_functions_of_a_database() {

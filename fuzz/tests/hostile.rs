@@ -1,7 +1,8 @@
-//! Texts of SQL that are made to cost whoever reads them time or stack.
+//! SQL texts that are made to cost their reader time or stack.
 //!
-//! Always true: a text of a megabyte is read on a small stack, and in a time that grows with its length, not with its square.
-//! Not here: what such texts touch (`crates/route/tests/nested.rs`), any bytes at all (`fuzz/src/targets/sql.rs`).
+//! Always true: a text of a megabyte is read on a small stack, and in a time that grows with its length, not with its
+//! square.
+//! Not here: what such texts do (`crates/route/tests/nested.rs`), arbitrary bytes (`fuzz/src/targets/sql.rs`).
 
 use std::fmt::Write as _;
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use route::{Dialect, Knowledge, Source};
 
-/// Reads a text as that of a client and as that of a function, with a stack as small as any thread has, and in time.
+/// Reads a text as a query of a client and as the body of a function, on a small stack and in a limited time.
 fn read(text: String) {
     let start = text[..text.len().min(40)].to_owned();
     let begun = Instant::now();
@@ -27,12 +28,12 @@ fn read(text: String) {
     assert!(took < LONG, "{took:?}: {start}");
 }
 
-/// A text of about [`BYTES`] that is nothing but this.
+/// Repeats this up to about [`BYTES`].
 fn many(part: &str) -> String {
     part.repeat(BYTES / part.len())
 }
 
-/// Texts between dollars, each within the one before.
+/// Dollar-quoted texts, each within the one before.
 fn between_dollars(depth: usize, open: &str, core: &str) -> String {
     let mut text = String::new();
     (0..depth).for_each(|at| write!(text, "{open} $t{at}$ ").expect("memory"));
@@ -41,7 +42,7 @@ fn between_dollars(depth: usize, open: &str, core: &str) -> String {
     text
 }
 
-/// Texts in quotes, each within the one before, as long as they are no longer than [`BYTES`].
+/// Quoted texts, each within the one before, up to [`BYTES`].
 fn in_quotes(open: &str) -> String {
     let mut text = open.to_owned();
     loop {
@@ -69,7 +70,7 @@ fn texts_within_texts() {
         between_dollars(5, "set", &many("'set .'")),
         between_dollars(7, "set a.b", &many("(")),
         in_quotes("set a.b"),
-        // None of them ends.
+        // Dollar quotes that do not end.
         (0..BYTES / 12).map(|at| format!("$t{at}$ set ")).collect(),
     ] {
         read(format!("DO {text}"));
@@ -116,7 +117,7 @@ fn functions_that_call_each_other() {
     assert!(knowledge.suspects(b"f00000") && begun.elapsed() < LONG, "{:?}", begun.elapsed());
 }
 
-/// Of each construct that can stand in itself, a million in each other, on a stack far smaller than a worker has.
+/// Each construct that can be nested, a million deep, on a stack far smaller than a worker's.
 #[test]
 fn a_million_deep_is_read_on_a_small_stack() {
     for (open, close) in [
@@ -137,7 +138,7 @@ fn a_million_deep_is_read_on_a_small_stack() {
     on_a_small_stack(|| format!("DO {}", between_dollars(MILLION, "set", "set a.b = 1")));
 }
 
-/// Reads a text as that of a client and as that of a function.
+/// Reads a text as a query of a client and as the body of a function.
 fn on_a_small_stack(text: impl FnOnce() -> String + Send + 'static) {
     let work = move || {
         let text = text();
@@ -155,5 +156,5 @@ const BYTES: usize = 1_000_000;
 const FUNCTIONS: usize = 20_000;
 /// Far less than a worker has.
 const STACK_BYTES: usize = 256 * 1024;
-/// A hundred times what it takes on a busy machine, and less than it takes to look at the whole text for each word of it.
+/// A hundred times the time on a busy machine, and less than reading the whole text for each of its words would take.
 const LONG: Duration = Duration::from_secs(20);

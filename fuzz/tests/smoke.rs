@@ -1,4 +1,4 @@
-//! Every target over its seeds and a bounded number of mutations of them, always the same.
+//! Runs every target over its seeds and a bounded number of mutations of them, always the same.
 //!
 //! Not here: the long search (`cargo xtask fuzz`), and the one that sees branches (`cargo fuzz`).
 
@@ -6,7 +6,7 @@ use fuzz::mutate::Mutator;
 use fuzz::search::{attempt, shrink};
 use fuzz::{TARGETS, corpus, target};
 
-/// Runs a target, and tells the input that fails and the name of its seed, if it is one.
+/// Runs a target, and panics with the input that fails and the name of its seed, if it is one.
 fn smoke(name: &str, mutations: usize) {
     let target = target(name).expect("a target of this name");
     let seeds = corpus::seeds(name).expect("a corpus");

@@ -1,6 +1,6 @@
-//! A configuration written out again from what it was understood as.
+//! Writes a configuration back as text.
 //!
-//! Always true: what is written says everything that the settings say, but for what a time loses in `SHOW CONFIG`.
+//! Always true: the text has all that the settings have, except for precision that a time loses in `SHOW CONFIG`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) fn written(settings: &Settings) -> String {
     text
 }
 
-/// Whether a time is so long that the floating point numbers of the file cannot tell its microseconds.
+/// Returns whether a time is so long that the floating point numbers of the file cannot represent its microseconds.
 pub(crate) fn has_endless_times(settings: &Settings) -> bool {
     let of_databases = settings.databases.values().chain(&settings.fallback);
     let of_databases =
@@ -52,7 +52,7 @@ fn line(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
 }
 
-/// A name in the quotes that it does not contain; one with both could not have been read.
+/// Returns the name in quotes that it does not contain. A name that contains both kinds could not have been read.
 fn quoted_key(name: &str) -> String {
     let quote = if name.contains('"') { '\'' } else { '"' };
     assert!(!name.contains(quote), "a name that nobody can write: {name:?}");
@@ -115,7 +115,7 @@ fn word(mode: Mode) -> &'static str {
     }
 }
 
-/// A connection string that grows.
+/// A connection string under construction.
 #[derive(Default)]
 struct Pairs(String);
 
@@ -136,5 +136,5 @@ impl Pairs {
     }
 }
 
-/// Microseconds beyond 2^52 are not all numbers with a floating point.
+/// Beyond 2^52 microseconds not all numbers are exact in floating point.
 const EXACT_MAX: Duration = Duration::from_micros(1 << 52);

@@ -1,7 +1,8 @@
-//! The machines of a loan with all that they borrow, as `worker` has it.
+//! The machines of a loan with all that they borrow, as in `worker`.
 //!
-//! Always true: neither statements nor settings follow clients here, so that every byte that goes out is one that came in, or ours.
-//! Not here: what may come out (`pair`).
+//! Always true: neither statements nor settings follow clients here, so every byte that is sent was received, or is our
+//! own.
+//! Not here: which bytes may be sent (`pair`).
 
 use base::{Key, Time};
 use protocol::loan::{Answers, ClientSession, Heard, Place, Requests, ServerSession, Texts, Then};
@@ -13,7 +14,7 @@ use sink::Sink;
 #[path = "../../../crates/protocol/tests/pair/sink.rs"]
 mod sink;
 
-/// See the head of this file.
+/// The machines of a client and a server.
 #[derive(Debug)]
 pub(crate) struct Machines {
     pub(crate) client: ClientSession,
@@ -42,12 +43,12 @@ impl Machines {
         }
     }
 
-    /// Another client takes the place of the one before.
+    /// Another client takes the place of this one.
     pub(crate) fn next_client(&mut self) {
         self.client = ClientSession::new(0, self.known.share(Vars::new(&self.tracked)));
     }
 
-    /// Bytes of the client go `to_server`.
+    /// Handles bytes of the client, and appends to `to_server` what the server is sent.
     pub(crate) fn hear_client(&mut self, bytes: &[u8], to_server: &mut Vec<u8>) -> Then {
         let mut requests = Requests {
             now: Time(0),
@@ -74,7 +75,8 @@ impl Machines {
         forwarded.then
     }
 
-    /// Bytes of the server, from a place on and up to what concerns more than the two: what that is, and what the client is given.
+    /// Handles bytes of the server from `place` on, up to an event that others must handle. Returns that event, and the
+    /// bytes for the client.
     pub(crate) fn hear_server<'b>(
         &mut self,
         bytes: &'b [u8],

@@ -1,15 +1,15 @@
-//! What the targets compare with: the other side of a conversation, written from PostgreSQL's sources and manual and not
-//! from ours.
+//! The models that targets compare with: the other side of a conversation, written from PostgreSQL's sources and manual
+//! and not from our code.
 
 pub(crate) mod ini;
 mod machines;
 pub(crate) mod pair;
 pub(crate) mod postgres;
 
-/// The messages that we wrote: kinds and bodies.
+/// Splits our own output into messages: types and bodies.
 ///
 /// # Panics
-/// The bytes are not a row of whole messages.
+/// The bytes are not a sequence of whole messages.
 pub(crate) fn messages(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
     let mut found = Vec::new();
     while let [kind, a, b, c, d, rest @ ..] = bytes {

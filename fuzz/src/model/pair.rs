@@ -1,13 +1,15 @@
-//! One server of ours and the PostgreSQL behind it, with everything that is on its way between the two, and a client before it.
+//! A server connection of the pooler and the PostgreSQL behind it, with all bytes under way between the two, and a
+//! client.
 //!
-//! The pooler's side does what `worker` does with its machines: it has `protocol::loan` look at every byte of a client and of the
-//! server, ends a loan when the exchange says so, and mends what a client left behind.
+//! The pooler's side uses its machines as `worker` does: `protocol::loan` reads every byte of the client and of the
+//! server, a loan ends when the exchange says so, and a server that its client left is cleaned up.
 //!
-//! Always true, and asserted at every step: a client is given what the server said for it, whole and in order, and nothing else; the
-//! server is sent what the client said, once and in order, but for what comes too late to mean anything; a server that is lent again, or
-//! was mended, is at rest in truth, with nothing on its way that could still be answered. All of this holds however the bytes are cut. No
-//! answer is a surprise, but to a client that breaks the protocol while answers are on their way; and for one that keeps to it no mending
-//! waits for ever.
+//! Always true, and asserted at every step: a client receives what the server sent for it, complete and in order, and
+//! nothing else; the server receives what the client sent, once and in order, except for what arrives too late to have
+//! an effect; a server that is lent again, or was cleaned up, is really at rest, with nothing under way that could
+//! still be answered. All of this holds however the bytes are cut. No answer is a surprise, except to a client that
+//! breaks the protocol while answers are under way; and with a client that keeps to the protocol no cleanup waits for
+//! ever.
 
 use std::collections::VecDeque;
 
@@ -20,29 +22,29 @@ use super::machines::Machines;
 use super::messages;
 use super::postgres::{self, Asks, Does, Postgres};
 
-/// What can be expected of a client.
+/// How a client behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     /// It keeps to the protocol.
     Polite,
-    /// It says what it likes, and waits for the answer each time.
+    /// It sends any message, but waits for each answer.
     Prompt,
-    /// It says what it likes when it likes.
+    /// It sends any message at any time.
     Rude,
 }
 
-/// Who a message is from: ourselves, or the client of this number.
+/// The sender of a message to the server: the pooler itself, or the client of this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asker {
     Us,
     Client(u32),
 }
 
-/// What the pooler does with the server.
+/// The state of the server connection in the pooler.
 #[derive(Debug)]
 enum Stage {
     Idle,
-    /// It runs a query of ours before the first message of the loan.
+    /// It runs a query of the pooler before the first message of the loan.
     CatchingUp,
     Lent,
     Mending(Cleanup),
@@ -56,24 +58,24 @@ struct Said {
     client: u32,
     asks: Asks,
     bytes: Vec<u8>,
-    /// It came with one that ended its client.
+    /// It arrived together with one for which the client was refused.
     is_refused: bool,
 }
 
 impl Said {
-    /// Whether the server need not have it: it may belong to a COPY that has failed, or to none.
+    /// Returns whether the server need not receive it: it may belong to a COPY that has failed, or to none.
     fn may_be_dropped(&self) -> bool {
         self.is_refused || !self.asks.may_be_answered()
     }
 }
 
-/// A message of the server; what it says by itself has no asker.
+/// A message of the server; one that it sends unasked has no asker.
 #[derive(Clone, Debug)]
 struct Spoken {
     asker: Option<Asker>,
     kind: u8,
     bytes: Vec<u8>,
-    /// Where it begins in all that the server has said.
+    /// Its position in all bytes that the server has sent.
     from: usize,
 }
 
@@ -84,28 +86,29 @@ pub(crate) struct Pair {
     postgres: Postgres,
     stage: Stage,
     manner: Manner,
-    /// How streams are cut; `None` where each message comes whole and by itself.
+    /// Cuts the streams; `None` if each message arrives whole and alone.
     cuts: Option<Random>,
-    /// The number of the client.
+    /// The number of the present client.
     client: u32,
-    /// How many messages have been made.
+    /// Number of messages made.
     made: u32,
-    /// What the client has said and the pooler has not heard to its end, and how much of the first it has.
+    /// Messages that the client has sent and the pooler has not read completely; the next field is how much of the
+    /// first was read.
     unheard: VecDeque<Said>,
     unheard_from: usize,
-    /// What the pooler has heard of clients, at least the beginning, and the server has not read.
+    /// Messages of clients that the pooler has read, at least in part, and the server has not read.
     unread: VecDeque<Said>,
-    /// To the server.
+    /// Bytes under way to the server.
     there: Vec<u8>,
-    /// From the server, and how much of the first the pooler has heard.
+    /// Messages under way from the server; the next field is how much of the first the pooler has read.
     back: VecDeque<Spoken>,
     back_from: usize,
-    /// What the pooler has heard of the server, at least the beginning, and the client has not been given.
+    /// Messages of the server that the pooler has read, at least in part, and the client has not received.
     ungiven: VecDeque<Spoken>,
-    /// How many bytes the server has said, and of how many the pooler has decided.
+    /// Number of bytes that the server has sent, and number of those that the pooler has handled.
     spoken: usize,
     decided: usize,
-    /// The beginning of a message that the client has been given.
+    /// The beginning of a message that the client is receiving.
     given: Vec<u8>,
     /// What the reset query does.
     reset: Option<Does>,
@@ -135,7 +138,7 @@ impl Pair {
         }
     }
 
-    /// The same with streams that are cut anywhere; messages may come together, too.
+    /// The same with streams that are cut anywhere; messages may also arrive together.
     pub(crate) fn in_parts(self, seed: u64) -> Self {
         Self { cuts: Some(Random::new(seed)), ..self }
     }
@@ -148,7 +151,7 @@ impl Pair {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether a client may speak to the server.
+    /// Returns whether a client may send to the server.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Idle | Stage::Lent)
     }
@@ -157,14 +160,14 @@ impl Pair {
         matches!(self.stage, Stage::Lent)
     }
 
-    /// Whether a message on its way may begin a COPY that reads from the client.
+    /// Returns whether a message under way may begin a COPY FROM STDIN.
     pub(crate) fn may_become_copy(&self) -> bool {
         let mut said = self.unread.iter().chain(&self.unheard);
         said.any(|said| said.asks.does == Does::CopiesIn && matches!(said.asks.kind, b'Q' | b'E'))
             || self.back.iter().any(|spoken| spoken.kind == b'G')
     }
 
-    /// A query of ours goes first, as when the client has other parameters than the server.
+    /// A query of the pooler goes first, as when the client has other parameters than the server.
     pub(crate) fn catch_up(&mut self, does: Does) {
         if matches!(self.stage, Stage::Idle) {
             self.lend();
@@ -179,7 +182,7 @@ impl Pair {
         self.stage = Stage::Lent;
     }
 
-    /// The client says something; whether it may go on.
+    /// The client sends a message. Returns whether it may go on.
     pub(crate) fn client_says(&mut self, asks: Asks) -> bool {
         if !self.is_open() {
             return true;
@@ -198,7 +201,7 @@ impl Pair {
         parts.into_iter().all(|bytes| self.pooler_hears_client(bytes))
     }
 
-    /// All that the client has said arrives; whether it may go on.
+    /// All that the client has sent arrives. Returns whether it may go on.
     pub(crate) fn client_is_heard(&mut self) -> bool {
         while self.is_open() && !self.unheard.is_empty() {
             let bytes = self.cuts.as_mut().map_or(usize::MAX, part);
@@ -209,9 +212,9 @@ impl Pair {
         true
     }
 
-    /// So many bytes of the client arrive at once; whether it may go on.
+    /// So many bytes of the client arrive at once. Returns whether it may go on.
     fn pooler_hears_client(&mut self, bytes: usize) -> bool {
-        // What needs no server does not get one (`worker::data::client`).
+        // A message that needs no server does not get one (`worker::data::client`).
         while matches!(self.stage, Stage::Idle)
             && self.unheard_from == 0
             && self.unheard.front().is_some_and(|said| !said.asks.may_be_answered())
@@ -229,7 +232,7 @@ impl Pair {
         let then = self.machines.hear_client(&chunk, &mut self.there);
         if let Then::Fail(fault) = then {
             assert!(self.manner != Manner::Polite, "a polite client is refused, {fault:?}: {self:?}");
-            // One that was begun before may be the one that was refused: of its header only a part had come.
+            // A message that was begun before may be the refused one, if only part of its header had arrived.
             self.unread.iter_mut().skip(heard_before.saturating_sub(1)).for_each(|said| said.is_refused = true);
             return false;
         }
@@ -257,13 +260,13 @@ impl Pair {
         chunk
     }
 
-    /// The client is gone; `is_torn` in the middle of a message.
+    /// The client has gone; with `is_torn` in the middle of a message.
     pub(crate) fn client_leaves(&mut self, is_torn: bool) {
         let is_torn = is_torn || self.machines.client.is_torn();
         if self.unheard_from > 0
             && let Some(said) = self.unread.back_mut()
         {
-            // It is not sent to its end, or not at all.
+            // The message is not sent completely, or not at all.
             said.is_refused = true;
         }
         self.unheard.clear();
@@ -280,7 +283,7 @@ impl Pair {
         }
         if self.exchange().may_end() && self.exchange().is_proven() {
             if self.machines.server.is_in_message() {
-                // The rest of it must not be given to the next client.
+                // The rest of it must not be sent to the next client.
                 self.stage = Stage::Over;
             } else {
                 self.ends();
@@ -306,7 +309,7 @@ impl Pair {
         }
     }
 
-    /// The loan ends, if nothing is owed any more.
+    /// Ends the loan, if nothing is owed any more.
     fn may_have_ended(&mut self) {
         let is_half_said = self.machines.client.is_torn() || self.machines.server.is_in_message();
         if matches!(self.stage, Stage::Lent) && self.exchange().may_end() && !is_half_said {
@@ -314,7 +317,7 @@ impl Pair {
         }
     }
 
-    /// The server is free for somebody else: it had better be.
+    /// The server may be lent to another client, so it must be at rest.
     fn ends(&mut self) {
         self.stage = Stage::Idle;
         if self.postgres.is_dead() {
@@ -341,7 +344,7 @@ impl Pair {
         self.ungiven = coming.into();
     }
 
-    /// PostgreSQL reads the next message, if there is one.
+    /// PostgreSQL reads the next message. Returns whether there was one.
     pub(crate) fn server_reads(&mut self) -> bool {
         let Some(length) = self.there.get(1..5).map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")))
         else {
@@ -363,7 +366,7 @@ impl Pair {
         true
     }
 
-    /// It is what the client said next, but for what the server need not have.
+    /// The message must be the next one of the client, except for those that the server need not receive.
     fn read_of_client(&mut self, message: &[u8]) -> (Asker, Asks) {
         loop {
             let Some(said) = self.unread.pop_front() else {
@@ -376,28 +379,28 @@ impl Pair {
         }
     }
 
-    /// What a message of ours does.
+    /// Returns what a message of the pooler does.
     fn ours(&self, message: &[u8]) -> Asks {
         let kind = message[0];
         let does = match (kind, &message[5..]) {
             (b'Q', [OURS, does]) => postgres::ALL[usize::from(*does)],
             (b'Q', b"ROLLBACK\0") => Does::Ends,
             (b'Q', _) => self.reset.unwrap_or(Does::Nothing),
-            // A portal that does not exist: the batch is to fail.
+            // `Execute` of a portal that does not exist, which makes the batch fail.
             (b'E', _) => Does::Fails,
             _ => Does::Nothing,
         };
         Asks { kind, does }
     }
 
-    /// PostgreSQL says something by itself.
+    /// PostgreSQL sends a message unasked.
     pub(crate) fn server_says(&mut self, kind: u8) {
         if !self.postgres.is_dead() {
             self.speaks(None, kind, b"");
         }
     }
 
-    /// What a message says is its number, so that no two are the same; but a `ReadyForQuery` says the status.
+    /// A message contains its number, so that no two are equal; a `ReadyForQuery` contains the status.
     fn speaks(&mut self, asker: Option<Asker>, kind: u8, status: &[u8]) {
         self.made += 1;
         let number = format!("{}{}", self.made, "x".repeat(self.made as usize * 5 % 19));
@@ -415,7 +418,7 @@ impl Pair {
         self.back.push_back(Spoken { asker, kind, bytes, from });
     }
 
-    /// The pooler hears the next answer, or parts of the next ones, if there are any.
+    /// The pooler reads the next message of the server, or parts of the next ones. Returns whether there was one.
     pub(crate) fn pooler_hears(&mut self) -> bool {
         if self.is_over() {
             return false;
@@ -454,7 +457,7 @@ impl Pair {
         chunk
     }
 
-    /// Does what `worker::data::server` does with what the server has said.
+    /// Handles bytes of the server as `worker::data::server` does.
     fn decide(&mut self, chunk: &[u8]) {
         let before = self.decided;
         let mut place = Place { start: 0, at: 0 };
@@ -471,12 +474,13 @@ impl Pair {
                 Heard::Ready { .. } => self.is_answered(),
                 Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
                 Heard::CopyBegins => {}
-                // The server says goodbye (`worker::data::loss`).
+                // A FATAL error of the server (`worker::data::loss`).
                 Heard::Farewell(_) => self.stage = Stage::Over,
-                // A query of ours failed (`worker::data::own_errors`).
+                // A query of the pooler failed (`worker::data::own_errors`).
                 Heard::Error(_) if self.exchange().is_ours() => self.stage = Stage::Over,
                 Heard::Error(_) => assert!(!has_client, "an error of a client's request was not for it: {self:?}"),
-                // Of what the server notifies, what has begun when nobody had it is nobody's to its end (`worker::notify::own_news`).
+                // A notification that began while the server had no client is dropped to its end
+                // (`worker::notify::own_news`).
                 Heard::Notification(_) => {}
                 Heard::Surprise { kind, .. } => {
                     assert!(self.manner == Manner::Rude, "a surprise: {} in {self:?}", char::from(kind));
@@ -490,7 +494,7 @@ impl Pair {
         }
     }
 
-    /// Every whole message that the client has been given is the next that the server said for it, or something that it said by itself.
+    /// Checks that every whole message that the client receives is the next one that the server sent for it or unasked.
     fn is_given_what_was_said(&mut self) {
         while let Some(word) = self.given.get(1..5) {
             let length = 1 + u32::from_be_bytes(word.try_into().expect("four bytes")) as usize;
@@ -511,7 +515,7 @@ impl Pair {
         }
     }
 
-    /// The server is ready, or copies.
+    /// A `ReadyForQuery` or a `CopyInResponse` has arrived.
     fn is_answered(&mut self) {
         match &mut self.stage {
             Stage::CatchingUp if self.machines.server.exchange.owes_nothing() => self.stage = Stage::Lent,
@@ -520,7 +524,7 @@ impl Pair {
                 let mut out = Vec::new();
                 let progress = cleanup.go_on(&mut self.machines.server.exchange, &mut out);
                 if !out.is_empty() {
-                    // The worker asks nothing before its cancel requests have come to their end.
+                    // The worker sends nothing before its cancel requests have finished.
                     self.postgres.cancel_is_over();
                 }
                 self.there.extend(out);
@@ -530,7 +534,7 @@ impl Pair {
         }
     }
 
-    /// Everything that is on its way arrives.
+    /// Everything under way arrives.
     pub(crate) fn settle(&mut self) {
         loop {
             let is_said = self.is_open() && !self.unheard.is_empty();
@@ -557,14 +561,14 @@ impl Pair {
     }
 }
 
-/// How many bytes come at once: mostly few, so that headers are torn.
+/// How many bytes arrive at once: mostly few, so that headers are cut.
 fn part(random: &mut Random) -> usize {
     let bytes_max = if random.below(4) == 0 { 90 } else { 9 };
     1 + random.below(bytes_max) as usize
 }
 
-/// The text does not matter here, only that it is not the rollback.
+/// The text does not matter, as long as it is not the rollback.
 const RESET: &str = "DISCARD ALL";
-/// By what the body of a client's message begins, and that of the query of ours before a loan.
+/// The first byte of the body of a client's message, and of the query of the pooler before a loan.
 const THEIRS: u8 = 0xc1;
 const OURS: u8 = 0xc2;

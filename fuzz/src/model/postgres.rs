@@ -1,29 +1,29 @@
-//! PostgreSQL's main loop as far as it concerns answers: what it says to each message that it reads.
+//! PostgreSQL's main loop as far as it concerns answers: what it answers to each message.
 //!
 //! Written from `tcop/postgres.c` (`PostgresMain`, `SocketBackend`) and `commands/copyfromparse.c` (`CopyGetData`) of
-//! version 15. What a message does is not its text but chosen by whoever sends it.
+//! version 15. What a message does is not read from its text but chosen by the sender.
 //!
-//! Always true: it answers a message when it reads it, never before; after a FATAL it reads nothing.
-//! Not here: rows, types, names of statements: nothing of what is inside of an answer.
+//! Always true: it answers a message when it reads it, never before; after a FATAL error it reads nothing.
+//! Not here: rows, types, names of statements, or any other content of an answer.
 
-/// What a message does to the server, if it is executed at all.
+/// What a message does in the server, if it is executed at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Does {
     /// It succeeds and returns rows.
     Rows,
-    /// It succeeds without any.
+    /// It succeeds without rows.
     Nothing,
     /// It fails.
     Fails,
-    /// It opens a transaction.
+    /// It begins a transaction block.
     Begins,
-    /// It ends one.
+    /// It ends a transaction block.
     Ends,
-    /// It reads a COPY from the client.
+    /// COPY FROM STDIN.
     CopiesIn,
-    /// It writes a COPY to the client.
+    /// COPY TO STDOUT.
     CopiesOut,
-    /// A portal gives some of its rows.
+    /// A portal returns some of its rows.
     Suspends,
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// Whether it may be answered, now or later. What belongs to a COPY is answered only while one reads.
+    /// Returns whether the message may be answered, now or later. Messages of a COPY are answered only while one reads.
     pub(crate) fn may_be_answered(self) -> bool {
         !matches!(self.kind, b'H' | b'd' | b'c' | b'f')
     }
 }
 
-/// A message of the server: its kind, and the status where it is a ReadyForQuery.
+/// A message of the server: its type, and the status of a ReadyForQuery.
 pub(crate) type Answer = (u8, &'static [u8]);
 
 /// A server process.
@@ -54,17 +54,17 @@ pub(crate) struct Postgres {
     status: u8,
     /// `ignore_till_sync`.
     is_skipping: bool,
-    /// Messages of the extended protocol have opened a transaction that the next Sync ends.
+    /// Messages of the extended protocol have begun an implicit transaction, which the next Sync ends.
     is_in_batch: bool,
-    /// That transaction has done something that its end makes last.
+    /// The end of that transaction would commit something.
     has_batch_work: bool,
     copy: Option<Copy>,
-    /// A cancel request has come: whatever runs next fails.
+    /// A cancel request has arrived: whatever runs next fails.
     is_cancelled: bool,
     is_dead: bool,
 }
 
-/// How the COPY that reads from the client was begun.
+/// The protocol by which the COPY FROM STDIN was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Copy {
     Simple,
@@ -86,12 +86,12 @@ impl Default for Postgres {
 }
 
 impl Postgres {
-    /// Whether somebody else could be given this server: the truth that a pooler has to find out by counting.
+    /// Returns whether another client could use this server: the truth that the pooler has to find out by counting.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.status == b'I' && !self.is_skipping && !self.is_in_batch && self.copy.is_none() && !self.is_dead
     }
 
-    /// Whether a Sync would now commit what its client has not ended by itself.
+    /// Returns whether a Sync would now commit what its client has not ended itself.
     pub(crate) fn would_commit(&self) -> bool {
         self.has_batch_work && !self.is_skipping && self.status == b'I' && self.copy.is_none()
     }
@@ -100,12 +100,12 @@ impl Postgres {
         self.is_dead
     }
 
-    /// A cancel request arrives. Between two messages nothing runs, so it waits here for the one that it meets.
+    /// A cancel request arrives. Nothing runs between two messages, so it waits for the next statement.
     pub(crate) fn cancel(&mut self) {
         self.is_cancelled = true;
     }
 
-    /// The cancel request met nothing.
+    /// The cancel request has hit nothing.
     pub(crate) fn cancel_is_over(&mut self) {
         self.is_cancelled = false;
     }
@@ -137,7 +137,7 @@ impl Postgres {
 
     fn sync(&mut self, asks: Asks, out: &mut Vec<Answer>) {
         let was_skipping = std::mem::take(&mut self.is_skipping);
-        // The commit of what the batch did may fail, by a deferred constraint.
+        // The commit of the batch may fail, by a deferred constraint.
         if asks.does == Does::Fails && self.is_in_batch && !was_skipping && self.status == b'I' {
             out.push((b'E', b""));
         }
@@ -178,7 +178,7 @@ impl Postgres {
 
     fn extended(&mut self, asks: Asks, out: &mut Vec<Answer>) {
         self.is_in_batch = true;
-        // Describe and Close do not run anything that a transaction in failure would refuse.
+        // Describe and Close run nothing that a failed transaction would refuse.
         let is_run = matches!(asks.kind, b'P' | b'B' | b'E');
         let fails = if is_run { self.fails(asks.does) } else { asks.does == Does::Fails };
         if fails {
@@ -237,7 +237,7 @@ impl Postgres {
         }
     }
 
-    /// Whether something that runs fails: by itself, by a cancel request, or because its transaction has failed before.
+    /// Returns whether a statement fails: by itself, by a cancel request, or because its transaction has failed before.
     fn fails(&mut self, does: Does) -> bool {
         let is_cancelled = std::mem::take(&mut self.is_cancelled);
         is_cancelled || does == Does::Fails || self.status == b'E' && does != Does::Ends

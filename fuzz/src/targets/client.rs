@@ -1,11 +1,11 @@
-//! A whole conversation with a client: its greeting, its login, its queries, its end.
+//! A whole conversation with a client: its startup packet, its login, its queries, its end.
 //!
-//! Input: how it has to prove itself, what is known of it, how its bytes are cut (two bytes), and its bytes. What a query
-//! does to the server follows from the sum of its bytes.
+//! Input: the authentication method, what is known of the user, how the bytes are cut (two bytes), and the bytes. What
+//! a query does to the server follows from the sum of its bytes.
 //!
-//! Always true: however the bytes are cut, the conversation is the same; only who knows the secret gets in; everything that
-//! we say is whole messages; what reaches the server is counted right (see `model/pair.rs`), and the server is clean when
-//! the client has left.
+//! Always true: however the bytes are cut, the conversation is the same; only a client that knows the secret gets in;
+//! all that we send is whole messages; messages to the server are counted correctly (see `model/pair.rs`), and the
+//! server is clean when the client has left.
 
 use std::sync::Arc;
 
@@ -53,10 +53,10 @@ pub const TARGET: Target = Target {
     bytes_max: 700,
 };
 
-/// Converses.
+/// Runs the conversation.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let method = draw.pick(&[Method::Trust, Method::Plain, Method::Md5, Method::Scram, Method::Elsewhere]);
@@ -79,7 +79,7 @@ enum Stored {
     Unknown,
 }
 
-/// What is the same for every way to cut the bytes.
+/// What is the same however the bytes are cut.
 struct House {
     method: Method,
     known: Known,
@@ -87,11 +87,11 @@ struct House {
     ignored: [Box<str>; 1],
 }
 
-/// What was said in a conversation, and how it ended.
+/// What was sent in a conversation, and how it ended.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Transcript {
     said: Vec<u8>,
-    /// Kinds of messages that were meant for the server.
+    /// Types of messages for the server.
     asked: Vec<u8>,
     end: Option<End>,
 }
@@ -115,7 +115,7 @@ enum Stage {
 struct Session {
     scanner: Scanner,
     pair: Pair,
-    /// The sum of the bytes of the message that comes.
+    /// The sum of the bytes of the message so far.
     sum: usize,
 }
 
@@ -190,7 +190,7 @@ impl House {
                 }
                 Opening::Cancel { key } => return Err(End::Cancel(key)),
                 Opening::Farewell => return Err(End::Left),
-                // Which bytes of nonsense were here first is a question of how they were cut.
+                // Which wrong bytes were read first depends on how they were cut.
                 Opening::Bad(Fault::BadHeader { .. }) => return Err(End::Told(Fault::BadHeader { header: [0; 5] })),
                 Opening::Bad(fault) => return Err(End::Told(fault)),
                 Opening::Session { bytes, minor, parameters } => {
@@ -273,13 +273,13 @@ impl House {
         Ok(Stage::Login(login, scanner, body))
     }
 
-    /// Whether this answer is the right one: for the methods whose right answer can be said beforehand.
+    /// Checks that this answer is correct, for the methods whose correct answer is known beforehand.
     fn is_proved(&self, asked: &str, body: &[u8]) {
         let secret = self.known.secret.as_deref().expect("an unknown user is let in");
         assert!(*secret != Secret::None, "a user without a secret is let in");
         match asked {
             "AwaitPassword" => assert_eq!(body, [PASSWORD.as_bytes(), b"\0"].concat()),
-            // The hash is over the name that the client gave.
+            // The hash depends on the user name that the client gave.
             "AwaitMd5" => assert_eq!(body.len(), 36),
             "AwaitSaslFinal" => assert!(!matches!(secret, Secret::Md5(_)), "a mock is a secret"),
             other => panic!("let in after {other}"),
@@ -333,7 +333,8 @@ impl Session {
     }
 }
 
-/// The answer to a request for encryption is a byte without a frame; here it has one, so that all can be read back.
+/// The answer to a request for encryption is a single byte; here it is framed, so that the output can be split into
+/// messages.
 fn message_of_one_byte() -> Vec<u8> {
     let mut out = Vec::new();
     wire::write::bare(&mut out, b'N');

@@ -2,8 +2,8 @@
 //!
 //! Input: the text of the main file, `t.ini`; a line `--- a.ini` begins the file of that name.
 //!
-//! Always true: there are settings or mistakes; a mistake is one line that names a file that was read and a line that it has;
-//! what is accepted, shown and read again means the same, and a reload of it changes nothing.
+//! Always true: there are settings or mistakes; a mistake is one line that names a file that was read and a line of it;
+//! settings that are written and read again are the same, and a reload with them changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -52,7 +52,7 @@ pub const TARGET: Target = Target {
 /// Reads the files.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let files = Files::of(input);
     match files.load("t.ini") {
@@ -101,7 +101,7 @@ impl Files {
         }
         let lines = text.split(|&byte| byte == b'\n').count();
         assert!((1..=lines).contains(&(mistake.place.line as usize)), "{line}: the file has {lines} lines");
-        // Once: before the words, or in them where PgBouncer has it.
+        // The line number appears once: before the text, or in it where PgBouncer has it there.
         let places = [format!(":{}: ", mistake.place.line), format!(":{})", mistake.place.line)];
         assert!(places.iter().any(|place| line.contains(place.as_str())), "{line}");
     }

@@ -2,8 +2,8 @@
 //!
 //! Input: the section, and the line's value.
 //!
-//! Always true: it is taken apart as a second reader of ours does, who was written for clarity; texts mean what they say;
-//! every pair that is wrong is told, on one line, and no message repeats a quoted password.
+//! Always true: the string has the same pairs as in a second parser, written for clarity; values mean what they say;
+//! every wrong pair is reported, on one line, and no message repeats a quoted password.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub const TARGET: Target = Target {
 /// Reads the line.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let section = draw.pick(&["databases", "databases", "users", "peers"]);
@@ -59,7 +59,7 @@ pub fn run(input: &[u8]) {
     }
     let text = format!("[pgbouncer]\n[{section}]\n1 = {value}\n");
     let loaded = load("t.ini", &|_| Ok(text.as_bytes().to_vec()), &Overrides::default());
-    // Blanks in front of a value are none of it, and the line is trimmed as a whole.
+    // Blanks in front of a value do not belong to it, and the line is trimmed as a whole.
     let value = value.trim_start_matches([' ', '\t']).trim_end_matches(|c: char| c.is_ascii_whitespace());
     let pairs = pairs(value);
     match (&pairs, loaded) {
@@ -73,11 +73,11 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// The string is none.
+/// Not a connection string.
 #[derive(Debug)]
 struct Malformed;
 
-/// Takes a string apart, one character after the other.
+/// Splits a string into pairs, one character after the other.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, Malformed> {
     let mut found = Vec::new();
     let mut characters = text.chars().peekable();
@@ -154,7 +154,7 @@ fn told(pairs: &[(String, String)], mistakes: &[Mistake]) {
         let line = mistake.to_string();
         assert!(!line.contains(char::is_control), "{line:?}");
         assert_eq!(mistake.place.line, 3, "{line}");
-        // One with these digits in it is in none of our words by chance.
+        // A password with these digits is not part of our texts by chance.
         for (_, password) in pairs.iter().filter(|(key, value)| key == "password" && value.contains("77")) {
             let is_elsewhere = |(key, value): &(String, String)| {
                 key.contains(password.as_str()) || key != "password" && value.contains(password.as_str())

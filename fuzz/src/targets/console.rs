@@ -1,10 +1,10 @@
-//! The console: any text that somebody says on it.
+//! The console: any text that a client sends to it.
 //!
-//! Input: what it may do, and the text.
+//! Input: the right of the client, and the text.
 //!
-//! Always true: there is exactly one answer, of whole messages and ended by ReadyForQuery, but for an order to go down at
-//! once; a text is a command or none as a second reader of ours sees it, who was written for clarity; how a command is
-//! dressed (blanks, quotes) does not matter to its answer.
+//! Always true: there is exactly one answer, of whole messages and ended by ReadyForQuery, except for an immediate
+//! shutdown; a text is a command or none as in a second parser, written for clarity; the form of a command (blanks,
+//! quotes) does not change its answer.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
@@ -61,10 +61,10 @@ pub const TARGET: Target = Target {
     bytes_max: 400,
 };
 
-/// Says it.
+/// Sends the text.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let right = draw.pick(&[Right::Admin, Right::Stats]);
@@ -88,18 +88,18 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// The refusal of what is no command.
+/// The error for an unknown command.
 fn invalid(text: &str) -> String {
     format!("invalid command '{text}', use SHOW HELP;").replace('\0', "")
 }
 
-/// What the error in an answer says, if it is one.
+/// Returns the message of the error in an answer, if it is one.
 fn error(answer: &[u8]) -> Option<String> {
     let (_, body) = messages(answer).into_iter().find(|(kind, _)| *kind == b'E')?;
     Some(Notice::parse(body).message)
 }
 
-/// The answer to a text; none if everything goes down at once.
+/// Returns the answer to a text; None after an immediate shutdown.
 fn says(text: &str, right: Right) -> Option<Vec<u8>> {
     let letters: Arc<Mutex<Vec<ToWorker<()>>>> = Arc::default();
     let post: Post<ToWorker<()>> = {
@@ -162,13 +162,13 @@ fn says(text: &str, right: Right) -> Option<Vec<u8>> {
     answer
 }
 
-/// A worker with databases of odd names.
+/// A snapshot with databases of odd names.
 fn snapshot() -> Snapshot {
     let stats = ["d", "", "it's \"\0\u{1b}", "k\u{e4}se"].map(|name| (name.into(), Totals::default()));
     Snapshot { stats: stats.to_vec(), ..Snapshot::default() }
 }
 
-/// A command, as the grammar has it.
+/// A command, as in the grammar.
 #[derive(Debug)]
 enum Command {
     Words(Vec<String>),
@@ -183,7 +183,7 @@ enum Misread {
 }
 
 impl Command {
-    /// The same command with everything in quotes that may be, and single blanks.
+    /// The same command with quotes wherever they are allowed, and single blanks.
     fn dressed_plainly(&self) -> String {
         let quoted =
             |text: &String, quote: char| format!("{quote}{}{quote}", text.replace(quote, &format!("{quote}{quote}")));
@@ -203,12 +203,12 @@ impl Command {
     }
 }
 
-/// A piece of a command, and whether a blank stands before it.
+/// A part of a command. [`tokens`] also returns whether a blank stands before it.
 #[derive(PartialEq, Eq, Debug)]
 enum Token {
     Word(String),
     Text(String),
-    /// A client as the log has it.
+    /// A client as the log names it.
     Client(String),
     /// A whole number with a sign.
     Signed(String),
@@ -222,7 +222,7 @@ fn command(text: &str) -> Result<Command, Misread> {
     if matches!(tokens.last(), Some((_, Sign(';')))) {
         tokens.pop();
     }
-    // A rule of a section has a name of two words, with nothing beside the dot.
+    // A key of a section has a name of two words, without blanks beside the dot.
     if let [_, (_, Word(section)), (false, Sign('.')), (false, Word(name)), _, _] = &tokens[..] {
         let key = (true, Word(format!("{section}.{name}")));
         tokens.splice(1..4, [key]);
@@ -256,7 +256,7 @@ fn command(text: &str) -> Result<Command, Misread> {
     if fits { Ok(command) } else { Err(Misread::TooLong) }
 }
 
-/// All tokens, or nothing where a text does not end or something else stands.
+/// Returns all tokens; None where a quoted text does not end or another character stands.
 fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
     let mut found = Vec::new();
     let mut characters = text.chars().peekable();
@@ -278,7 +278,7 @@ fn tokens(text: &str) -> Option<Vec<(bool, Token)>> {
                 }
                 if first == '"' { Token::Word(inner) } else { Token::Text(inner) }
             }
-            // A value may be a number with a sign, which is worth as much as in quotes; a plus is dropped.
+            // A value may be a number with a sign, which means the same as in quotes; a plus is dropped.
             '-' | '+' => {
                 while characters.next_if(|c| matches!(c, ' ' | '\t' | '\n' | '\r')).is_some() {}
                 let mut number = String::new();
@@ -321,6 +321,6 @@ static FORCE: LazyLock<Arc<ActiveConfig>> = LazyLock::new(|| {
     let log = Arc::new(LogTarget::new(false, None));
     Arc::new(first_config(settings, control::Files::default(), log, 1, [0; 32], 1))
 });
-/// When every trace that was begun is over: an hour after the beginning.
+/// The time when every trace has ended: an hour after the beginning.
 const TRACES_ARE_OVER: Time = Time::from_secs(3_700);
 const CLIENT: Key = Key { index: 1, generation: 1 };

@@ -1,10 +1,10 @@
-//! Where messages begin and end, of both directions.
+//! The framing of messages, in both directions.
 //!
-//! Input: which bound, how the stream is cut (two bytes), and the stream.
+//! Input: the bound of lengths, how the stream is cut (two bytes), and the stream.
 //!
-//! Always true: however the stream is cut, the same messages are found, with the same bytes, up to the same end; no piece
-//! lies outside of what was given; no declared length above the bound is believed; the bodies that a pooler reads are read
-//! or refused, and what is read is what was written.
+//! Always true: however the stream is cut, the same messages are found, with the same bytes, up to the same end; no
+//! piece lies outside of the given bytes; no declared length above the bound is accepted; the bodies that the pooler
+//! reads are parsed or refused, and what is parsed is what was written.
 
 use wire::backend::{self, Authentication, TxStatus};
 use wire::frame::Part;
@@ -34,7 +34,7 @@ pub const TARGET: Target = Target {
 /// Reads a stream whole, byte by byte and cut at random.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let length_max = draw.pick(&[MESSAGE_BYTES_MAX, 66_560, 100, 8, u32::MAX]);
@@ -49,14 +49,14 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// What a stream says.
+/// The messages of a stream.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Reading {
     messages: Vec<Message>,
     end: End,
 }
 
-/// A message, whole or as far as it has come.
+/// A message, whole or as far as it has arrived.
 #[derive(PartialEq, Eq, Debug)]
 struct Message {
     kind: u8,
@@ -64,7 +64,7 @@ struct Message {
     body_bytes: u32,
 }
 
-/// Where a stream ends.
+/// How a stream ends.
 #[derive(PartialEq, Eq, Debug, Default)]
 enum End {
     #[default]
@@ -77,7 +77,7 @@ enum End {
     },
 }
 
-/// The same by the simplest means: all bytes are here.
+/// The expected result, by simpler means, since all bytes are here.
 fn expected(mut rest: &[u8], length_max: u32) -> Reading {
     let mut reading = Reading::default();
     loop {
@@ -142,7 +142,7 @@ fn read(parts: &[&[u8]], length_max: u32) -> Reading {
     reading
 }
 
-/// Reads a body as each of the kinds that a pooler reads.
+/// Parses a body in all the ways in which the pooler parses bodies.
 fn understand(kind: u8, body: &[u8]) {
     if let Some(status) = TxStatus::parse(body) {
         assert_eq!(body, [status.byte()]);
@@ -163,6 +163,6 @@ fn understand(kind: u8, body: &[u8]) {
     let notice = Notice::parse(body);
     let texts = [&notice.severity, &notice.sqlstate, &notice.message];
     let bytes: usize = texts.iter().map(|text| text.len()).chain(notice.detail.iter().map(String::len)).sum();
-    // A byte that is no text is shown as a sign of three.
+    // A byte that is not valid UTF-8 becomes a character of three bytes.
     assert!(bytes <= 3 * body.len(), "a notice of kind {kind} grows");
 }

@@ -1,9 +1,9 @@
-//! The rules of who may come from where, and the maps of system users.
+//! HBA rules, and ident maps of system users.
 //!
-//! Input: the file of maps up to the first zero byte, then the file of rules.
+//! Input: the ident file up to the first zero byte, then the HBA file.
 //!
-//! Always true: the first rule that fits decides, so that lines behind it change nothing; a line that is no rule decides
-//! nothing; what is wrong is told of a line that is there, in a text for a log line.
+//! Always true: the first matching rule decides, so later lines change nothing; an invalid line decides nothing; each
+//! problem is about an existing line, with a text for a log line.
 
 use auth::{Hba, HbaMethod, IdentMaps, Visit};
 
@@ -43,10 +43,10 @@ pub const TARGET: Target = Target {
     bytes_max: 400,
 };
 
-/// Reads the files and knocks.
+/// Parses the files and asks for decisions.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut files = input.splitn(2, |&byte| byte == 0);
     let (maps, rules) = (files.next().unwrap_or_default(), files.next().unwrap_or_default());
@@ -84,7 +84,7 @@ fn read(lines: &[&str], maps: &IdentMaps) -> (Hba, Vec<(usize, bool)>) {
     (hba, problems.iter().map(|problem| (problem.line, problem.is_kept)).collect())
 }
 
-/// What some visitors have to do.
+/// The decisions for some connections.
 fn decisions(hba: &Hba) -> Vec<Option<HbaMethod>> {
     let mut decisions = Vec::new();
     for from in [None, Some("10.0.0.1"), Some("::1"), Some("::ffff:10.0.0.1")] {

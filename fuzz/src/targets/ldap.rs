@@ -1,7 +1,7 @@
-//! What a directory answers, and filters.
+//! Answers of an LDAP server, and filters.
 //!
-//! Always true: it is known how long a message may be before it is there, and that does not change while it comes; no
-//! message that is read is longer than that; a filter that is read is an element that is as long as it says.
+//! Always true: the possible length of a message is known before it is complete, and does not change while it arrives;
+//! no message that is read is longer; a filter that is read is an element of the length that it states.
 
 use auth::LdapScope;
 use auth::ldap::{Filter, MESSAGE_BYTES_MAX, Request, read, wanted};
@@ -33,10 +33,10 @@ pub const TARGET: Target = Target {
     bytes_max: 400,
 };
 
-/// Receives a message as it comes, and reads a filter.
+/// Receives a message in parts, and reads a filter.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut there = 0;
     while let Ok(more) = wanted(&input[..there]) {

@@ -1,8 +1,8 @@
-//! The machines of a loan and the mending of a server, against a PostgreSQL that counts.
+//! The machines of a loan and the cleanup of a server, against a model of PostgreSQL.
 //!
-//! Input: whether the clients keep to the protocol, what the reset query does, how the streams are cut, and then steps: a client says
-//! something, the server reads, the pooler hears, the server says something by itself, the client leaves. So messages and answers are on
-//! their way in both directions, as late as the input wants.
+//! Input: whether the clients keep to the protocol, what the reset query does, how the streams are cut, and then steps:
+//! a client sends a message, the server reads one, the pooler reads one, the server sends one unasked, the client
+//! leaves. So messages and answers are under way in both directions, as late as the input wants.
 //!
 //! Always true: see `model/pair.rs`. At the end everything arrives, the client leaves, and the server comes to rest.
 
@@ -15,13 +15,13 @@ use crate::model::postgres::{self, Asks, Does};
 pub const TARGET: Target = Target {
     name: "loan",
     run,
-    // Steps that belong together; the second byte of a client's is kind and deed.
+    // Steps that belong together; the second byte of a client's step is the message and what it does.
     words: &[
-        // A query, read and heard.
+        // A query, read and answered.
         b"\x00\x00\x04\x06\x06\x06\x06",
         // A batch with its Sync.
         b"\x00\x02\x00\x03\x00\x05\x00\x08",
-        // A COPY from the client, begun.
+        // The beginning of a COPY FROM STDIN.
         b"\x00\x50\x04\x06",
         b"\x00\x0b\x00\x0c",
         b"\x07\x03",
@@ -30,10 +30,10 @@ pub const TARGET: Target = Target {
     bytes_max: 240,
 };
 
-/// Plays the steps.
+/// Runs the steps.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let manner = draw.pick(&[Manner::Polite, Manner::Polite, Manner::Rude]);
@@ -60,7 +60,7 @@ pub fn run(input: &[u8]) {
 struct Story {
     pair: Pair,
     manner: Manner,
-    /// A COPY has failed, and the rest of its data may still come: it was on its way.
+    /// A COPY has failed, and the rest of its data, which was under way, may still arrive.
     is_late: bool,
     /// A COPY was ended before it was known to begin.
     has_ended_early: bool,
@@ -68,7 +68,7 @@ struct Story {
 
 impl Story {
     fn client(&mut self, choice: u8) {
-        // What is polite depends on whether a COPY reads.
+        // What the protocol allows depends on whether a COPY reads.
         let is_copy = self.pair.may_become_copy() || self.pair.exchange().is_copying_in();
         if is_copy && !self.pair.client_is_heard() {
             self.pair.client_leaves(false);
@@ -99,8 +99,8 @@ impl Story {
         match asks.kind {
             b'z' => false,
             b'd' | b'c' | b'f' => is_copying || self.is_late || is_early,
-            // What comes behind a COPY that may be about to begin would be read as its data, but for a Sync; and when such a
-            // Sync may or may not be answered, a client that went on would not know its answers apart either.
+            // Anything but a Sync behind a COPY that may be about to begin would be read as its data. And where it is
+            // unknown whether such a Sync is answered, a client that continued could not match its answers either.
             kind if self.pair.may_become_copy() || !self.pair.exchange().is_proven() => kind == b'S',
             kind => !is_copying || matches!(kind, b'S' | b'H'),
         }
@@ -119,5 +119,5 @@ impl Story {
 }
 
 const KINDS: &[u8; 16] = b"QQPBDECFSSHdcfQz";
-/// What a client says that thinks of a COPY; the others are refused, which ends the story early.
+/// The messages of a client during a COPY; others would be refused, which ends the run early.
 const COPYING: &[u8; 16] = b"ddddddcccffSSHQP";

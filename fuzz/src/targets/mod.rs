@@ -19,7 +19,7 @@ pub mod vars;
 
 use crate::Target;
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     framing::TARGET,
     startup::TARGET,

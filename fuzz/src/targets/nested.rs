@@ -1,10 +1,10 @@
-//! Texts of SQL that are long and deep, made of what statements are made of: what reading them costs.
+//! Long and deeply nested SQL texts, made of parts of statements: what reading them costs.
 //!
-//! Input: pairs of bytes, each a construct and how often it is put around what there is.
+//! Input: pairs of bytes: a construct, and how often it is put around the text so far.
 //!
-//! Always true: what is known of a text has a bound, whatever the text; reading takes so many nanoseconds for a byte, and not more for a
-//! longer text.
-//! Not here: what such texts touch (`crates/route/tests/nested.rs`), any bytes at all (`sql`).
+//! Always true: the result of reading a text has a bounded size, whatever the text; the time for each byte is bounded,
+//! and does not grow with the length of the text.
+//! Not here: what such texts do (`crates/route/tests/nested.rs`), arbitrary bytes (`sql`).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,10 +17,10 @@ use crate::draw::Draw;
 /// See the head of this file.
 pub const TARGET: Target = Target { name: "nested", run, words: &[], bytes_max: 24 };
 
-/// Reads the text as that of a client and as that of a function.
+/// Reads the text as a query of a client and as the body of a function.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let text = text(&mut Draw::new(input));
     let knowledge = Knowledge::new(["f"], false);
@@ -37,11 +37,11 @@ pub fn run(input: &[u8]) {
         read();
         begun.elapsed().as_nanos() <= most
     };
-    // A machine that does something else is slow by chance, and not each time.
+    // A machine that is busy with something else is slow by chance, and not each time.
     assert!((0..ROUNDS).any(|_| is_quick()), "slow: {} bytes, {}", text.len(), &text[..text.len().min(80)]);
 }
 
-/// Wraps one construct after the other around a name.
+/// Puts one construct after the other around a name.
 fn text(draw: &mut Draw<'_>) -> String {
     let mut text = "a.b".to_owned();
     while !draw.is_over() {
@@ -62,7 +62,7 @@ fn text(draw: &mut Draw<'_>) -> String {
     text
 }
 
-/// What stands in front of a text, and what behind it.
+/// The texts before and after.
 const CONSTRUCTS: [(&str, &str); 36] = [
     ("(", ")"),
     ("[", "]"),
@@ -102,10 +102,11 @@ const CONSTRUCTS: [(&str, &str); 36] = [
     ("INSERT INTO t VALUES (nextval('s'));", ""),
 ];
 
-/// A hundred times what it takes in a build without optimizations, and less than it takes to look at the whole text for each word of it.
+/// A hundred times the time in a build without optimizations, and less than reading the whole text for each of its
+/// words would take.
 const BYTE_NANOS_MAX: u32 = 20_000;
-/// A shorter text takes as long as one of so many bytes.
+/// A shorter text may take as long as one of so many bytes.
 const BYTES_FEW: usize = 1000;
-/// About so long do texts become.
+/// Texts become about this long.
 const BYTES_MAX: usize = 60_000;
 const ROUNDS: usize = 3;

@@ -1,9 +1,9 @@
-//! What a client asks of the console: the bodies of its messages.
+//! Requests of a client to the console: the bodies of its messages.
 //!
-//! Input: the kind of the message, then its body.
+//! Input: the type of the message, then its body.
 //!
-//! Always true: a request is exactly as long as its body; a body that is cut short anywhere, or has a byte more, is another
-//! request or none.
+//! Always true: a request is exactly as long as its body; a body that is truncated anywhere, or has an additional byte,
+//! is another request or none.
 
 use wire::frontend;
 use wire::request::{Request, Target as Aim};
@@ -33,17 +33,17 @@ pub const TARGET: Target = Target {
     bytes_max: 200,
 };
 
-/// Reads the body.
+/// Parses the body.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let Some((&kind, body)) = input.split_first() else { return };
     let request = Request::parse(kind, body);
     assert!(request.is_none() || Request::is_kind(kind), "a request of an unknown kind");
     assert_eq!(Request::is_kind(kind), Request::name(kind) != "unknown");
     let Some(request) = request else { return };
-    // Names that are no UTF-8 are longer once they have been read.
+    // Names that are not UTF-8 become longer when they are parsed.
     let is_text = std::str::from_utf8(body).is_ok();
     match &request {
         Request::Query(text) => assert!(!is_text || body.len() - text.len() <= 1),

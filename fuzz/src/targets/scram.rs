@@ -1,10 +1,10 @@
-//! SCRAM: each message of a stranger against our side of it, and a login of ours with ours that somebody tampers with.
+//! SCRAM: arbitrary messages against each of our sides, and a login between our two sides with a changed message.
 //!
-//! Input: what is done, then the password and messages separated by line feeds, or where a byte is changed.
+//! Input: which of these, then the password and messages separated by line feeds, or which byte is changed.
 //!
-//! Always true: a message is taken or refused; nobody gets in, and no server is believed, when a single byte of the four
-//! messages was changed on its way; an untouched login with the right password succeeds; a fault is one line without a
-//! secret in it.
+//! Always true: a message is accepted or refused; no client gets in, and no server is trusted, when a single byte of
+//! the four messages was changed on the way; an unchanged login with the right password succeeds; a fault is one line
+//! that contains no secret.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub const TARGET: Target = Target {
 /// Logs in, or tries to.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     match draw.byte() % 4 {
@@ -59,7 +59,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// The iterations that these words may ask for, as far as they stand in one piece.
+/// The numbers of iterations that these bytes may ask for, where they are in one piece.
 fn iterations(words: &[u8]) -> impl Iterator<Item = u64> {
     let places = words.windows(2).enumerate().filter(|(_, pair)| *pair == b"i=" || *pair == b"6$");
     places.map(|(at, _)| {
@@ -68,7 +68,7 @@ fn iterations(words: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Messages that nobody of us has made.
+/// Messages that neither of our sides has made.
 fn strangers(words: &[u8]) {
     let mut messages = words.split(|&byte| byte == b'\n');
     let mut next = || messages.next().unwrap_or_default();
@@ -91,7 +91,7 @@ fn strangers(words: &[u8]) {
     }
 }
 
-/// The answer to a server, once the password is hashed.
+/// Returns the answer to a server's message, after hashing the password.
 fn answered(stage: AwaitServerFirst, asked: &[u8]) -> Result<(AwaitServerFinal, Vec<u8>), ScramFault> {
     Ok(match stage.answer(asked, CHEAP as u32)? {
         Answer::Ready(stage, answer) => (stage, answer),
@@ -106,11 +106,11 @@ fn credentials(password: &[u8]) -> Credentials {
 fn tells(fault: ScramFault) {
     let line = fault.to_string();
     assert!(!line.is_empty() && !line.contains(char::is_control), "{line:?}");
-    // But for the server's own words.
+    // Except for the server's own text.
     assert!(!line.contains("secret") || matches!(fault, ScramFault::ServerError(_)), "{line:?}");
 }
 
-/// What somebody in between does to one of the four messages.
+/// How one of the four messages is changed on the way.
 struct Tamper {
     message: u8,
     at: usize,
@@ -118,10 +118,10 @@ struct Tamper {
 }
 
 impl Tamper {
-    /// Passes a message on. Whether it is another one then.
+    /// Forwards a message, and records whether it was changed.
     fn pass(&self, number: u8, message: &mut [u8], is_changed: &mut bool) {
         let at = self.at % message.len();
-        // The last digit of a proof and of a signature has bits that mean nothing.
+        // The last base64 digit of a proof or a signature has unused bits.
         let is_last_digit = number >= 2 && at + 2 == message.len();
         if self.message == number && self.change != 0 && !is_last_digit {
             message[at] ^= self.change;
@@ -146,7 +146,7 @@ fn tampered(draw: &mut Draw<'_>) {
         Ok(()) => assert!(is_same && !is_changed, "a changed login succeeds"),
         Err(fault) => {
             assert!(!is_same || is_changed, "an honest login fails");
-            // The nonce is looked at before the proof, which a stranger might have made for a nonce of its own.
+            // The nonce is checked before the proof, which a stranger might have made for a nonce of its own.
             let is_in_nonce = tamper.message == 2 && tamper.change != 0 && (9..9 + 48).contains(&tamper.at);
             assert!(!is_in_nonce || fault != ScramFault::ProofWrong, "another nonce is taken");
         }
@@ -168,7 +168,7 @@ fn log_in(typed: &[u8], stored: ScramSecret, tamper: &Tamper, is_changed: &mut b
     Ok(())
 }
 
-/// Whether this is the password of the secret, once it is hashed where it has to be.
+/// Returns whether this is the password of the secret, after hashing where that is needed.
 fn is_password(secret: Option<&Secret>, text: &[u8]) -> bool {
     match (plain::check(secret, "ann", text), secret) {
         (Check::Derive(derivation), Some(Secret::Scram(scram))) => plain::fits(scram, &derivation.run()),
@@ -177,10 +177,10 @@ fn is_password(secret: Option<&Secret>, text: &[u8]) -> bool {
     }
 }
 
-/// What is stored for a user, and passwords against it.
+/// Stored secrets, and passwords checked against them.
 fn secrets(text: &[u8]) {
     let secret = Secret::parse(text);
-    // But for the unused bits of a base64 digit, which PostgreSQL does not look at either.
+    // Except for the unused bits of a base64 digit, which PostgreSQL ignores as well.
     assert!(*secret.text() == *text || matches!(secret, Secret::Scram(_)), "a secret is written as it was read");
     assert!(Secret::parse(secret.text()) == secret);
     assert!(!format!("{secret:?}").contains('$'));
@@ -200,5 +200,5 @@ fn secrets(text: &[u8]) {
     assert!(!is_password(None, text));
 }
 
-/// So many iterations take no time.
+/// A number of iterations that takes no time.
 pub(crate) const CHEAP: u64 = 64;

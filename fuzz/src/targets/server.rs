@@ -1,10 +1,10 @@
-//! A login to a server, and what the server tells of itself.
+//! A login to a server, and the parameters that the server reports.
 //!
-//! Input: what we hold for it, how its bytes are cut (two bytes), and its messages. A SASL message that is `@` alone is the one
-//! that an honest server would send.
+//! Input: the secret that we have for it, how its bytes are cut (two bytes), and its messages. A SASL message that is
+//! only `@` stands for the one that an honest server would send.
 //!
-//! Always true: however the bytes are cut, the login is the same; a server that was asked for its proof is not ready before it
-//! has given it; what we send is whole password messages; what is kept of the server is bounded.
+//! Always true: however the bytes are cut, the login is the same; a server whose proof we have asked for is not ready
+//! before it has given that; we only send whole password messages; what is kept of the server is bounded.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub const TARGET: Target = Target {
 /// Logs in.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let secret = draw.pick(&["secret", "", SCRAM_SECRET, MD5_SECRET]);
@@ -55,7 +55,7 @@ pub fn run(input: &[u8]) {
     assert_eq!(log_in(secret, &cuts(bytes, seed)), whole, "cut");
 }
 
-/// What became of a login.
+/// The result of a login.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Transcript {
     sent: Vec<u8>,
@@ -111,7 +111,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Hears a message; whether the login is over.
+    /// Handles a message of the server. Returns whether the login is over.
     fn hear(&mut self, kind: u8, body: &[u8]) -> bool {
         let body = self.honest.instead(body);
         self.said_ok |= kind == b'R' && body.starts_with(&[0; 4]);
@@ -143,7 +143,8 @@ impl Talk {
     fn sends(&mut self, bytes: &[u8]) {
         let sent = messages(bytes);
         let [(frontend::PASSWORD, body)] = sent[..] else { panic!("one password message, not {sent:?}") };
-        // Its name, a zero byte, four of length: a secret in clear may begin with the name, too.
+        // The mechanism is followed by a zero byte and a length of four bytes; a password in plain text may begin with
+        // the name as well.
         if let Some([0, _, _, _, _, first @ ..]) = body.strip_prefix(MECHANISM.as_bytes()) {
             self.was_asked = true;
             self.honest.client_first(first);
@@ -201,7 +202,7 @@ impl Honest {
         }
     }
 
-    /// The body of a message, or what an honest server would say in its place.
+    /// Returns the body of a message, or what an honest server would send in its place.
     fn instead(&mut self, body: &[u8]) -> Vec<u8> {
         match body {
             [0, 0, 0, code @ (11 | 12), b'@'] => {

@@ -1,9 +1,10 @@
-//! What a client says in SQL, and what stands in the functions of a database.
+//! SQL of clients, and the functions of a database.
 //!
-//! Input: how it is read and how often it is repeated, then the text.
+//! Input: the dialect and how often the text is repeated, then the text.
 //!
-//! Always true: a text touches what its statements touch, and is told the same from memory; a text without its long strings touches
-//! something if the whole does; a string that holds the text adds nothing to a statement that executes nothing.
+//! Always true: a text touches what its statements touch, and the cache gives the same result; a text without its long
+//! strings touches something if the whole does; a string that contains the text adds nothing to a statement that
+//! executes nothing.
 
 use route::{Cache, Dialect, DirtyState, Encoding, Knowledge, Source};
 
@@ -57,25 +58,25 @@ pub const TARGET: Target = Target {
     bytes_max: 600,
 };
 
-/// The context of a trace, and a comment that carries it.
+/// A trace context, and a comment that carries it.
 const PARENT: &[u8] = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const COMMENT: &[u8] = b"/*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/";
 
 /// Reads the text.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let encoding = draw.pick(&[Encoding::Safe, Encoding::Safe, Encoding::Sjis, Encoding::Pairs, Encoding::Gb18030]);
     let dialect = Dialect { encoding, backslashes: draw.byte() % 4 == 1 };
-    // Most of what goes wrong with the length of a text does so with a short one that is said again and again.
+    // Most problems with long texts also appear with a short one that is repeated.
     let times = draw.pick(&[1, 1, 1, 2, 100]);
     let text = draw.rest().repeat(times);
     if text.contains(&0) {
         return;
     }
-    // Whatever stands before a comment that carries the context of a trace, it is found, and nothing else is taken for one.
+    // A comment with a trace context is found behind any text, and nothing else is taken for one.
     let carried = [&text[..], COMMENT].concat();
     assert_eq!(route::traceparent(&carried, true), route::TraceParent::parse(PARENT), "another context of a trace");
     if route::traceparent(&text, true).is_some() {

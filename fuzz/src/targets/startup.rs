@@ -1,9 +1,9 @@
-//! What a client says first, as far as the parameters that it asks for.
+//! The first packet of a client, up to the parameters that it asks for.
 //!
-//! Input: which parameters the operator ignores, and the packet with whatever follows it.
+//! Input: which parameters the operator ignores, and the packet with any bytes behind it.
 //!
-//! Always true: what the first bytes decide, more bytes do not change; a packet is bounded; what is read of a packet is what
-//! was written into it; a request has a user and a database; every refusal can be told.
+//! Always true: more bytes do not change a decision; a packet is bounded; the parsed packet is what was written; a
+//! request has a user and a database; every fault can be sent as an error.
 
 use protocol::client::greeting::{self, Opening, Request, StartupRules};
 use protocol::fault::Fault;
@@ -44,7 +44,7 @@ pub const TARGET: Target = Target {
 /// Opens a conversation.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let mut draw = Draw::new(input);
     let ignored: &[&str] = draw.pick(&[&[], &["extra_float_digits"], &["options"], &["extra_float_digits", "options"]]);
@@ -72,7 +72,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// A packet has 8 to 10,000 bytes; what begins otherwise is no packet, unless it is TLS.
+/// A packet has 8 to 10,000 bytes; with another length it is not a packet, unless it is TLS.
 fn is_bounded(bytes: &[u8], opening: &Opening) {
     if let [first, b, c, d, ..] = *bytes {
         let is_packet = (8..=10_000).contains(&u32::from_be_bytes([first, b, c, d]));
@@ -82,7 +82,7 @@ fn is_bounded(bytes: &[u8], opening: &Opening) {
     }
 }
 
-/// A decision stays; only the bytes that are shown in an error may become more.
+/// A decision does not change; only the bytes that an error shows may become more.
 fn is_stable(early: &Opening, late: &Opening) {
     match (early, late) {
         (Opening::More, _) | (Opening::Bad(Fault::BadHeader { .. }), Opening::Bad(Fault::BadHeader { .. })) => {}
@@ -119,7 +119,7 @@ fn request(minor: u16, parameters: Vec<(String, String)>, ignored: &[&str]) {
     assert_eq!(kinds.is_empty(), minor <= startup::MINOR_NEWEST && request.unknown_options.is_empty());
 }
 
-/// A fault is one whole ErrorResponse that says what the fault is.
+/// A fault is one whole ErrorResponse with the text of the fault.
 pub(crate) fn tells(fault: &Fault) {
     let mut out = Vec::new();
     fault.write(&mut out);
@@ -131,5 +131,5 @@ pub(crate) fn tells(fault: &Fault) {
     assert!(!notice.message.is_empty());
 }
 
-/// Beginnings that are tried; the packet's own length is decided within eight bytes.
+/// How many prefixes are tried; the length of the packet is decided within eight bytes.
 const PREFIXES_MAX: usize = 300;

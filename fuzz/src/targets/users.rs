@@ -1,9 +1,9 @@
-//! The file of users and their secrets.
+//! The file of users and their secrets (`auth_file`).
 //!
 //! Input: the file.
 //!
-//! Always true: it reads as a second reader of ours reads it, who was written for clarity; users are found by name; what was
-//! read, written again, reads the same.
+//! Always true: the file has the same users as in a second parser, written for clarity; users are found by name; what
+//! was read and written again reads the same.
 
 use auth::users::{SECRET_BYTES_MAX, USER_BYTES_MAX};
 use auth::{Secret, UserFile};
@@ -32,7 +32,7 @@ pub const TARGET: Target = Target {
 /// Reads the file.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let (file, problems) = UserFile::parse(input);
     let found: Vec<(String, Vec<u8>)> =
@@ -52,7 +52,7 @@ pub fn run(input: &[u8]) {
     assert_eq!(again, found);
 }
 
-/// The users and the lines that are wrong.
+/// Returns the users, and the numbers of the wrong lines.
 fn read(file: &[u8]) -> (Vec<(String, Vec<u8>)>, Vec<usize>) {
     let (mut users, mut bad_lines) = (Vec::<(String, Vec<u8>)>::new(), Vec::new());
     for (number, line) in file.split(|&byte| byte == b'\n').enumerate() {
@@ -80,7 +80,7 @@ fn read(file: &[u8]) -> (Vec<(String, Vec<u8>)>, Vec<usize>) {
     (users, bad_lines)
 }
 
-/// Takes a text in quotes off the front.
+/// Takes a quoted text off the front.
 fn text(bytes: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<Vec<u8>> {
     bytes.next_if_eq(&b'"')?;
     let mut text = Vec::new();

@@ -1,10 +1,10 @@
 //! Parameters that follow a client: the SQL that sets them on a server.
 //!
-//! Input: texts separated by zero bytes, in turn a value of the client's and the server's for each parameter, `?` alone for
-//! what is not known.
+//! Input: texts separated by zero bytes: for each parameter the client's value and the server's, with `?` alone for an
+//! unknown one.
 //!
-//! Always true: the SQL is SET commands and `set_config` calls and nothing else, however PostgreSQL reads backslashes; each
-//! sets exactly the client's value; a server that has taken it over has nothing more to be told.
+//! Always true: the SQL consists of SET commands and `set_config` calls only, however PostgreSQL reads backslashes;
+//! each sets exactly the client's value; a server with these values needs no more SQL.
 
 use protocol::vars::{Tracked, Vars};
 use wire::backend;
@@ -34,10 +34,10 @@ pub const TARGET: Target = Target {
     bytes_max: 300,
 };
 
-/// Sets what differs.
+/// Sets the values that differ.
 ///
 /// # Panics
-/// Something is not as promised.
+/// A promise is broken.
 pub fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let tracked = Tracked::new(["IntervalStyle", "search_path"]);
@@ -59,7 +59,7 @@ pub fn run(input: &[u8]) {
         .enumerate()
         .filter_map(|(place, name)| Some((name.to_owned(), differs(place)?.to_owned())))
         .collect();
-    // The encoding comes first, in a query of its own.
+    // The encoding comes first, in a separate query.
     wanted.sort_by_key(|(name, _)| name != "client_encoding");
     let queries = server.catch_up(&client, &tracked);
     assert!(queries.iter().all(|sql| sql.is_ascii()), "{queries:?}");
@@ -76,14 +76,14 @@ pub fn run(input: &[u8]) {
     merged(&client, &server);
 }
 
-/// What `standard_conforming_strings` says of backslashes in plain literals.
+/// The value of `standard_conforming_strings`: the meaning of backslashes in plain literals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Backslash {
     Plain,
     Escape,
 }
 
-/// Reads the SQL as PostgreSQL's lexer would, as far as it may go: every command, its parameter and its value.
+/// Reads the SQL as PostgreSQL's lexer would, as far as needed: the parameter and value of every command.
 fn settings(mut sql: &str, backslash: Backslash) -> Vec<(String, String)> {
     let mut found = Vec::new();
     while !sql.is_empty() {
@@ -107,7 +107,7 @@ fn settings(mut sql: &str, backslash: Backslash) -> Vec<(String, String)> {
     found
 }
 
-/// A literal, blanks before it included, and what follows.
+/// Reads a literal, with blanks before it. Returns its value and the rest.
 fn literal(sql: &str, backslash: Backslash) -> (String, &str) {
     let sql = sql.trim_start_matches(' ');
     if let Some(rest) = sql.strip_prefix("pg_catalog.convert_from(pg_catalog.decode('") {

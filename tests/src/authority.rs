@@ -1,7 +1,7 @@
-//! An authority, and certificates that it signs: made for one test, good for its names.
+//! A certificate authority and certificates that it signs, made for one test.
 //!
-//! Always true: keys are only in the scratch directory, and in memory.
-//! Not here: who trusts whom.
+//! Always true: private keys are only in the scratch directory and in memory.
+//! Not here: who trusts which authority.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedN
 
 use crate::place::Place;
 
-/// An authority.
+/// A certificate authority.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -33,7 +33,7 @@ pub struct Files {
 }
 
 impl Authority {
-    /// A new one of this name.
+    /// A new authority of this name.
     ///
     /// # Panics
     /// When the system gives no randomness.
@@ -53,7 +53,7 @@ impl Authority {
     /// A certificate for these hosts, or for a common name alone.
     ///
     /// # Panics
-    /// When the names are none.
+    /// When the names are invalid.
     pub fn signs(&self, common: &str, hosts: &[&str]) -> Identity {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
         let mut params = CertificateParams::new(hosts).expect("good names");
@@ -72,7 +72,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// Writes it for a child of ours.
+    /// Writes it to files that a child process can read.
     pub fn files(&self, place: &Place) -> Files {
         let directory = place.directory();
         let files = Files::in_directory(&directory);
@@ -81,13 +81,13 @@ impl Identity {
         files
     }
 
-    /// Writes it over what such files hold.
+    /// Overwrites these files with it.
     pub fn replace(&self, files: &Files, place: &Place) {
         place.write(&files.certificate, &self.certificate);
         place.write_secret(&files.key, &self.key);
     }
 
-    /// Writes it for programs that run as ourselves.
+    /// Writes it to files for programs that run as the user of the tests.
     ///
     /// # Panics
     /// When it cannot be written.

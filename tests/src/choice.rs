@@ -1,18 +1,18 @@
-//! The command line of a comparison: which programs, which cases, through what.
+//! The command line of a comparison: the selected programs, cases and stages.
 //!
-//! Always true: a name that nobody has is an error; without names everything is chosen.
-//! Not here: what there is to choose from (a `Menu`), which each comparison has of its own.
+//! Always true: an unknown name is an error; without names everything is selected.
+//! Not here: the names (a `Menu`), which each comparison has of its own.
 
 use std::path::{Path, PathBuf};
 
-/// What there is to choose from.
+/// The names that can be selected.
 #[derive(Debug)]
 pub struct Menu {
     /// Names of programs.
     pub programs: Vec<&'static str>,
     /// Names of cases, in the order in which they are run.
     pub cases: Vec<&'static str>,
-    /// What is compared with.
+    /// The name of the stage without a pooler.
     pub direct: &'static str,
     /// The folder below `target`.
     pub folder: &'static str,
@@ -20,7 +20,7 @@ pub struct Menu {
     pub usage: &'static str,
 }
 
-/// What was chosen.
+/// What was selected.
 #[derive(Debug)]
 pub struct Choice {
     menu: Menu,
@@ -32,7 +32,7 @@ pub struct Choice {
     stage: Option<String>,
     /// Lines for the pooler's configuration, after all others.
     pub settings: Vec<String>,
-    /// Whether a program that cannot be had fails the run.
+    /// Whether an unavailable program fails the run.
     pub strict: bool,
 }
 
@@ -40,7 +40,7 @@ impl Choice {
     /// Reads the command line.
     ///
     /// # Errors
-    /// What is wrong with it, and how it is used.
+    /// What is wrong with it, and the usage.
     pub fn read(menu: Menu, mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let usage = menu.usage;
         let (programs, cases, settings) = (Vec::new(), Vec::new(), Vec::new());
@@ -66,23 +66,23 @@ impl Choice {
         Ok(choice)
     }
 
-    /// Whether this program is asked for.
+    /// Returns whether this program is selected.
     pub fn wants(&self, program: &str) -> bool {
         self.programs.is_empty() || self.programs.iter().any(|name| name == program)
     }
 
-    /// The cases that are asked for, in their order.
+    /// The selected cases, in their order.
     pub fn wanted_cases(&self) -> impl Iterator<Item = &'static str> {
         let is_wanted = |case: &&str| self.cases.is_empty() || self.cases.iter().any(|name| name == case);
         self.menu.cases.iter().copied().filter(is_wanted)
     }
 
-    /// Whether this stage is asked for. The direct one always is: without it nobody knows whose failure it was.
+    /// Returns whether this stage is selected. The direct one always is, because it shows whose failure a failure is.
     pub fn wants_stage(&self, name: &str) -> bool {
         name == self.menu.direct || self.stage.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
 
-    /// Where what the programs need is installed.
+    /// The folder where dependencies of the programs are installed.
     pub fn folder(&self) -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));

@@ -1,7 +1,7 @@
-//! A client that speaks the protocol without a driver, so that nothing is hidden.
+//! A client that speaks the protocol without a driver, so that tests see every message.
 //!
-//! Always true: it expects what it was asked to expect, and panics with what came instead.
-//! Not here: passwords. Tests of those drive psql, which is what people use.
+//! Always true: it panics with what it received if that is not what was expected.
+//! Not here: passwords. Tests of those use psql, as users do.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ use crate::wait::LIMIT;
 pub struct Client {
     /// Its connection.
     pub peer: Peer,
-    /// What the last ParameterStatus of each name said.
+    /// The values of the last ParameterStatus messages, by name.
     pub parameters: BTreeMap<String, String>,
     /// The key of BackendKeyData.
     pub key: (u32, Vec<u8>),
     address: Option<SocketAddr>,
-    /// What it has been told by NotificationResponse and nobody has asked for: `channel payload`.
+    /// Received notifications that no test has asked for yet: `channel payload`.
     heard: VecDeque<String>,
 }
 
-/// Everything that answers one Query, or all up to one ReadyForQuery.
+/// All messages that answer a Query, up to its ReadyForQuery.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// Names and type numbers of the columns of the last result.
@@ -86,7 +86,7 @@ impl Client {
     /// The error with which the login was refused.
     ///
     /// # Panics
-    /// When the connection is lost without a word.
+    /// When the connection is lost without an error.
     pub fn try_login(address: SocketAddr, parameters: &[(&str, &str)]) -> Result<Self, Complaint> {
         let mut peer = Peer::tcp(address).expect("the port answers");
         peer.send(&message::startup(0, parameters));
@@ -101,12 +101,12 @@ impl Client {
     /// The error with which the login was refused.
     ///
     /// # Panics
-    /// When the connection is lost without a word, or a password is asked for.
+    /// When the connection is lost without an error, or a password is asked for.
     pub fn finish_login(peer: Peer, limit: Duration) -> Result<Self, Complaint> {
         Self::try_finish_login(peer, limit).unwrap_or_else(|lost| panic!("no answer to the login: {lost}"))
     }
 
-    /// Logs in with protocol 3.2, over a connection that has said nothing.
+    /// Logs in with protocol 3.2, over a new connection.
     ///
     /// # Panics
     /// When the login is refused.
@@ -115,7 +115,7 @@ impl Client {
         Self::finish_login(peer, LIMIT).unwrap_or_else(|error| panic!("login of {user} failed: {error:?}"))
     }
 
-    /// Connects over TCP and logs in; `None` if the connection is lost before a word has come.
+    /// Connects over TCP and logs in; `None` if the connection is lost before any message has arrived.
     ///
     /// # Panics
     /// When the login is refused.
@@ -158,7 +158,7 @@ impl Client {
     /// Sends a Query and reads the answer.
     ///
     /// # Panics
-    /// When it does not come in time, or the connection closes without an error.
+    /// When the answer does not arrive in time, or the connection closes without an error.
     pub fn query(&mut self, sql: &str) -> Answer {
         self.ask(sql);
         self.answer()
@@ -186,7 +186,7 @@ impl Client {
     /// Reads everything up to ReadyForQuery, or up to the end after an error.
     ///
     /// # Panics
-    /// When it does not come in time, or the connection closes without an error.
+    /// When that does not arrive in time, or the connection closes without an error.
     pub fn answer(&mut self) -> Answer {
         self.answer_within(LIMIT)
     }
@@ -223,7 +223,7 @@ impl Client {
     /// The next notifications, each as `channel payload`.
     ///
     /// # Panics
-    /// When they do not come in time, or something else does.
+    /// When they do not arrive in time, or something else does.
     pub fn heard(&mut self, count: usize) -> Vec<String> {
         while self.heard.len() < count {
             let frame = self.peer.frame_within(LIMIT).unwrap_or_else(|lost| panic!("{lost}, after {:?}", self.heard));
@@ -235,7 +235,7 @@ impl Client {
         self.heard.drain(..count).collect()
     }
 
-    /// The notifications that have come with answers so far, each as `channel payload`.
+    /// The notifications that have arrived with answers so far, each as `channel payload`.
     pub fn has_heard(&mut self) -> Vec<String> {
         self.heard.drain(..).collect()
     }
@@ -243,13 +243,13 @@ impl Client {
     /// Sends a CancelRequest with this client's key over a new connection, and waits until that is closed.
     ///
     /// # Panics
-    /// When the request is not taken.
+    /// When the connection of the request is not accepted.
     pub fn cancel(&self) {
         let address = self.address.expect("only a client over TCP cancels here");
         send_cancel(address, self.key.0, &self.key.1);
     }
 
-    /// The process number of the PostgreSQL process behind the loan of this query.
+    /// The process ID of the PostgreSQL backend that runs this query.
     pub fn server_pid(&mut self) -> String {
         self.value("select pg_backend_pid()")
     }
@@ -258,14 +258,14 @@ impl Client {
 /// Sends a CancelRequest and waits until the connection is closed.
 ///
 /// # Panics
-/// When it is not closed in time or something is answered.
+/// When it is not closed in time, or something is sent.
 pub fn send_cancel(address: SocketAddr, pid: u32, secret: &[u8]) {
     let mut peer = Peer::tcp(address).expect("the port answers");
     peer.send(&message::cancel_request(pid, secret));
     peer.closed_within(LIMIT).expect("a cancel request is answered by closing");
 }
 
-/// Keys that are not this one: cut off, longer, or with one bit changed; the process number stays.
+/// Keys that differ from this one: truncated, longer, or with one bit changed; the process ID is the same.
 pub fn other_keys((pid, secret): &(u32, Vec<u8>)) -> Vec<(u32, Vec<u8>)> {
     let mut others: Vec<Vec<u8>> =
         [4, 31, 33, 256].map(|length| secret.iter().copied().chain([0; 256]).take(length).collect()).into();

@@ -1,7 +1,8 @@
-//! A collector of OpenTelemetry that takes OTLP over HTTP as JSON, and remembers what it was sent.
+//! An OpenTelemetry collector that accepts OTLP over HTTP as JSON, and records the requests.
 //!
-//! Always true: each connection is for one request; what is read of it is remembered before it is answered; it ends with its guard.
-//! Not here: anything that is done with spans.
+//! Always true: each connection carries one request; a request is recorded before it is answered; the collector ends with
+//! its guard.
+//! Not here: any use of the spans.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -23,7 +24,7 @@ pub struct Collector {
     scheme: &'static str,
 }
 
-/// What it was sent, and how it answers.
+/// The recorded requests, and how the collector answers.
 #[derive(Debug, Default)]
 struct Book {
     posts: Vec<Post>,
@@ -33,52 +34,52 @@ struct Book {
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Its first line and its headers.
+    /// Its request line and its headers.
     pub head: String,
     /// Its body.
     pub body: Vec<u8>,
 }
 
-/// How it answers.
+/// How the collector answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// It takes everything.
+    /// It accepts everything.
     #[default]
     Takes,
-    /// It refuses with this status, and these lines of the head.
+    /// It refuses with this status and these lines of the head.
     With(u16, &'static str),
-    /// It says nothing.
+    /// It does not answer.
     Never,
 }
 
 /// A span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The trace, in hexadecimal digits.
     pub trace: String,
-    /// Its own id.
+    /// Its span ID.
     pub id: String,
-    /// The id of the span that it is in.
+    /// The ID of its parent span.
     pub parent: String,
     /// When it began, in microseconds since 1970.
     pub begun: u64,
     /// When it ended.
     pub ended: u64,
-    /// Whether it has failed.
+    /// Whether its status is an error.
     pub is_error: bool,
-    /// What is said of it.
+    /// Its attributes.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Span {
-    /// How long it took, in microseconds.
+    /// Its duration, in microseconds.
     pub fn micros(&self) -> u64 {
         self.ended - self.begun
     }
 
-    /// What is said of it under this name; empty if nothing is.
+    /// The value of an attribute; empty if there is none.
     pub fn attribute(&self, name: &str) -> &str {
         self.attributes.get(name).map_or("", String::as_str)
     }
@@ -105,7 +106,7 @@ impl Span {
 }
 
 impl Collector {
-    /// Opens one that takes everything.
+    /// Opens a collector that accepts everything.
     ///
     /// # Panics
     /// When no port is free.
@@ -119,7 +120,7 @@ impl Collector {
     /// The same over TLS.
     ///
     /// # Panics
-    /// When no port is free, or the certificate is none.
+    /// When no port is free, or the certificate is invalid.
     pub fn open_secured(identity: &Identity) -> Self {
         let (config, book) = (Arc::new(tls(identity)), Arc::new(Mutex::new(Book::default())));
         let known = book.clone();
@@ -130,36 +131,36 @@ impl Collector {
         Self { liar, book, scheme: "https" }
     }
 
-    /// The setting that has spans sent there.
+    /// The setting that makes the pooler send spans here.
     pub fn setting(&self) -> String {
         format!("otlp_endpoint = {}", self.url())
     }
 
-    /// Where spans are sent.
+    /// The URL of the collector.
     pub fn url(&self) -> String {
         let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
         format!("{}://{host}:{}/v1/traces", self.scheme, self.liar.port())
     }
 
-    /// How it answers from now on.
+    /// Sets how it answers from now on.
     pub fn answer(&self, answers: Answers) {
         self.book().answers = answers;
     }
 
-    /// What it was sent so far.
+    /// The requests so far.
     pub fn posts(&self) -> Vec<Post> {
         self.book().posts.clone()
     }
 
-    /// The spans that it was sent so far.
+    /// The spans received so far.
     pub fn spans(&self) -> Vec<Span> {
         self.posts().iter().flat_map(|post| spans(&post.body)).collect()
     }
 
-    /// The spans of a trace, once they are there.
+    /// Waits for the spans of a trace.
     ///
     /// # Panics
-    /// When they do not come.
+    /// When they do not arrive.
     pub fn await_trace(&self, trace: &str) -> Vec<Span> {
         wait_for(&format!("spans of the trace {trace}"), LIMIT, || {
             let spans: Vec<_> = self.spans().into_iter().filter(|span| span.trace == trace).collect();
@@ -179,7 +180,7 @@ fn spans(body: &[u8]) -> Vec<Span> {
     lists.flat_map(|scope| scope["spans"].as_array().expect("spans")).map(Span::read).collect()
 }
 
-/// Reads one request and answers it. Whoever says something else is left alone.
+/// Reads one request and answers it. Anything else is ignored.
 fn serve(stream: &mut (impl Read + Write), book: &Mutex<Book>) {
     let Some(post) = read(stream) else { return };
     let answers = {
@@ -191,7 +192,7 @@ fn serve(stream: &mut (impl Read + Write), book: &Mutex<Book>) {
         Answers::Takes => "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".to_owned(),
         Answers::With(status, lines) => format!("HTTP/1.1 {status} No\r\n{lines}Content-Length: 0\r\n\r\n"),
         Answers::Never => {
-            // Until the other side has enough.
+            // Until the other side gives up.
             let _ = stream.read(&mut [0]);
             return;
         }

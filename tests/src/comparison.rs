@@ -1,8 +1,8 @@
-//! A comparison: programs in other languages, each tried directly and through the pooler.
+//! A comparison: programs in other languages, each run directly and through the pooler.
 //!
-//! Always true: a program that cannot be made on this machine is skipped, with the reason; sources are in the folder beside this
-//! one that has the comparison's name, and what is fetched for them goes below `target` to one of the same name.
-//! Not here: how a program is made (`kit`), what it is tried with (each comparison's own `trial`).
+//! Always true: a program that cannot be built on this machine is skipped, with the reason; sources are in the folder beside
+//! this one that has the comparison's name, and their dependencies go to a folder of the same name below `target`.
+//! Not here: how a program is built (`kit`), what it is run against (the `trial` of each comparison).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::kit::{Kit, Language};
 use crate::matrix::Matrix;
 use crate::place::Place;
 
-/// One of the programs that are compared.
+/// A program that is compared.
 #[derive(Debug)]
 pub struct Program {
-    /// As its own people call it, and on the command line.
+    /// Its official name, also used on the command line.
     pub name: &'static str,
-    /// What it is written in.
+    /// Its language.
     pub language: Language,
     /// Its name in the folder of its language.
     pub file: &'static str,
@@ -29,10 +29,10 @@ impl AsRef<Self> for Program {
     }
 }
 
-/// Tries each program that the command line asks for, on what `set` makes of the machine.
+/// Runs each selected program; `set` prepares the servers.
 ///
 /// # Errors
-/// What is wrong with the command line or the machine; that programs have failed.
+/// What is wrong with the command line or the machine, or that programs have failed.
 pub fn run<P: AsRef<Program>, S>(
     menu: Menu,
     programs: &[P],

@@ -1,7 +1,7 @@
-//! An LDAP directory that knows a few people: binds by password, searches by one attribute. And one that says what a test likes.
+//! An LDAP directory with a few entries: simple binds, searches by one attribute. And a listener with any behaviour.
 //!
-//! Always true: it answers what LDAP clients ask when they check a password, and nothing else; it ends with its guard.
-//! Not here: groups, anything that a real directory is for.
+//! Always true: it answers the requests of clients that check a password, and nothing else; it ends with its guard.
+//! Not here: groups, or any other feature of a real directory.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
 
 use crate::authority::Identity;
 
-/// Somebody in the directory.
+/// An entry of the directory.
 #[derive(Debug, Clone)]
 pub struct Person {
-    /// The whole name there.
+    /// The distinguished name.
     pub dn: &'static str,
     /// The value of the attribute `uid`; several may have the same.
     pub uid: &'static str,
@@ -26,12 +26,12 @@ pub struct Person {
     pub password: &'static str,
 }
 
-/// A directory at a port of its own.
+/// A directory on a port of its own.
 #[derive(Debug)]
 pub struct Directory(Liar);
 
 impl Directory {
-    /// Opens it with these people in it.
+    /// Opens a directory with these entries.
     ///
     /// # Panics
     /// When no port is free.
@@ -41,10 +41,10 @@ impl Directory {
         }))
     }
 
-    /// The same with TLS: from the beginning, and where somebody asks for it later.
+    /// The same with TLS: from the beginning, or after StartTLS.
     ///
     /// # Panics
-    /// When no port is free, or the certificate is none.
+    /// When no port is free, or the certificate is invalid.
     pub fn open_secured(people: Vec<Person>, identity: &Identity, begins: Begins) -> Self {
         let config = Arc::new(tls(identity));
         let secured = move |stream: TcpStream| {
@@ -55,7 +55,7 @@ impl Directory {
                 talk(&mut secured(stream), &people);
             }
             Begins::WhenAsked => {
-                // In clear text nobody is known.
+                // Nobody can bind in plain text.
                 if talk(&mut stream, &[]) == Goes::ToTls {
                     talk(&mut secured(stream), &people);
                 }
@@ -63,7 +63,7 @@ impl Directory {
         }))
     }
 
-    /// Where it listens on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.0.port()
     }
@@ -86,7 +86,7 @@ pub(crate) fn tls(identity: &Identity) -> ServerConfig {
     builder.with_single_cert(vec![certificate], key).expect("a certificate with its key")
 }
 
-/// Something that listens where a directory is looked for.
+/// A listener that answers whatever a test wants.
 #[derive(Debug)]
 pub struct Liar {
     port: u16,
@@ -95,7 +95,7 @@ pub struct Liar {
 }
 
 impl Liar {
-    /// Each connection is given to this, on a thread of its own.
+    /// Gives each connection to this function, on a thread of its own.
     ///
     /// # Panics
     /// When no port is free.
@@ -116,7 +116,7 @@ impl Liar {
         Self { port, is_over, thread: Some(thread) }
     }
 
-    /// Where it listens on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -132,14 +132,14 @@ impl Drop for Liar {
     }
 }
 
-/// How a conversation goes on.
+/// How a conversation continues.
 #[derive(PartialEq, Eq)]
 enum Goes {
     Away,
     ToTls,
 }
 
-/// Answers one client until it says that it goes, or nonsense, or wants TLS.
+/// Answers one client until that unbinds, sends nonsense, or asks for StartTLS.
 fn talk(stream: &mut (impl Read + Write), people: &[Person]) -> Goes {
     let mut is_known = false;
     while let Some(message) = element(stream) {
@@ -169,7 +169,7 @@ fn talk(stream: &mut (impl Read + Write), people: &[Person]) -> Goes {
     Goes::Away
 }
 
-/// A bind without a name is one of nobody in particular, and succeeds.
+/// An anonymous bind (without a name) succeeds.
 fn bind(body: &[u8], people: &[Person]) -> Option<u8> {
     let mut parts = Parts(body);
     let (_version, name, password) = (parts.next()?, parts.next()?, parts.next()?);
@@ -177,7 +177,7 @@ fn bind(body: &[u8], people: &[Person]) -> Option<u8> {
     Some(if name.body.is_empty() || people.iter().any(is_right) { SUCCESS } else { INVALID_CREDENTIALS })
 }
 
-/// Finds whom `(uid=...)` is about, below the base.
+/// Finds the entries for `(uid=...)` below the base.
 fn search(body: &[u8], people: &[Person]) -> Vec<(u8, Vec<u8>)> {
     let mut parts = Parts(body);
     let base = parts.next().unwrap_or_default();
@@ -201,14 +201,14 @@ fn result(code: u8) -> Vec<u8> {
     [written(ENUMERATED, &[code]), written(OCTETS, b""), written(OCTETS, b"")].concat()
 }
 
-/// An element of BER: what it is, and its content.
+/// A BER element: its tag and its content.
 #[derive(Debug, Default)]
 struct Element {
     tag: u8,
     body: Vec<u8>,
 }
 
-/// The elements that stand one after the other.
+/// A sequence of elements.
 struct Parts<'b>(&'b [u8]);
 
 impl Iterator for Parts<'_> {
@@ -219,7 +219,7 @@ impl Iterator for Parts<'_> {
     }
 }
 
-/// The next element.
+/// Reads the next element.
 fn element(source: &mut impl Read) -> Option<Element> {
     let mut head = [0; 2];
     source.read_exact(&mut head).ok()?;

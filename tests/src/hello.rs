@@ -1,6 +1,6 @@
-//! The beginning of TLS, for floods.
+//! The first bytes of a TLS connection, for floods.
 //!
-//! Always true: it is what a client says that checks certificates and goes on; nobody here does.
+//! Always true: they are those of a client that would check certificates and continue; none here continues.
 //! Not here: clients that finish a handshake (`real`).
 
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, crypto};
 
-/// What a client of TLS begins with; the same may be said by many.
+/// A ClientHello, which several connections may send.
 ///
 /// # Panics
-/// When the library does not make it.
+/// When the library fails.
 #[must_use]
 pub fn client_hello() -> Vec<u8> {
     let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))

@@ -1,7 +1,7 @@
-//! Programs in other languages, and how each is made: what is fetched, where it goes, how it is started.
+//! Programs in other languages, and how each is built: its dependencies, its folders, its command.
 //!
-//! Always true: a language's own tool fetches what the lock file beside the program names, into a folder of its own; what
-//! is missing on this machine is said exactly. Nothing is fetched twice.
+//! Always true: a language's own tool fetches what the lock file beside the program names, into a separate folder; a missing
+//! tool is named in the error. Nothing is fetched twice.
 //! Not here: what the programs do.
 
 use std::fs;
@@ -13,24 +13,24 @@ use Language::{Go, Java, Node, Python, Ruby, Rust};
 
 use crate::program::try_run;
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Language {
-    /// With pip's packages in an environment of its own.
+    /// With packages from pip in a virtual environment.
     Python,
     /// One module with a folder for each program.
     Go,
-    /// With Maven's jars.
+    /// With jars from Maven.
     Java,
-    /// With npm's packages.
+    /// With packages from npm.
     Node,
-    /// With the distribution's packages: each is a library that the program requires.
+    /// With the distribution's packages; each of these libraries is required by the program.
     Ruby(&'static [&'static str]),
     /// One package with a binary for each program.
     Rust,
 }
 
-/// A program, ready to be run.
+/// A program that is ready to run.
 #[derive(Debug)]
 pub struct Kit {
     language: Language,
@@ -41,11 +41,11 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// Fetches and builds what is not there yet. A language's programs are in a folder of its name in `sources`; what
-    /// they need goes to one of the same name in `homes`.
+    /// Fetches and builds what is not there yet. A language's programs are in a folder of its name in `sources`; their
+    /// dependencies go to one of the same name in `homes`.
     ///
     /// # Errors
-    /// What is missing on this machine, or what the tool that should have made it said.
+    /// What is missing on this machine, or the output of the tool that failed.
     pub fn prepare(language: Language, program: &'static str, sources: &Path, homes: &Path) -> Result<Self, String> {
         let (name, tools) = language.needs();
         for tool in tools {
@@ -65,7 +65,7 @@ impl Kit {
         Ok(kit)
     }
 
-    /// Its program, without arguments.
+    /// The command of its program, without arguments.
     pub fn command(&self) -> Command {
         match self.language {
             Python => {
@@ -112,12 +112,12 @@ impl Kit {
         })
     }
 
-    /// Go looks itself whether anything has changed.
+    /// Go itself checks whether anything has changed.
     fn prepare_go(&self) -> Result<(), String> {
         let mut go = Command::new("go");
         go.current_dir(&self.source).args(["build", "-o"]).arg(self.home.join(self.program));
         go.arg(format!("./{}", self.program));
-        // So that what it keeps can be deleted like everything else below `target`.
+        // So that its cache can be deleted like everything else below `target`.
         go.env("GOFLAGS", "-modcacherw -buildvcs=false").env("GOPATH", self.home.join("path"));
         go.env("GOCACHE", self.home.join("cache"));
         call(&mut go)
@@ -146,14 +146,14 @@ impl Kit {
         })
     }
 
-    /// Cargo looks itself whether anything has changed.
+    /// Cargo itself checks whether anything has changed.
     fn prepare_rust(&self) -> Result<(), String> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(&self.source).args(["build", "--quiet", "--locked", "--bin", self.program]);
         call(cargo.arg("--target-dir").arg(&self.home))
     }
 
-    /// Does it unless it has been done for this very text of the file.
+    /// Does the work unless it was done for this content of the file.
     fn once(&self, file: &str, work: impl Fn() -> Result<(), String>) -> Result<(), String> {
         let wanted = fs::read_to_string(self.source.join(file)).map_err(|error| format!("{file}: {error}"))?;
         let done = self.home.join("done-for");
@@ -166,7 +166,7 @@ impl Kit {
 }
 
 impl Language {
-    /// Its folder, and the programs without which it cannot be.
+    /// The folder of the language, and the tools that it needs.
     fn needs(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Python => ("python", &["python3"]),
@@ -179,7 +179,7 @@ impl Language {
     }
 }
 
-/// For one call of a tool that fetches, from wherever.
+/// For one call of a tool that fetches something.
 const FETCH_MAX: Duration = Duration::from_secs(900);
 
 fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {

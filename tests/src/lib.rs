@@ -1,9 +1,9 @@
-//! What the tests of the real binary stand on: a throw-away PostgreSQL, the pooler as a child, clients and servers
+//! The basis of the tests of the real binary: a throw-away PostgreSQL, the pooler as a child process, clients and servers
 //! that speak the protocol byte by byte, and a runner that leaves nothing behind.
 //!
-//! Always true: whatever waits has a deadline; there is one place that polls (`wait`) and none that sleeps; every child
-//! is stopped when its guard is dropped, and dies with us if we are killed.
-//! Not here: what is expected of the pooler. That is in `talk/*.talk` and `real/*.rs`.
+//! Always true: every wait has a deadline; there is one place that polls (`wait`) and none that sleeps; every child is
+//! stopped when its guard is dropped, and dies with us if we are killed.
+//! Not here: the expected behaviour of the pooler. That is in `talk/*.talk` and `real/*.rs`.
 
 pub mod authority;
 pub mod choice;

@@ -1,26 +1,26 @@
-//! What came of every program and case at every stage, the direct one first, and the words about it.
+//! The outcomes of every program and case at every stage, the direct one first, and their output.
 //!
-//! Always true: a case that no stage has failed and that somebody could do is well; what passes directly and fails
-//! through the pooler is called a difference.
-//! Not here: how it came about.
+//! Always true: a case is good if no stage has failed it and some program can do it; what passes directly and fails through
+//! the pooler is a difference.
+//! Not here: how outcomes come about.
 
-/// What came of one case at one stage.
+/// The outcome of one case at one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// It did what it should.
     Passed,
-    /// It did not, with the program's words.
+    /// It failed, with the program's output.
     Failed(String),
-    /// The program cannot do this, or it makes no sense here; why.
+    /// The program cannot do this, or it makes no sense here; with the reason.
     Impossible(String),
-    /// It met a limit of the pooler that its documentation tells, with the words for it.
+    /// It has met a documented limit of the pooler, with a description.
     Limited(String),
 }
 
-/// All that came out.
+/// All outcomes.
 #[derive(Debug)]
 pub struct Matrix {
-    /// What the programs are, in the plural.
+    /// What the programs are called, in the plural.
     title: &'static str,
     passed: usize,
     failures: Vec<String>,
@@ -29,18 +29,18 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Nothing yet about these.
+    /// An empty matrix.
     pub fn of(title: &'static str) -> Self {
         Self { title, passed: 0, failures: Vec::new(), skipped: Vec::new(), limits: Vec::new() }
     }
 
-    /// A program that cannot be had here.
+    /// A program is not available here.
     pub fn skip(&mut self, program: &str, reason: &str) {
         println!("{program}: skipped: {reason}");
         self.skipped.push(format!("{program}: {reason}"));
     }
 
-    /// One line: what came of a case at the stages, the direct one first.
+    /// Adds the outcomes of a case, the direct one first, and prints them on one line.
     pub fn add(&mut self, program: &str, case: &str, outcomes: &[(&str, Outcome)]) {
         let cells: Vec<String> = outcomes.iter().map(|(stage, outcome)| format!("{stage} {}", word(outcome))).collect();
         println!("{program:<26} {case:<21} {}", cells.join("  "));
@@ -66,16 +66,16 @@ impl Matrix {
         }
     }
 
-    /// Something that went wrong beside the cases.
+    /// Something went wrong outside of the cases.
     pub fn fail(&mut self, words: String) {
         println!("{words}");
         self.failures.push(words);
     }
 
-    /// The sums, and whether all is well.
+    /// Prints the sums. Returns whether everything is good.
     ///
     /// # Errors
-    /// What is not.
+    /// What is not good.
     pub fn verdict(&self, strict: bool) -> Result<(), String> {
         println!();
         self.limits.iter().for_each(|words| println!("limit: {words}"));

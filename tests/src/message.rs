@@ -1,8 +1,7 @@
-//! Bytes of messages, and the fields of those that the tests look into.
+//! Bytes of messages, and the fields that the tests look at.
 //!
-//! Always true: what is built here is as the protocol wants it; what is broken on purpose is written as bytes where it
-//! is used.
-//! Not here: the words of the scripts (`notation`).
+//! Always true: messages built here are valid; those that are broken on purpose are written as bytes where they are used.
+//! Not here: the notation of the scripts (`notation`).
 
 use crate::peer::Frame;
 
@@ -145,9 +144,9 @@ pub struct Complaint {
     pub code: String,
     /// The field `M`.
     pub text: String,
-    /// The field `D`, or nothing.
+    /// The field `D`, or empty.
     pub detail: String,
-    /// The field `H`, or nothing.
+    /// The field `H`, or empty.
     pub hint: String,
 }
 
@@ -171,7 +170,7 @@ impl Complaint {
     }
 }
 
-/// A body being read; what is missing is read as zeroes.
+/// A body being read; missing bytes are read as zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -190,7 +189,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The code in the place of a protocol version that makes a CancelRequest.
+/// The code in the place of the protocol version by which a packet is a CancelRequest.
 pub const CANCEL_CODE: u32 = 80_877_102;
 /// The code of an SSLRequest.
 pub const SSL_CODE: u32 = 80_877_103;

@@ -1,7 +1,7 @@
-//! A name server that knows a few names and zones.
+//! A name server with a few names and zones.
 //!
-//! Always true: it answers over UDP on a port of its own, and remembers what it was asked; it ends with its guard.
-//! Not here: TCP, anything that a real name server is for.
+//! Always true: it answers over UDP on a port of its own, and records the questions; it ends with its guard.
+//! Not here: TCP, or any other feature of a real name server.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -18,7 +18,7 @@ pub struct NameServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it knows, by names without a dot at their ends, and what it was asked.
+/// The names and zones, without a trailing dot, and the recorded questions.
 #[derive(Debug, Default)]
 struct Book {
     addresses: BTreeMap<String, (Vec<IpAddr>, u32)>,
@@ -28,7 +28,7 @@ struct Book {
 }
 
 impl NameServer {
-    /// Opens one that knows nothing.
+    /// Opens one without names.
     ///
     /// # Panics
     /// When no port is free.
@@ -52,30 +52,30 @@ impl NameServer {
         Self { port, book, is_over, thread: Some(thread) }
     }
 
-    /// The line of a `resolv.conf` that names it.
+    /// The line for `resolv.conf`.
     pub fn line(&self) -> String {
         format!("nameserver 127.0.0.1:{}\n", self.port)
     }
 
-    /// From now on a name has these addresses, which are good for so many seconds.
+    /// Gives a name these addresses, with this TTL in seconds.
     pub fn name(&self, name: &str, addresses: &[&str], ttl: u32) {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         self.write(|book| drop(book.addresses.insert(name.to_owned(), (addresses, ttl))));
     }
 
-    /// From now on a zone has this serial number.
+    /// Gives a zone this serial number.
     pub fn zone(&self, zone: &str, serial: u32) {
         self.write(|book| {
             book.serials.insert(zone.to_owned(), serial);
         });
     }
 
-    /// From now on it answers nobody.
+    /// From now on it does not answer.
     pub fn be_silent(&self) {
         self.write(|book| book.is_silent = true);
     }
 
-    /// What it was asked so far, such as `db.example A`.
+    /// The questions so far, such as `db.example A`.
     pub fn asked(&self) -> Vec<String> {
         self.book.lock().expect("nobody panics with it").asked.clone()
     }
@@ -97,7 +97,7 @@ impl Drop for NameServer {
 }
 
 impl Book {
-    /// The answer to a packet, if it is a question and there is to be one.
+    /// Returns the answer to a packet, if it is a question that is to be answered.
     fn answer(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let (name, rest) = read_name(packet.get(12..)?)?;
         let kind = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?);
@@ -116,11 +116,12 @@ impl Book {
         let is_known = self.addresses.contains_key(&name) || self.serials.contains_key(&name);
         let code = if is_known { 0 } else { NXDOMAIN };
         let count = u8::try_from(records.len()).expect("a few records");
-        // The number of the question; response, authoritative, recursion desired and available; how many of each part.
+        // The ID of the question; response, authoritative, recursion desired and available; the number of records of each
+        // section.
         let mut answer = vec![packet[0], packet[1], 0x85, 0x80 | code, 0, 1, 0, count, 0, 0, 0, 0];
         answer.extend_from_slice(question);
         for (ttl, body) in records {
-            // The name stands at byte 12.
+            // A pointer to the name at byte 12.
             answer.extend_from_slice(&[0xc0, 12]);
             answer.extend_from_slice(&kind.to_be_bytes());
             answer.extend_from_slice(&[0, 1]);
@@ -131,7 +132,7 @@ impl Book {
         Some(answer)
     }
 
-    /// The records of this kind that a name has: how long they are good, and what they say.
+    /// The records of a name with this type: TTL and data.
     fn records(&self, name: &str, kind: u16) -> Vec<(u32, Vec<u8>)> {
         let (addresses, ttl) = self.addresses.get(name).cloned().unwrap_or_default();
         let body = |address: IpAddr| match (address, kind) {
@@ -141,7 +142,7 @@ impl Book {
         };
         let mut records: Vec<_> = addresses.into_iter().filter_map(body).collect();
         if let (Some(serial), SOA) = (self.serials.get(name), kind) {
-            // Two names, of the root; the serial number; four times that do not matter.
+            // Two root names; the serial number; four times that do not matter.
             let mut soa = vec![0, 0];
             soa.extend_from_slice(&serial.to_be_bytes());
             soa.extend_from_slice(&[0, 0, 0, 60].repeat(4));
@@ -151,7 +152,7 @@ impl Book {
     }
 }
 
-/// A name in small letters, without a dot at its end, and what follows it.
+/// Reads a name, in lower case and without a trailing dot. Returns the rest as well.
 fn read_name(mut bytes: &[u8]) -> Option<(String, &[u8])> {
     let mut labels = Vec::new();
     loop {

@@ -1,7 +1,7 @@
-//! The words of the scripts for messages: a name as in PostgreSQL's documentation, then its fields.
+//! The notation of messages in scripts: a name as in PostgreSQL's documentation, then its fields.
 //!
 //! Always true: what `encode` can write, `decode` reads back as the same words.
-//! Not here: the order of things (`script`).
+//! Not here: the order of messages (`script`).
 
 use crate::message::{self, Complaint, frame, list, read_list, read_strings, strings};
 use crate::peer::Frame;
@@ -18,7 +18,7 @@ pub enum Sender {
 /// The bytes of a message.
 ///
 /// # Errors
-/// A sentence when the words make no message.
+/// Why the words are not a message.
 pub fn encode(sender: Sender, words: &[String]) -> Result<Vec<u8>, String> {
     let (name, fields) = words.split_first().ok_or("an empty message")?;
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -81,13 +81,13 @@ pub fn decode(sender: Sender, message: &Frame) -> Vec<String> {
     words
 }
 
-/// Whether a message is what was expected: the fields that are given must be equal, `*` stands for any, and fields at
-/// the end that are not given may be anything.
+/// Returns whether a message is as expected: given fields must be equal, `*` stands for any value, and fields that are not
+/// given at the end may have any value.
 pub fn fits(expected: &[String], words: &[String]) -> bool {
     expected.len() <= words.len() && expected.iter().zip(words).all(|(want, word)| want == "*" || want == word)
 }
 
-/// Words as they are written in a script; long ones are cut.
+/// Words as they are written in a script; long ones are truncated.
 pub fn show(words: &[String]) -> String {
     let quoted = |word: &String| {
         let plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_.-=/".contains(c));
@@ -185,7 +185,7 @@ fn or_null(value: Option<String>) -> String {
     value.unwrap_or_else(|| "NULL".to_string())
 }
 
-/// Bytes of a linear congruence: the same for the same seed.
+/// Pseudo-random bytes of a linear congruential generator: the same for the same seed.
 fn random(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

@@ -1,6 +1,6 @@
 //! One end of a connection, read and written byte by byte.
 //!
-//! Always true: reading ends, with bytes, with the end of the stream, or at its deadline.
+//! Always true: every read returns, with bytes, at the end of the stream, or at its deadline.
 //! Not here: what the bytes mean (`message`, `notation`).
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Peer {
 pub struct Frame {
     /// The type byte.
     pub tag: u8,
-    /// What follows the length.
+    /// The bytes after the length.
     pub body: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Peer {
     /// Connects over TCP.
     ///
     /// # Errors
-    /// Those of the connect.
+    /// Those of `connect`.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         Self::accepted(TcpStream::connect_timeout(&address, LIMIT)?)
     }
@@ -68,7 +68,7 @@ impl Peer {
     /// Connects over TCP from this address of the machine.
     ///
     /// # Errors
-    /// Those of the connect.
+    /// Those of `connect`.
     pub fn tcp_from(source: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((source, 0)).into())?;
@@ -76,10 +76,10 @@ impl Peer {
         Self::accepted(socket.into())
     }
 
-    /// Waits until somebody connects.
+    /// Waits for a connection.
     ///
     /// # Errors
-    /// When nobody does within the ordinary limit.
+    /// When there is none within the ordinary limit.
     pub fn accept(listener: &TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (stream, _) = try_wait_for(LIMIT, || listener.accept().ok())
@@ -101,7 +101,7 @@ impl Peer {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// Those of the connect.
+    /// Those of `connect`.
     pub fn unix(path: &Path) -> io::Result<Self> {
         Ok(Self::over(Stream::Unix(UnixStream::connect(path)?)))
     }
@@ -109,7 +109,7 @@ impl Peer {
     /// Connects to an abstract unix socket (the name without the leading `@` or NUL).
     ///
     /// # Errors
-    /// Those of the connect.
+    /// Those of `connect`.
     pub fn abstract_unix(name: &str) -> io::Result<Self> {
         let address = UnixAddress::from_abstract_name(name)?;
         Ok(Self::over(Stream::Unix(UnixStream::connect_addr(&address)?)))
@@ -118,7 +118,7 @@ impl Peer {
     /// Sends bytes.
     ///
     /// # Errors
-    /// Those of the write, such as a peer that closed.
+    /// Those of the write, such as a peer that has closed.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(bytes),
@@ -134,10 +134,10 @@ impl Peer {
         self.try_send(bytes).expect("bytes can be sent");
     }
 
-    /// Sends as many of these bytes as the other side takes until `end`; how many that were.
+    /// Sends as many of these bytes as the other side takes until `end`. Returns how many.
     ///
     /// # Errors
-    /// Those of the write, such as a peer that closed.
+    /// Those of the write, such as a peer that has closed.
     pub fn pour(&mut self, bytes: &[u8], end: Instant) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -163,7 +163,7 @@ impl Peer {
         Ok(sent)
     }
 
-    /// Sends bytes, each in a write of its own.
+    /// Sends bytes, each in a separate write.
     ///
     /// # Errors
     /// Those of the write.
@@ -227,10 +227,10 @@ impl Peer {
         self.exactly(count, Instant::now() + LIMIT)
     }
 
-    /// Waits until the other side closes; whatever comes before is an error.
+    /// Waits until the other side closes; anything before that is an error.
     ///
     /// # Errors
-    /// What came instead.
+    /// What arrived instead.
     pub fn closed_within(&mut self, limit: Duration) -> Result<(), String> {
         let end = Instant::now() + limit;
         if self.taken < self.received.len() {
@@ -243,7 +243,7 @@ impl Peer {
         }
     }
 
-    /// Whether something has come that has not been read.
+    /// Returns whether unread bytes have arrived.
     #[must_use]
     pub fn has_bytes(&self) -> bool {
         let Stream::Tcp(stream) = &self.stream else { return false };
@@ -253,7 +253,7 @@ impl Peer {
         has_bytes
     }
 
-    /// Whether the other side has closed, all else that comes being dropped, within `limit`.
+    /// Returns whether the other side closes within `limit`; all bytes before that are dropped.
     pub fn is_closed_within(&mut self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
@@ -266,14 +266,14 @@ impl Peer {
         }
     }
 
-    /// Leaves with a reset, as a machine does that knows nothing of this connection any more.
+    /// Closes with a reset, like a machine that does not know this connection any more.
     pub fn reset(self) {
         if let Stream::Tcp(stream) = &self.stream {
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Tells the other side that nothing more will be sent.
+    /// Shuts down the sending half.
     pub fn finish_sending(&mut self) {
         let _ = match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

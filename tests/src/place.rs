@@ -1,6 +1,6 @@
-//! Where things are on this machine: the programs, a scratch directory, free ports, and the user that children run as.
+//! Where things are on this machine: the programs, a scratch directory, free ports, and the user of the child processes.
 //!
-//! Always true: PostgreSQL and the pooler never run as root; the scratch directory is gone at the end.
+//! Always true: PostgreSQL and the pooler never run as root; the scratch directory is removed at the end.
 //! Not here: the children themselves (`postgres`, `pooler`).
 
 use std::env;
@@ -22,7 +22,7 @@ pub struct Place {
     owner: Option<(u32, u32)>,
     pooler: PathBuf,
     is_trunkline: bool,
-    /// Where PostgreSQL's programs are looked for, the first that has one winning.
+    /// The folders that are searched for PostgreSQL's programs, in this order.
     postgres_programs: Vec<PathBuf>,
     leash: bool,
 }
@@ -31,7 +31,7 @@ impl Place {
     /// Finds everything and makes the scratch directory.
     ///
     /// # Errors
-    /// A sentence for the person at the terminal: what is missing and how to get it.
+    /// A sentence for the user: what is missing and how to get it.
     pub fn find() -> Result<Self, String> {
         let source = pooler_program()?;
         let postgres_programs = vec![postgres_programs()?];
@@ -42,7 +42,7 @@ impl Place {
         let mut place = Self { scratch, owner, pooler: source, is_trunkline, postgres_programs, leash: has_setpriv() };
         place.give_away(&place.scratch);
         if owner.is_some() {
-            // A clone below /root cannot be entered by anybody else, so the binary comes to where it can be run.
+            // Other users cannot enter a clone below /root, so the binary is copied to where they can run it.
             let copy = place.scratch.join("pooler");
             fs::copy(&place.pooler, &copy).map_err(|e| format!("cannot copy {}: {e}", place.pooler.display()))?;
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
@@ -56,7 +56,7 @@ impl Place {
         Ok(place)
     }
 
-    /// A fresh directory that the children's user owns.
+    /// A new directory owned by the children's user.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -68,7 +68,7 @@ impl Place {
         path
     }
 
-    /// Writes a file that the children's user owns.
+    /// Writes a file owned by the children's user.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -77,7 +77,7 @@ impl Place {
         self.give_away(path);
     }
 
-    /// Writes a file that the children's user owns and nobody else reads.
+    /// Writes a file owned by the children's user that nobody else can read.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -87,7 +87,7 @@ impl Place {
         fs::set_permissions(path, only_owner).expect("our own file takes permissions");
     }
 
-    /// A command that runs as the ordinary user, and gets `signal` (a name such as `KILL`) if this program dies.
+    /// A command that runs as the ordinary user, and gets `signal` (a name such as `KILL`) if this process dies.
     pub fn command(&self, program: &Path, signal: &str) -> Command {
         let mut command = if self.leash {
             let mut command = Command::new("setpriv");
@@ -103,7 +103,7 @@ impl Place {
         command
     }
 
-    /// A command of PostgreSQL's client programs, run as ourselves.
+    /// A command of PostgreSQL's client programs, run as the user of the tests.
     pub fn unleashed(&self, name: &str) -> Command {
         Command::new(self.postgres_program(name))
     }
@@ -113,22 +113,23 @@ impl Place {
         &self.pooler
     }
 
-    /// Whether the program under test is ours, and not the distribution's PgBouncer (which shares most of the tests).
+    /// Whether the program under test is Trunkline, and not the distribution's PgBouncer (which passes most of the tests as
+    /// well).
     pub fn is_trunkline(&self) -> bool {
         self.is_trunkline
     }
 
-    /// One of PostgreSQL's programs, such as `initdb`. Where the PostgreSQL that is wanted lacks it, as a package of the
-    /// server alone lacks `psql`, it is the distribution's.
+    /// One of PostgreSQL's programs, such as `initdb`. If the selected PostgreSQL lacks it, as a package of the server alone
+    /// lacks `psql`, that of the distribution is used.
     ///
     /// # Panics
-    /// When nobody has it.
+    /// When there is none.
     pub fn postgres_program(&self, name: &str) -> PathBuf {
         let mut programs = self.postgres_programs.iter().map(|folder| folder.join(name));
         programs.find(|program| program.is_file()).unwrap_or_else(|| panic!("PostgreSQL's {name} is missing"))
     }
 
-    /// The children's user cannot enter the folder of these programs, so what belongs to them comes to where it can.
+    /// Copies PostgreSQL, because the children's user cannot enter the folder of its programs.
     fn copy_postgres(&self, programs: &Path) -> Result<PathBuf, String> {
         let copy = self.scratch.join("postgresql");
         let whole = programs.parent().ok_or("PostgreSQL's programs are in no folder")?;
@@ -154,8 +155,8 @@ impl Drop for Place {
     }
 }
 
-/// A port that nobody listens on. Below the range from which the kernel takes ports for outgoing connections, so that it
-/// stays free until it is used.
+/// A port without a listener. It is below the range from which the kernel takes ports for outgoing connections, so that it
+/// remains free until it is used.
 ///
 /// # Panics
 /// When no port is free.
@@ -171,7 +172,7 @@ pub fn free_port() -> u16 {
     panic!("no port is free between {PORT_FIRST} and {}", PORT_FIRST + PORTS);
 }
 
-/// The directory of everything that this run writes.
+/// The directory of all files of this run.
 pub fn scratch() -> PathBuf {
     env::temp_dir().join(format!("trunkline-tests-{}", std::process::id()))
 }
@@ -193,7 +194,7 @@ fn pooler_program() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no trunkline to test: run `make build`, or set TRUNKLINE_BIN".to_string())
 }
 
-/// The folder of the programs of another PostgreSQL than the distribution's, if one is wanted.
+/// The folder of the programs of another PostgreSQL than the distribution's, if one is selected.
 fn wanted_postgres() -> Result<Option<PathBuf>, String> {
     let Some(folder) = env::var_os("TRUNKLINE_TEST_POSTGRES").map(PathBuf::from) else { return Ok(None) };
     match ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file()) {

@@ -1,7 +1,7 @@
-//! The pooler as a child.
+//! The pooler as a child process.
 //!
-//! Always true: it has a port, a unix socket directory, a configuration and a log of its own; it ends with the guard, and
-//! a test that fails shows the end of its log.
+//! Always true: it has a port, a unix socket directory, a configuration and a log of its own; it ends with the guard, and a
+//! failed test shows the end of its log.
 //! Not here: which settings make sense.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use crate::place::{Place, free_port};
 use crate::program;
 use crate::wait::{LIMIT, try_wait_for, wait_for, wait_until};
 
-/// What is to be written into the configuration.
+/// The configuration to be written.
 #[derive(Debug, Clone, Default)]
 pub struct Ini {
     databases: Vec<String>,
@@ -65,31 +65,31 @@ impl Ini {
         self
     }
 
-    /// A line of `[pgbouncer]`; it comes after the ordinary ones, so it overrides them.
+    /// A line of `[pgbouncer]`; it comes after the default ones, so it overrides them.
     pub fn set(mut self, line: &str) -> Self {
         self.settings.push(line.to_string());
         self
     }
 
-    /// A line of the auth file, in addition to the users `u`, `v`, `admin` and `stats` (who have no secret).
+    /// A line of the auth file, in addition to the users `u`, `v`, `admin` and `stats`, which have no secret.
     pub fn secret(mut self, user: &str, secret: &str) -> Self {
         self.secrets.push((user.to_string(), secret.to_string()));
         self
     }
 
-    /// How many file descriptors the pooler may hold, instead of as many as we.
+    /// The limit of the pooler's file descriptors, instead of ours.
     pub fn descriptors(mut self, count: u32) -> Self {
         self.descriptors = Some(count);
         self
     }
 
-    /// Another pooler than the one under test, to be compared with it.
+    /// Another program than the pooler under test, for a comparison.
     pub fn program(mut self, path: &Path) -> Self {
         self.program = Some(path.to_owned());
         self
     }
 
-    /// A variable of the environment that it is started with.
+    /// An environment variable for the pooler.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_string(), value.to_string()));
         self
@@ -114,7 +114,7 @@ impl Ini {
              logfile = {directory}/log\npidfile =\nauth_type = trust\nauth_file = {directory}/users\n\
              admin_users = admin\nstats_users = stats\npool_mode = transaction\n"
         ));
-        // To run everything with one kernel interface, whatever `auto` would take.
+        // Runs all tests with one kernel interface, whatever `auto` would select.
         if let Ok(kernel) = std::env::var("TRUNKLINE_TEST_IO_BACKEND") {
             text.push_str(&format!("io_backend = {kernel}\n"));
         }
@@ -145,17 +145,17 @@ impl Pooler {
     /// Writes the configuration, starts the pooler and waits until it answers.
     ///
     /// # Panics
-    /// With its log when it does not.
+    /// With its log, when it does not.
     pub fn start(place: &Arc<Place>, ini: &Ini) -> Self {
         let mut pooler = Self::launch(place, ini, free_port());
         pooler.await_port();
         pooler
     }
 
-    /// The same on a port that others may listen on too (`so_reuseport`); it has answered on its unix socket then.
+    /// The same on a port that others may listen on too (`so_reuseport`). Waits until it answers on its unix socket.
     ///
     /// # Panics
-    /// With its log when it does not.
+    /// With its log, when it does not.
     pub fn start_on(place: &Arc<Place>, ini: &Ini, port: u16) -> Self {
         let mut pooler = Self::launch(place, ini, port);
         pooler.await_socket();
@@ -165,7 +165,7 @@ impl Pooler {
     /// Starts it again after its end, with the configuration on disk.
     ///
     /// # Panics
-    /// With its log when it does not answer on its unix socket.
+    /// With its log, when it does not answer on its unix socket.
     pub fn start_again(&mut self) {
         assert!(self.look().is_some(), "it still runs");
         fs::write(self.directory.join("said"), "").expect("a file can be written");
@@ -174,7 +174,8 @@ impl Pooler {
         self.await_socket();
     }
 
-    /// Writes the configuration and starts the pooler, which is expected to end at once; what it said and its exit code.
+    /// Writes the configuration and starts the pooler, which is expected to end at once. Returns its exit code and its
+    /// output.
     ///
     /// # Panics
     /// When it does not end.
@@ -184,7 +185,7 @@ impl Pooler {
         (status.code().unwrap_or(-1), pooler.said() + &pooler.log())
     }
 
-    /// Starts another process with the same files, with these arguments and variables of its environment.
+    /// Starts another process with the same files, and with these arguments and environment variables.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -196,10 +197,10 @@ impl Pooler {
         Self { place, child, directory, port: self.port, ended: None }
     }
 
-    /// A new process takes this one's place (`-R`), and this one ends.
+    /// Starts a new process that takes over from this one (`-R`), and waits for the end of this one.
     ///
     /// # Panics
-    /// When it does not.
+    /// When it does not end.
     pub fn restart_online(&mut self) {
         let taken = |log: &str| log.matches("online restart: took over ").count();
         let before = taken(&self.log());
@@ -209,7 +210,7 @@ impl Pooler {
         wait_until("the new process has taken over", LIMIT, || taken(&self.log()) > before);
     }
 
-    /// Where it listens on TCP.
+    /// Its TCP address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -224,7 +225,7 @@ impl Pooler {
         self.directory.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    /// A connection by its unix socket, which it opens a moment after its port.
+    /// A connection to its unix socket, which it opens a moment after its port.
     ///
     /// # Panics
     /// When it does not listen there.
@@ -237,12 +238,12 @@ impl Pooler {
         &self.directory
     }
 
-    /// Where things are.
+    /// The places of this run.
     pub fn place(&self) -> &Arc<Place> {
         &self.place
     }
 
-    /// Its process number.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -285,7 +286,7 @@ impl Pooler {
         fs::read(self.directory.join("log")).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
     }
 
-    /// Waits until the log contains a text.
+    /// Waits until the log contains this text.
     pub fn await_log(&self, text: &str) {
         wait_until(&format!("the log says {text:?}"), LIMIT, || self.log().contains(text));
     }
@@ -301,7 +302,7 @@ impl Pooler {
         self.place.write(&self.directory.join("ini"), text);
     }
 
-    /// The text of the configuration on disk.
+    /// The text of the configuration file.
     pub fn ini_text(&self) -> String {
         fs::read_to_string(self.directory.join("ini")).unwrap_or_default()
     }
@@ -314,7 +315,7 @@ impl Pooler {
         program::signal(self.child.id(), signal);
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub fn is_running(&mut self) -> bool {
         self.look().is_none()
     }
@@ -362,9 +363,9 @@ impl Pooler {
                 .map(|words| format!("socket:[{}]", words[9]).into())
                 .collect()
         };
-        // The kernel tells its table in pieces, while connections come and go. What is established in a first telling and in a
-        // second is so at the instant between them; what is held before and after has not been closed, although it stays
-        // established for a moment when it has.
+        // The kernel returns its table in pieces, while connections come and go. A connection that is established in a first
+        // reading and in a second was established at the instant between them; one that is held before and after was not
+        // closed, although a closed one stays established for a moment.
         let tellings = [sockets(), established(), established(), sockets()];
         let [first, rest @ ..] = &tellings;
         first.iter().filter(|file| rest.iter().all(|telling| telling.contains(*file))).count()
@@ -388,7 +389,7 @@ impl Pooler {
     }
 
     fn spawn(command: &mut Command, directory: &Path) -> Child {
-        // Two processes may share it, so each writes at its end.
+        // Several processes may share the file, so each appends to it.
         let said = fs::File::options().create(true).append(true).open(directory.join("said"));
         let said = said.expect("a file can be written");
         let out = said.try_clone().expect("a file can be shared");
@@ -421,7 +422,7 @@ impl Pooler {
         self.ended
     }
 
-    /// What it has said on standard output and standard error.
+    /// Its standard output and standard error.
     pub fn said(&self) -> String {
         fs::read_to_string(self.directory.join("said")).unwrap_or_default()
     }
@@ -444,8 +445,8 @@ impl Drop for Pooler {
     }
 }
 
-/// How long a handover may take. Longer than both sides have patience for (20 s and `suspend_timeout`), so that it is they
-/// who say what was wrong.
+/// How long an online restart may take. Longer than the timeouts of both sides (20 s and `suspend_timeout`), so that these
+/// report what went wrong.
 pub const HANDOVER_MAX: Duration = Duration::from_secs(60);
 
 fn double(text: &str) -> String {

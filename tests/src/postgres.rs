@@ -1,7 +1,7 @@
 //! A throw-away PostgreSQL.
 //!
 //! Always true: its files are in the scratch directory, its processes end with the guard.
-//! Not here: what runs on it.
+//! Not here: what is run on it.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -19,8 +19,8 @@ use crate::place::{Place, free_port};
 use crate::program::{run, signal};
 use crate::wait::{LIMIT, try_wait_for, wait_until};
 
-/// A running cluster. Roles `u`, `v`, `admin` need no password; `by_password`, `by_md5`, `by_scram` need `secret`, asked
-/// for by the method of their name.
+/// A running cluster. The roles `u`, `v` and `admin` need no password; `by_password`, `by_md5` and `by_scram` need the
+/// password `SECRET` by the method of their name.
 #[derive(Debug)]
 pub struct Postgres {
     server: Child,
@@ -33,7 +33,7 @@ impl Postgres {
     /// Makes a cluster and starts it.
     ///
     /// # Panics
-    /// With PostgreSQL's words when it cannot be made or does not start.
+    /// With PostgreSQL's output, when it cannot be created or does not start.
     pub fn start(place: &Place) -> Self {
         let directory = place.directory();
         let files = directory.join("pg");
@@ -52,12 +52,12 @@ impl Postgres {
              set password_encryption = 'scram-sha-256'; create role by_scram login password '{SECRET}';
              create role by_password login password '{SECRET}'"
         ));
-        // Commits are not flushed here: without this, a crash soon after could lose the roles.
+        // Commits are not flushed here: without this checkpoint, a crash soon after could lose the roles.
         postgres.query("checkpoint");
         postgres
     }
 
-    /// Stops all its processes at once, without saving anything.
+    /// Stops all its processes at once, as in a crash.
     ///
     /// # Panics
     /// When it does not stop.
@@ -66,7 +66,7 @@ impl Postgres {
         wait_until("postgres has stopped", LIMIT, || self.server.try_wait().is_ok_and(|ended| ended.is_some()));
     }
 
-    /// Tells it to stop in good order, which waits for those to whom it streams.
+    /// Begins a fast shutdown, which waits for replication connections.
     pub fn begin_shutdown(&self) {
         signal(self.server.id(), Signal::SIGINT);
     }
@@ -74,7 +74,7 @@ impl Postgres {
     /// Starts it again after a crash, on the same port.
     ///
     /// # Panics
-    /// With PostgreSQL's words when it does not start.
+    /// With PostgreSQL's output, when it does not start.
     pub fn restart(&mut self, place: &Place) {
         self.server = launch(place, &self.directory);
         self.await_login();
@@ -95,12 +95,12 @@ impl Postgres {
         &self.directory
     }
 
-    /// Where it listens on IPv4.
+    /// Its IPv4 address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// A client of its own, without a pooler.
+    /// A direct client, without a pooler.
     pub fn client(&self, database: &str) -> Client {
         Client::login(self.address(), "postgres", database)
     }
@@ -120,33 +120,33 @@ impl Postgres {
         self.query(sql).value()
     }
 
-    /// Ends a server, and waits until it has gone: only since PostgreSQL 14 does the function wait itself.
+    /// Terminates a backend, and waits until it has gone: the function itself can wait only since PostgreSQL 14.
     ///
     /// # Panics
-    /// When there is none, or it does not go.
+    /// When there is none, or it does not end.
     pub fn terminate(&self, pid: &str) {
         assert_eq!(self.value(&format!("select pg_terminate_backend({pid})")), "t");
         let left = format!("select count(*) from pg_stat_activity where pid = {pid}");
         wait_until("the server has gone", LIMIT, || self.value(&left) == "0");
     }
 
-    /// Makes a database for one test, so that its servers can be told apart.
+    /// Creates a database for one test, so that its servers can be told apart.
     pub fn database(&self, name: &str) {
         self.query(&format!("create database {name}"));
     }
 
-    /// How many processes serve a database.
+    /// The number of backends in a database.
     pub fn servers(&self, database: &str) -> usize {
         let sql = format!("select count(*) from pg_stat_activity where datname = '{database}'");
         self.value(&sql).parse().expect("a count")
     }
 
-    /// Waits until so many processes serve a database.
+    /// Waits until a database has so many backends.
     pub fn await_servers(&self, database: &str, count: usize) {
         wait_until(&format!("{count} servers of {database}"), LIMIT, || self.servers(database) == count);
     }
 
-    /// Waits until a process runs a query that contains `text` in the database, and returns its number.
+    /// Waits until a backend of the database runs a query that contains `text`, and returns its process ID.
     ///
     /// # Panics
     /// When none does in time.
@@ -161,10 +161,10 @@ impl Postgres {
         })
     }
 
-    /// Lets it speak TLS with this certificate, and ask for certificates of this authority.
+    /// Enables TLS with this certificate, and with this authority for client certificates.
     ///
     /// # Panics
-    /// When it does not take them.
+    /// When it does not accept them.
     pub fn speak_tls(&self, place: &Place, own: &Identity, authority: &Authority) {
         let files = self.directory.join("pg");
         place.write(&files.join("server.crt"), &own.certificate);
@@ -178,10 +178,10 @@ impl Postgres {
         wait_until("postgres speaks TLS", LIMIT, || self.value("show ssl") == "on");
     }
 
-    /// Puts lines before those of its `pg_hba.conf`, for roles that it would let in otherwise.
+    /// Puts lines in front of `pg_hba.conf`, for roles that would be let in otherwise.
     ///
     /// # Panics
-    /// When it does not take them.
+    /// When it does not accept them.
     pub fn rule(&self, place: &Place, lines: &str) {
         let path = self.directory.join("pg").join("pg_hba.conf");
         let before = fs::read_to_string(&path).expect("our own file");
@@ -237,17 +237,17 @@ fn launch(place: &Place, directory: &Path) -> Child {
         .expect("postgres starts")
 }
 
-/// As `initdb` has noted it.
+/// As written by `initdb`.
 fn major_of(files: &Path) -> u32 {
     let noted = fs::read_to_string(files.join("PG_VERSION")).expect("initdb notes the version");
     noted.trim().parse().expect("a number")
 }
 
 fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32) {
-    // Abstract sockets came with PostgreSQL 14; before, the name would be that of a directory that is not there.
+    // Abstract sockets came with PostgreSQL 14; before, the name would be that of a directory that does not exist.
     let also_abstract = if major >= 14 { format!(",@{}", abstract_name(port)) } else { String::new() };
     let also_ipv6 = if has_ipv6() { ",::1" } else { "" };
-    // Others may use up WAL while a test reads it.
+    // Other tests may fill WAL while a test reads it.
     let keeps_wal = if major >= 13 { "wal_keep_size = '1GB'" } else { "wal_keep_segments = 64" };
     let settings = format!(
         "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{}{also_abstract}'\n\
@@ -257,7 +257,7 @@ fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32)
     );
     place.write(&files.join("postgresql.auto.conf"), &settings);
     let mut rules = String::new();
-    // The role `admin` may not.
+    // The role `admin` may not replicate.
     rules.push_str("host replication u,v,postgres all trust\n");
     for kind in ["local all", "host all"] {
         let address = if kind.starts_with("host") { " all" } else { "" };
@@ -270,12 +270,12 @@ fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32)
     place.write(&files.join("pg_hba.conf"), &rules);
 }
 
-/// The abstract name under which a cluster listens too, without the `@`.
+/// The abstract name on which a cluster also listens, without the `@`.
 pub fn abstract_name(port: u16) -> String {
     format!("trunkline-tests-postgres-{port}")
 }
 
-/// Whether this machine has the IPv6 loopback.
+/// Returns whether this machine has the IPv6 loopback.
 pub fn has_ipv6() -> bool {
     TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use crate::pooler::Pooler;
 use crate::wait::{LIMIT, try_wait_for};
 
-/// What a program said and how it ended.
+/// The output of a program, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     /// How it ended.
@@ -25,7 +25,7 @@ pub struct Ended {
     pub err: String,
 }
 
-/// What a program said, however it ended.
+/// The output of a program, however it ended.
 #[derive(Debug)]
 pub struct Said {
     /// All of its standard output.
@@ -43,7 +43,7 @@ impl Ended {
     /// The standard output of a program that succeeded.
     ///
     /// # Panics
-    /// With everything that it said when it failed.
+    /// With all its output, when it failed.
     pub fn success(self) -> String {
         assert!(self.status.success(), "failed with {}:\n{}\n{}", self.status, self.out, self.err);
         self.out
@@ -68,8 +68,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Ended {
     finish(child, &format!("{command:?}"), limit)
 }
 
-/// Runs a command to its end or, when it has not come to it within `limit`, ends it. How it ended, unless it was ended,
-/// and all that it said.
+/// Runs a command to its end, or kills it after `limit`. Returns how it ended, unless it was killed, and its output.
 ///
 /// # Panics
 /// When it cannot be started.
@@ -93,8 +92,8 @@ pub fn finish(child: Child, name: &str, limit: Duration) -> Ended {
     }
 }
 
-/// Waits for a child that has been started with its output piped or, when it does not end within `limit`, ends it. How it
-/// ended, unless it was ended, and all that it said.
+/// Waits for a child that was started with its output piped, and kills it after `limit`. Returns how it ended, unless it was
+/// killed, and its output.
 ///
 /// # Panics
 /// When it cannot be waited for.
@@ -111,13 +110,13 @@ pub fn try_finish(mut child: Child, limit: Duration) -> (Option<ExitStatus>, Sai
     (status, Said { out, err })
 }
 
-/// The last lines of what a program said, for a report.
+/// The last lines of a program's output, for a report.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().rev().take(LINES_MAX).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("\n  | ")
 }
 
-/// Keeps from a program of libpq's kind what the person's own environment would change of what is tested.
+/// Removes settings of the user's environment that would affect a program of libpq.
 pub fn without_preferences(command: &mut Command) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
         command.env_remove(name);
@@ -130,7 +129,7 @@ pub fn psql(pooler: &Pooler, user: &str, database: &str) -> Command {
     let mut command = pooler.place().unleashed("psql");
     command.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-w"]);
     command.args(["-p", &pooler.port().to_string(), "-U", user, "-d", database]);
-    // Variables of the person's own environment must not change what is tested.
+    // Variables of the user's environment must not affect the test.
     command.env_remove("PGOPTIONS").env_remove("PGAPPNAME").env_remove("PGPASSWORD").env("PGPASSFILE", "/dev/null");
     command
 }
@@ -142,7 +141,7 @@ pub fn pgbench(pooler: &Pooler, user: &str, database: &str) -> Command {
     command
 }
 
-/// A pgbench that goes on until it is ended, however long what is done meanwhile takes.
+/// A pgbench that runs until it is ended, however long the test takes.
 #[derive(Debug)]
 pub struct Bench(Option<Child>);
 
@@ -163,7 +162,7 @@ impl Bench {
     /// Ends it.
     ///
     /// # Panics
-    /// With its words when any of its transactions or connections has failed, or it has ended by itself.
+    /// With its output, when any of its transactions or connections has failed, or it has ended by itself.
     pub fn end(mut self) {
         let mut child = self.0.take().expect("only here and in the end is it taken");
         let ended = child.try_wait().expect("a child can be waited for");
@@ -172,7 +171,7 @@ impl Bench {
         }
         let said = finish(child, "pgbench", LIMIT);
         assert!(ended.is_none(), "pgbench has given up: {said:?}");
-        // `progress: 1.0 s, 2000.1 tps, lat 0.5 ms stddev 0.1, 0 failed`: from PostgreSQL 15 on, with the failures.
+        // `progress: 1.0 s, 2000.1 tps, lat 0.5 ms stddev 0.1, 0 failed`: the number of failures since PostgreSQL 15.
         let is_failure = |line: &str| line.contains(" failed") && !line.ends_with(", 0 failed");
         assert!(!said.err.lines().any(is_failure), "{said:?}");
         assert!(["error", "FATAL", "abort"].iter().all(|word| !said.err.contains(word)), "{said:?}");
@@ -197,8 +196,8 @@ pub fn signal(pid: u32, signal: Signal) {
     kill(Pid::from_raw(pid), signal).expect("a child can be signalled");
 }
 
-/// Ends whatever this process has started and not waited for. What is asked by SIGQUIT ends at once and takes its own
-/// children along, PostgreSQL among them; what does not is killed.
+/// Ends all children of this process. A process that handles SIGQUIT ends at once and takes its own children along, as
+/// PostgreSQL does; others are killed.
 pub fn end_children() {
     let signal_all = |how: Signal| {
         for child in children() {
@@ -211,8 +210,8 @@ pub fn end_children() {
     }
 }
 
-/// Our children that still run, by the kernel's list of all processes: `PID (NAME) STATE PARENT ...`, where the name may
-/// have anything in it.
+/// Our running children, from the kernel's list of all processes: `PID (NAME) STATE PARENT ...`, where the name may contain
+/// any characters.
 fn children() -> Vec<Pid> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();

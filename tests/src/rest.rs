@@ -1,6 +1,6 @@
-//! Whether a pooler is well when all who have used it are gone.
+//! Checks that a pooler is at rest when all its clients have gone.
 //!
-//! Always true: it is looked at until it is at rest, or a deadline has passed.
+//! Always true: it is checked until it is at rest, or a deadline has passed.
 //! Not here: what was done with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use crate::client::Answer;
 use crate::pooler::Pooler;
 use crate::wait::{LIMIT, try_wait_for};
 
-/// Whether it runs, is at rest and had no surprises.
+/// Checks that it runs, is at rest and had no protocol surprises.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -26,7 +26,7 @@ pub fn check(pooler: &mut Pooler) -> Result<(), String> {
         busy = busy_pools(&pooler.console("SHOW POOLS"));
         busy.is_empty().then_some(())
     };
-    // One that neither ends nor answers is found out by a panic.
+    // A pooler that neither ends nor answers causes a panic.
     match catch_unwind(AssertUnwindSafe(|| try_wait_for(LIMIT, at_rest))) {
         Ok(Some(())) => Ok(()),
         Ok(None) => Err(format!("not at rest: {busy:?}")),
@@ -34,7 +34,7 @@ pub fn check(pooler: &mut Pooler) -> Result<(), String> {
     }
 }
 
-/// What is not at rest in the answer to SHOW POOLS, one line each.
+/// The rows of SHOW POOLS that are not at rest, one line each.
 pub fn busy_pools(pools: &Answer) -> Vec<String> {
     let mut busy = Vec::new();
     for row in (0..pools.rows.len()).map(|at| pools.named(at)).filter(|row| row["database"] != "pgbouncer") {
@@ -47,7 +47,7 @@ pub fn busy_pools(pools: &Answer) -> Vec<String> {
     busy
 }
 
-/// What is zero in SHOW POOLS when nobody is there and nothing is owed.
+/// The columns of SHOW POOLS that are zero when no client is connected and nothing is owed.
 const AT_REST: [&str; 9] = [
     "cl_active",
     "cl_waiting",

@@ -1,7 +1,7 @@
-//! Runs the tests of a binary, a few at a time, and says how they ended.
+//! Runs the tests of a binary, a few at a time, and reports how they ended.
 //!
 //! Always true: a panic ends its test only; the caller's guards are dropped before the program ends, unless a test hangs:
-//! then all that we have started is ended, and the run with it.
+//! then all children are ended, and the run as well.
 //! Not here: what is tested.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub struct Test<'a> {
     pub name: String,
     /// Whether it must run while no other does, because it measures or needs the whole machine.
     pub alone: Alone,
-    /// What it does; it fails by a panic.
+    /// Its body; it fails by a panic.
     pub body: Box<dyn Fn() + Send + Sync + 'a>,
 }
 
@@ -36,12 +36,12 @@ pub enum Alone {
     No,
     /// It runs when no other does.
     Yes,
-    /// As `Yes`, and only when it is named by the filter, because it takes long.
+    /// As `Yes`, and only when the filter names it, because it takes long.
     OnlyWhenNamed,
 }
 
 impl Alone {
-    /// After so much time a test hangs. Generous: its own expectations have shorter limits, all of them together.
+    /// The time after which a test counts as hanging. It is generous: the test's own waits together have shorter limits.
     fn limit(self) -> Option<Duration> {
         match self {
             Self::No => Some(Duration::from_secs(300)),
@@ -76,7 +76,7 @@ impl Wish {
         wish
     }
 
-    /// Whether the names are only to be listed.
+    /// Returns whether the names are only to be listed.
     pub fn is_list(&self) -> bool {
         self.list
     }
@@ -89,7 +89,7 @@ impl Wish {
     }
 }
 
-/// How a program of tests ends, with its reason on the terminal.
+/// Returns the exit code of a test program, and prints the reason of a failure.
 pub fn exit(outcome: Result<(), String>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,9 +105,9 @@ pub fn list(tests: &[Test<'_>]) {
     tests.iter().for_each(|test| println!("{}: test", test.name));
 }
 
-/// Runs the tests that are wanted; whether all of them passed.
+/// Runs the selected tests. Returns whether all of them passed.
 pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
-    // The place and the words are what helps; a trace of the runner's own frames is not.
+    // The place and the message help; a backtrace of the runner does not.
     std::panic::set_hook(Box::new(|panic| {
         let name = std::thread::current().name().unwrap_or("?").to_string();
         let place = panic.location().map_or(String::new(), |location| location.to_string());
@@ -140,7 +140,7 @@ pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
     failed.is_empty()
 }
 
-/// Says that a test has nothing to test here, and why.
+/// Reports that a test has nothing to test here, and why.
 pub fn skip(reason: &str) {
     let name = std::thread::current().name().unwrap_or("?").to_string();
     println!("test {name}: skipped, {reason}");
@@ -150,7 +150,7 @@ fn next<'a>(queue: &Mutex<VecDeque<Test<'a>>>) -> Option<Test<'a>> {
     queue.lock().expect("no test holds the queue").pop_front()
 }
 
-/// Where one test hangs the others cannot be trusted to end, and no thread can be ended from outside.
+/// When one test hangs, the others cannot be trusted to end, and no thread can be killed.
 fn hung(name: &str, limit: Duration) -> ! {
     println!("test {name} ... FAILED: it hangs, {limit:?} have passed; the run ends here");
     println!("failed: {name}");
@@ -162,7 +162,7 @@ fn hung(name: &str, limit: Duration) -> ! {
 fn run_one(test: &Test<'_>, failed: &Mutex<Vec<String>>, watch: &Watch) {
     let begun = Instant::now();
     let _watched = test.alone.limit().map(|limit| watch.over(&test.name, limit));
-    // A thread of its own: its name stands in the panic message, and helpers find the test's name by it.
+    // A separate thread: its name is in the panic message, and `skip` and others find the test's name by it.
     let ended = std::thread::scope(|scope| {
         let body = || catch_unwind(AssertUnwindSafe(|| (test.body)())).is_ok();
         let thread = std::thread::Builder::new().name(test.name.clone()).spawn_scoped(scope, body);

@@ -1,7 +1,7 @@
-//! The names of the cases that every program has to answer for.
+//! The names of the cases that every program has to report.
 //!
-//! Always true: a program that says nothing about one of them, or does not know it, has failed it; what its driver cannot do
-//! the program declares by name, with the reason.
+//! Always true: a program that does not report or know a case has failed it; a program declares by name what its driver
+//! cannot do, with the reason.
 
 /// In the order in which they are run.
 pub(crate) const CASES: [&str; 36] = [

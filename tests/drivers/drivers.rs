@@ -3,7 +3,7 @@
 use tests::comparison::Program;
 use tests::kit::Language::{Go, Java, Node, Python, Rust};
 
-/// All of them, in the order in which they are run.
+/// All drivers, in the order in which they are run.
 pub(crate) const DRIVERS: [Program; 9] = [
     Program { name: "psycopg", language: Python, file: "psycopg_cases.py" },
     Program { name: "asyncpg", language: Python, file: "asyncpg_cases.py" },

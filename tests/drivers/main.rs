@@ -1,9 +1,9 @@
-//! `cargo xtask drivers`: real drivers of the languages that people use, directly and through the pooler.
+//! `cargo xtask drivers`: drivers of many languages, directly and through the pooler.
 //!
 //! Always true: each program runs the same cases against PostgreSQL itself and against poolers in front of it; what passes
-//! there and fails here fails the run. What is installed for it goes below `target/drivers`.
-//! Not here: what a case does (a folder for each language beside this file), how its program is made (`tests::kit`), which of them are
-//! tried (`tests::comparison`).
+//! directly and fails through a pooler fails the run. Dependencies are installed below `target/drivers`.
+//! Not here: what a case does (a folder for each language beside this file), how its program is built (`tests::kit`), which
+//! of them are run (`tests::comparison`).
 
 mod cases;
 mod drivers;

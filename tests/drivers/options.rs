@@ -6,7 +6,7 @@ use crate::cases::CASES;
 use crate::drivers::DRIVERS;
 use crate::stage::DIRECT;
 
-/// What there is to choose from.
+/// The names that can be selected.
 pub(crate) fn menu() -> Menu {
     let programs = DRIVERS.iter().map(|driver| driver.name).collect();
     Menu { programs, cases: CASES.to_vec(), direct: DIRECT, folder: "drivers", usage: USAGE }

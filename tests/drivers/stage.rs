@@ -1,8 +1,8 @@
-//! Whom the programs talk to: one PostgreSQL, and a pooler for each mode and kernel interface in front of it.
+//! The servers of the programs: one PostgreSQL, and a pooler for each mode and kernel interface in front of it.
 //!
-//! Always true: a role is asked for its proof in the same way by PostgreSQL and by the pooler, so a program does not know
-//! whom it talks to. The servers of one kernel interface are reached over a unix socket, those of the other by TLS.
-//! Not here: what is done there (`trial`).
+//! Always true: PostgreSQL and the pooler authenticate a role in the same way, so a program does not notice which of them it
+//! is connected to. The poolers of one kernel interface use a unix socket to PostgreSQL, those of the other use TLS.
+//! Not here: what is run there (`trial`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ pub(crate) struct Scene {
     // Dropped before the place, whose directory it lives in.
     pub(crate) postgres: Postgres,
     pub(crate) place: Arc<Place>,
-    /// Certificates for whom the programs talk to, by whom they trust.
+    /// Certificates of the pooler and of PostgreSQL, and the authority that programs trust.
     pooler_files: Files,
     server_files: Files,
     ca: PathBuf,
-    /// What a client shows who logs in by certificate.
+    /// The certificate of clients that log in by one.
     client_files: Files,
 }
 
-/// One column of the matrix.
+/// A column of the matrix.
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
     mode: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Stage {
 }
 
 impl Scene {
-    /// Starts PostgreSQL and makes roles, rules and certificates.
+    /// Starts PostgreSQL and creates roles, rules and certificates.
     pub(crate) fn set(place: &Arc<Place>) -> Self {
         let postgres = Postgres::start(place);
         let authority = Authority::new("an authority");
@@ -52,13 +52,13 @@ impl Scene {
         }
     }
 
-    /// The pooler of a stage, with these lines more; none for the direct one.
+    /// Starts the pooler of a stage, with additional settings; none for the direct stage.
     pub(crate) fn pooler(&self, stage: &Stage, settings: &[String]) -> Option<Pooler> {
         let ini = || settings.iter().fold(self.ini(stage), |ini, line| ini.set(line));
         (stage.name != DIRECT).then(|| Pooler::start(&self.place, &ini()))
     }
 
-    /// What a program is told.
+    /// The environment of a program.
     pub(crate) fn environment(&self, stage: &Stage, pooler: Option<&Pooler>) -> Vec<(&'static str, String)> {
         let shown = |path: &std::path::Path| path.display().to_string();
         let (port, sockets) = match pooler {
@@ -124,7 +124,7 @@ pub(crate) const STAGES: [Stage; 5] = [
 /// The database of the programs.
 pub(crate) const DATABASE: &str = "drivers";
 
-/// Who comes by TLS only, and who by certificate; the same for PostgreSQL and the pooler.
+/// Roles that must use TLS, and those that log in by certificate; the same for PostgreSQL and the pooler.
 const RULES: &str = "\
 hostssl all by_tls all trust
 host all by_tls all reject
@@ -132,7 +132,7 @@ hostssl all by_cert all cert
 host all by_cert all reject
 ";
 
-/// PostgreSQL has such rules already.
+/// PostgreSQL has these rules already.
 const RULES_OF_THE_POOLER: &str = "\
 local all all trust
 host all by_md5 all md5

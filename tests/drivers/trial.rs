@@ -1,8 +1,8 @@
-//! One driver at all stages: its program is run, its words are read, and the pooler is looked at when it has gone.
+//! One driver at all stages: runs its program, reads its output, and checks the pooler afterwards.
 //!
-//! Always true: a program that hangs is ended, and the case it was at has failed; after it, nobody waits and no server is
-//! lent in the pooler, whose log has no protocol surprise.
-//! Not here: how a program is made (`tests::kit`).
+//! Always true: a program that hangs is killed, and its current case has failed; afterwards no client waits and no server is
+//! lent in the pooler, and its log has no protocol surprise.
+//! Not here: how a program is built (`tests::kit`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use tests::rest;
 
 use crate::stage::{STAGES, Scene, Stage};
 
-/// What a program said: its driver's version, and what came of the cases.
+/// The output of a program: its driver's version, and the outcomes of the cases.
 #[derive(Debug, Default, PartialEq)]
 struct Account {
     version: String,
     outcomes: BTreeMap<String, Outcome>,
 }
 
-/// Runs it at every stage that is wanted and adds its lines to the matrix.
+/// Runs it at every selected stage and adds its lines to the matrix.
 pub(crate) fn run(scene: &Scene, driver: &Program, kit: &Kit, choice: &Choice, matrix: &mut Matrix) {
     let mut accounts = Vec::new();
     for stage in STAGES.iter().filter(|stage| choice.wants_stage(stage.name)) {
@@ -52,7 +52,7 @@ pub(crate) fn run(scene: &Scene, driver: &Program, kit: &Kit, choice: &Choice, m
     }
 }
 
-/// What the program says; and what is wrong with it beside the cases, if anything is.
+/// Runs the program. Returns its output, and what is wrong outside of the cases, if anything.
 fn play(
     scene: &Scene,
     stage: &Stage,
@@ -77,8 +77,8 @@ fn play(
 }
 
 impl Account {
-    /// Takes `version WORDS`, `case NAME pass`, `case NAME fail WORDS` and `case NAME none WORDS` and `case NAME limit WORDS`;
-    /// anything else is for a person.
+    /// Reads `version WORDS`, `case NAME pass`, `case NAME fail WORDS`, `case NAME none WORDS` and `case NAME limit WORDS`;
+    /// other lines are for human readers.
     fn read(said: &str) -> Self {
         let mut account = Self::default();
         for line in said.lines() {
@@ -99,7 +99,7 @@ impl Account {
         account
     }
 
-    /// The case that was begun last, if nothing came of it.
+    /// Returns the case that was begun last, if it has no outcome.
     fn unfinished(said: &str) -> Option<String> {
         let begun = said.lines().filter_map(|line| line.strip_prefix("begin ")).next_back()?;
         let ended = said.lines().any(|line| line.starts_with(&format!("case {begun} ")));
@@ -107,5 +107,5 @@ impl Account {
     }
 }
 
-/// For a case. The programs have the same limit for each, and end it themselves where they can.
+/// The time limit of a case. The programs have the same limit, and end a case themselves where they can.
 const CASE_MAX: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! The list of all attacks.
 //!
-//! Always true: a name is that of the function, with its module, and says what is done.
-//! Not here: how each is done (the modules), what is measured (`trial`).
+//! Always true: an attack is named after its function and module.
+//! Not here: how each attack works (the modules), what is measured (`trial`).
 
 use super::scene::Scene;
 use super::told::Told;
@@ -12,12 +12,12 @@ use super::{crowds, deep, directories, doors, hashes, lists, messages, objects, 
 pub(crate) struct Attack {
     /// `module::function`.
     pub(crate) name: &'static str,
-    /// What is done; what the attacker was told at last.
+    /// Makes the attack. Returns what the attacker was told last.
     pub(crate) body: fn(&mut Scene<'_>) -> Told,
 }
 
 impl Attack {
-    /// Whether many attackers make it together.
+    /// Returns whether many attackers make it together.
     pub(crate) fn is_of_many(&self) -> bool {
         self.name.starts_with("crowds::")
     }
@@ -29,7 +29,7 @@ macro_rules! attacks {
     };
 }
 
-/// All, in the order of the table.
+/// All attacks, in the order of the table.
 pub(crate) fn attacks() -> Vec<Attack> {
     attacks![
         messages::close_statements,

@@ -1,8 +1,8 @@
-//! Somebody who makes one small query after the other, and remembers the longest wait.
+//! A client that runs one small query after the other, and records the longest wait.
 //!
-//! What the kernel lets the pooler wait for a processor is the machine's, and no wait of the bystander's: two dozen attackers and their servers run on
-//! the same processors.
-//! Always true: a wait that is under way when it is told to stop is waited for to its end, or to its limit.
+//! The time that the kernel lets the pooler's threads wait for a processor is subtracted: two dozen attackers and their
+//! servers run on the same processors.
+//! Always true: a query that is running when the bystander is stopped is awaited to its end, or to its limit.
 //! Not here: what it is compared with (`trial`).
 
 use std::fs;
@@ -16,23 +16,23 @@ use std::time::{Duration, Instant};
 use tests::client::Client;
 use tests::message;
 
-/// A client at work.
+/// The client.
 pub(crate) struct Bystander {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// What it has seen.
+/// What it has measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) longest: Duration,
-    /// Of a hundred waits, the second longest is about this one.
+    /// The 99th percentile of the waits.
     pub(crate) p99: Duration,
     pub(crate) is_lost: bool,
 }
 
 impl Bystander {
-    /// Logs in, makes a first query that does not count, and goes on.
+    /// Logs in, runs a first query that does not count, and continues.
     pub(crate) fn begin(address: SocketAddr, user: &str, database: &str, queue: RunQueue) -> Self {
         let mut client = Client::login(address, user, database);
         client.run(QUERY);
@@ -42,7 +42,7 @@ impl Bystander {
         Self { is_over, thread }
     }
 
-    /// Lets it finish its query and make a last one.
+    /// Lets it finish its query and run a last one.
     pub(crate) fn end(self) -> Seen {
         self.is_over.store(true, Ordering::SeqCst);
         self.thread.join().expect("it panics nowhere")
@@ -53,12 +53,12 @@ impl Bystander {
 pub(crate) struct RunQueue(Vec<PathBuf>);
 
 impl RunQueue {
-    /// Of nobody.
+    /// Of no thread.
     pub(crate) fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Of what moves bytes in a pooler: its threads of this name, or all if it has none.
+    /// Of a pooler's threads with this name, or of all its threads if none has it.
     pub(crate) fn of(pid: u32, name: &str) -> Self {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the pooler runs");
         let tasks: Vec<PathBuf> = tasks.flatten().map(|task| task.path()).collect();
@@ -68,7 +68,7 @@ impl RunQueue {
         Self(chosen.into_iter().map(|task| task.join("schedstat")).collect())
     }
 
-    /// Until now. A thread that has ended waits no more.
+    /// The wait so far. A thread that has ended does not count.
     fn waited(&self) -> Duration {
         let of = |path: &PathBuf| {
             let stat = fs::read_to_string(path).unwrap_or_default();
@@ -94,7 +94,7 @@ fn work(mut client: Client, over: &AtomicBool, queue: &RunQueue) -> Seen {
             seen.p99 = waits[(waits.len() - 1) * 99 / 100];
             return seen;
         }
-        // Between two queries, so that the measurement does not take the processor from what is measured.
+        // A pause between two queries, so that the measurement does not take the processor from what it measures.
         std::thread::park_timeout(PAUSE);
     }
 }
@@ -114,5 +114,5 @@ fn ask(client: &mut Client, end: Instant) -> bool {
 
 const QUERY: &str = "select 1";
 const PAUSE: Duration = Duration::from_millis(1);
-/// Who waits longer has lost.
+/// A longer wait counts as a lost connection.
 const WAIT_MAX: Duration = Duration::from_secs(20);

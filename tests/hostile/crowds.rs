@@ -1,4 +1,4 @@
-//! Many attackers at once, each with an attack of its own.
+//! Many attackers at once, each with a different attack.
 //!
 //! Always true: all of them are logged in before the first begins.
 //! Not here: what each does alone (`messages`, `lists`, `deep`).
@@ -11,7 +11,7 @@ use tests::peer::Peer;
 use super::scene::{Scene, pour};
 use super::told::Told;
 
-/// What one of them sends again and again.
+/// The bytes that one attacker sends repeatedly.
 type Stream = fn(usize) -> Vec<u8>;
 
 const STREAMS: [Stream; 24] = [
@@ -60,5 +60,5 @@ pub(super) fn clients_at_once(scene: &mut Scene<'_>) -> Told {
     told.into_iter().last().unwrap_or(Told::Nothing)
 }
 
-/// For each of them.
+/// For each attacker.
 const POUR_BYTES: usize = 64 << 20;

@@ -8,13 +8,13 @@ use tests::message::{bind, execute, parse, sync};
 use super::scene::Scene;
 use super::told::Told;
 
-/// `open` so often, `inner`, `close` as often.
+/// `open` many times, `inner`, and `close` as many times.
 fn nested(open: &str, inner: &str, close: &str) -> String {
     let count = BYTES / (open.len() + close.len());
     format!("{}{inner}{}", open.repeat(count), close.repeat(count))
 }
 
-/// Dollar quotes, each within the other, with `open` before each.
+/// Nested dollar quotes, with `open` before each.
 fn dollars(open: &str, inner: &str, depth: usize) -> String {
     let opened: String = (0..depth).map(|number| format!("{open} $a{number}$ ")).collect();
     let closed: String = (0..depth).rev().map(|number| format!(" $a{number}$")).collect();
@@ -127,11 +127,12 @@ pub(super) fn schema_elements(scene: &mut Scene<'_>) -> Told {
     scene.ask(&nested("CREATE SCHEMA s ", "", ""))
 }
 
-/// Some of everything, in turns.
+/// Several constructs alternate.
 pub(super) fn explain_prepare_execute(scene: &mut Scene<'_>) -> Told {
     scene.ask(&nested("EXPLAIN ANALYZE PREPARE a AS EXPLAIN EXECUTE a(", "1", ")"))
 }
 
 const BYTES: usize = 900_000;
-/// How deep comments are nested: PostgreSQL's own scanner takes a time that grows with the square of it, and hears no signal meanwhile.
+/// How deep comments are nested: the time of PostgreSQL's own scanner grows with the square of that, and it handles no
+/// signal meanwhile.
 const COMMENTS: usize = 40_000;

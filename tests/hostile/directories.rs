@@ -1,7 +1,7 @@
-//! What a directory (LDAP) can do that is asked for a password, or who sits on the way to it.
+//! What an LDAP server can do that checks a password, or somebody on the way to it.
 //!
-//! Always true: it is the directory of the stranger's logins only; everybody else is let in without one.
-//! Not here: what a directory is for (`real/logins/judges.rs`).
+//! Always true: the LDAP server is used for the stranger's logins only; everybody else is let in without it.
+//! Not here: correct LDAP servers (`real/logins/judges.rs`).
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tests::message::{frame, startup, strings};
 use super::scene::{EVERYBODY, PATIENCE, POUR_MAX, STRANGER, Scene};
 use super::told::Told;
 
-/// The stranger logs in so often, by a directory of which each connection is talked to like this.
+/// So many logins of the stranger, with an LDAP server that treats each connection like this.
 fn login(scene: &mut Scene<'_>, count: usize, options: &str, lie: impl Fn(TcpStream) + Send + Sync + 'static) -> Told {
     let liar = Liar::open(lie);
     let port = liar.port();
@@ -27,7 +27,7 @@ fn login(scene: &mut Scene<'_>, count: usize, options: &str, lie: impl Fn(TcpStr
         let Some(mut peer) = scene.knock() else { return Told::Closed };
         let packet = startup(0, &[("user", STRANGER), ("database", &scene.database)]);
         let answer = frame(b'p', &strings(&["secret"]));
-        // It is asked for the password, which may as well be sent before.
+        // The password is asked for, and may as well be sent before that.
         if peer.try_send(&[packet, answer].concat()).is_err() {
             return Told::Closed;
         }
@@ -36,7 +36,7 @@ fn login(scene: &mut Scene<'_>, count: usize, options: &str, lie: impl Fn(TcpStr
     peers.iter_mut().map(|peer| Told::read(peer, Instant::now() + PATIENCE)).last().unwrap_or(Told::Nothing)
 }
 
-/// Says this, and listens until the other side goes.
+/// Sends these bytes, and reads until the other side closes.
 fn says(bytes: &[u8]) -> impl Fn(TcpStream) + use<> {
     let bytes = bytes.to_vec();
     move |mut stream| {
@@ -45,7 +45,7 @@ fn says(bytes: &[u8]) -> impl Fn(TcpStream) + use<> {
     }
 }
 
-/// Says the first, and then the second over and over, for some time.
+/// Sends the first bytes, and then the second repeatedly, for some time.
 fn says_on(first: &[u8], second: &[u8]) -> impl Fn(TcpStream) + use<> {
     let (first, second) = (first.to_vec(), second.to_vec());
     move |mut stream| {
@@ -56,13 +56,13 @@ fn says_on(first: &[u8], second: &[u8]) -> impl Fn(TcpStream) + use<> {
         while goes_on && Instant::now() < end {
             goes_on = stream.write_all(&piece).is_ok();
         }
-        // What was said stays to be read until the other side goes.
+        // The bytes stay readable until the other side closes.
         let _ = stream.set_read_timeout(Some(PATIENCE));
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     }
 }
 
-/// Elements in each other, each of which has this head and is as long as what it is to hold.
+/// Nested elements, each with this tag and a length that fits its content.
 fn nested(depth: usize, tag: u8) -> Vec<u8> {
     let head = |number: usize| [&[tag, 0x84], &(u32::try_from(number * 6).expect("short")).to_be_bytes()[..]].concat();
     (0..depth).rev().flat_map(head).collect()
@@ -126,7 +126,7 @@ pub(super) fn answers_to_nothing(scene: &mut Scene<'_>) -> Told {
     login(scene, 32, SIMPLE, says_on(b"", b"\x30\x0c\x02\x01\x63\x61\x07\x0a\x01\0\x04\0\x04\0"))
 }
 
-/// What is said after a bind that has succeeded.
+/// The answer to a successful bind.
 const ACCEPTED: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
 const SIMPLE: &str = "ldapprefix=\"uid=\" ldapsuffix=\",dc=example,dc=net\"";
 const SEARCH: &str = "ldapbasedn=\"dc=example,dc=net\"";

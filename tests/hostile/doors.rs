@@ -1,7 +1,7 @@
-//! What can be done before anybody is known, and by logging in.
+//! What can be done before the login, and by logging in.
 //!
-//! Always true: what is opened is held until the attack ends.
-//! Not here: what is done once one is logged in (`messages`, `lists`).
+//! Always true: connections stay open until the attack ends.
+//! Not here: attacks after the login (`messages`, `lists`).
 
 use std::fs::File;
 use std::process::Command;
@@ -15,7 +15,7 @@ use tests::peer::Peer;
 use super::scene::{EVERYBODY, PATIENCE, STRANGER, Scene, pour};
 use super::told::Told;
 
-/// Opens so many connections, each of which says this and no more; what the last is told.
+/// Opens so many connections, each of which sends these bytes and no more. Returns what the last one is told.
 fn crowd(scene: &mut Scene<'_>, count: usize, bytes: &[u8]) -> Told {
     let mut peers: Vec<Peer> = Vec::new();
     for _ in 0..count {
@@ -69,7 +69,7 @@ pub(super) fn cancel_requests(scene: &mut Scene<'_>) -> Told {
     crowd(scene, 2_500, &cancel_request(1, &[1, 2, 3, 4]))
 }
 
-/// The longest that the protocol allows.
+/// The longest cancel requests that the protocol allows.
 pub(super) fn long_cancel_requests(scene: &mut Scene<'_>) -> Told {
     crowd(scene, 2_500, &cancel_request(1, &[7; 256]))
 }
@@ -85,12 +85,12 @@ pub(super) fn logins_and_departures(scene: &mut Scene<'_>) -> Told {
     scene.logins(3_000, |_, database| vec![("user", STRANGER.to_owned()), ("database", database.to_owned())])
 }
 
-/// The log file is a pipe that nobody reads, as standard error may be: each login wants a line of it.
+/// The log file is a pipe that nobody reads, as standard error may be; each login writes a line to it.
 pub(super) fn logins_and_a_log_that_stands_still(scene: &mut Scene<'_>) -> Told {
     let path = scene.place.directory().join("log");
     let made = Command::new("mkfifo").args(["-m", "666"]).arg(&path).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of every system");
-    // Held open for reading, or the pooler would wait for somebody who reads before it came up.
+    // Held open for reading, or the pooler's start would block until somebody reads.
     let _held = File::options().read(true).write(true).open(&path).expect("a pipe");
     scene.set(&format!("logfile = {}", path.display()));
     scene.set("log_connections = 1");
@@ -105,7 +105,7 @@ pub(super) fn bad_options(scene: &mut Scene<'_>) -> Told {
     scene.logins(300, bad)
 }
 
-/// Many name a user who may have few places, and show no password; the user itself still comes in.
+/// Many connections name a user with few allowed connections, without a password; the user itself can still log in.
 pub(super) fn claims_to_be_somebody_else(scene: &mut Scene<'_>) -> Told {
     let path = scene.place.directory().join(format!("{}_hba", scene.database));
     scene.place.write(&path, &format!("host all {OWNER} all password\n{EVERYBODY}"));
@@ -131,9 +131,10 @@ pub(super) fn claims_to_be_somebody_else(scene: &mut Scene<'_>) -> Told {
     }
 }
 
-/// Many more connections than may have not logged in, which say this and no more; somebody from another address still comes in.
+/// More connections than the limit for those that have not logged in, which send these bytes and no more; a client from
+/// another address can still log in.
 fn crowd_from_elsewhere(scene: &mut Scene<'_>, count: usize, bytes: &[u8]) -> Told {
-    // Silent ones are accepted at once.
+    // So that silent connections are accepted at once.
     scene.set("tcp_defer_accept = 0");
     if scene.place.is_trunkline() {
         scene.set("max_unauthenticated_connections = 500");
@@ -158,7 +159,7 @@ pub(super) fn cancels_half_open(scene: &mut Scene<'_>) -> Told {
     crowd_from_elsewhere(scene, 4_000, &[&16_u32.to_be_bytes()[..], &CANCEL_CODE.to_be_bytes(), &[0; 4]].concat())
 }
 
-/// Handshakes that begin, by the thousand.
+/// Thousands of TLS handshakes that only begin.
 pub(super) fn tls_flood(scene: &mut Scene<'_>) -> Told {
     let authority = Authority::new("an authority");
     let files = authority.signs("pooler", &["localhost"]).files(scene.place);
@@ -190,7 +191,7 @@ pub(super) fn tls_flood(scene: &mut Scene<'_>) -> Told {
     }
 }
 
-/// A user of whom others know the name.
+/// A user whose name others know.
 const OWNER: &str = "owner";
 /// How long a handshake may take among thousands.
 const HANDSHAKE_MAX: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
-//! Passwords that have to be hashed for SCRAM, which is slow by design: a server, or a stranger, says how slow.
+//! Passwords that are hashed for SCRAM, which is slow by design: a server, or a stranger, determines how slow.
 //!
-//! Always true: it is the stranger's own server, or the secret of users by whom nobody else logs in.
-//! Not here: who is let in by them (`real/logins/passwords.rs`).
+//! Always true: the server is the stranger's own, or the secret belongs to users that nobody else uses.
+//! Not here: which passwords are accepted (`real/logins/passwords.rs`).
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use tests::peer::{Lost, Peer};
 use super::scene::{EVERYBODY, POUR_MAX, STRANGER, Scene};
 use super::told::Told;
 
-/// Several of the stranger's clients need a server that asks for so many iterations, and has each password hashed anew.
+/// Several clients of the stranger need a server that asks for so many iterations, with another salt each time.
 fn dials(scene: &mut Scene<'_>, iterations: u32) -> Told {
     let liar = Liar::open(move |stream| drop(asks(stream, iterations)));
     scene.lead_to(liar.port(), "user=stranger password=secret");
@@ -24,7 +24,7 @@ fn dials(scene: &mut Scene<'_>, iterations: u32) -> Told {
     say_at_once(scene, CLIENTS, |_| packet.clone())
 }
 
-/// Plays PostgreSQL as far as its question, and goes when it is answered.
+/// Plays PostgreSQL up to its SCRAM challenge, and closes after the answer.
 fn asks(stream: TcpStream, iterations: u32) -> Result<(), Lost> {
     let mut peer = Peer::accepted(stream).map_err(|_| Lost::Closed)?;
     peer.packet()?;
@@ -36,7 +36,7 @@ fn asks(stream: TcpStream, iterations: u32) -> Result<(), Lost> {
     peer.frame().map(drop)
 }
 
-/// So many connections say this, each its own; what the last one that was told anything was told.
+/// So many connections each send these bytes. Returns what the last one that was answered was told.
 fn say_at_once(scene: &mut Scene<'_>, count: usize, says: impl Fn(usize) -> Vec<u8>) -> Told {
     let mut peers = Vec::new();
     for number in 0..count {
@@ -51,7 +51,7 @@ fn say_at_once(scene: &mut Scene<'_>, count: usize, says: impl Fn(usize) -> Vec<
     peers.iter_mut().rev().find_map(told).unwrap_or(Told::Nothing)
 }
 
-/// So many logins by a password in clear text, of users whose secret is one of SCRAM.
+/// So many logins with a password in plain text, for users with a SCRAM secret.
 fn passwords(scene: &mut Scene<'_>, count: usize) -> Told {
     let path = scene.place.directory().join(format!("{}_hba", scene.database));
     scene.place.write(&path, &format!("host all {HASHED} all password\n{EVERYBODY}"));
@@ -59,7 +59,7 @@ fn passwords(scene: &mut Scene<'_>, count: usize) -> Told {
     scene.set(&format!("auth_hba_file = {}", path.display()));
     scene.secret(HASHED, SCRAM_SECRET);
     let packet = startup(0, &[("user", HASHED), ("database", &scene.database)]);
-    // It is asked for the password, which may as well be sent before.
+    // The password is asked for, and may as well be sent before that.
     let login = [packet, frame(b'p', &strings(&["guessed"]))].concat();
     say_at_once(scene, count, |_| login.clone())
 }
@@ -99,10 +99,10 @@ pub(super) fn passwords_of_the_file(scene: &mut Scene<'_>) -> Told {
     say_at_once(scene, CLIENTS, |number| startup(0, &[("user", &format!("user{number}")), ("database", &database)]))
 }
 
-/// As many as make a turn long, if it is in there that passwords are hashed.
+/// Enough clients to make a turn long, if passwords were hashed in it.
 const CLIENTS: usize = 8;
 const HASHED: &str = "hashed";
-/// Of no password that anybody knows.
+/// Of a password that nobody knows.
 const SCRAM_SECRET: &str = "SCRAM-SHA-256$500000:c2FsdHNhbHRzYWx0c2FsdA==$\
                             WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
                             wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";

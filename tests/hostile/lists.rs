@@ -1,7 +1,7 @@
-//! Everything of which one client, or one user after the other, can make more and more.
+//! Things of which a client, or one user after the other, can create more and more.
 //!
-//! Always true: what is made is small, and there is much of it.
-//! Not here: what is made by messages alone, while a query runs (`messages`).
+//! Always true: each of them is small, and there are many.
+//! Not here: what accumulates by messages while a query runs (`messages`).
 
 use tests::message::{bind, frame, parse, query, strings, sync};
 
@@ -84,7 +84,7 @@ pub(super) fn closes_of_names_that_are_not_there(scene: &mut Scene<'_>) -> Told 
     stream(scene, |number| [frame(b'C', &strings(&[&format!("Ss{number}")])), sync()].concat())
 }
 
-/// One login after the other by names that nobody knows.
+/// Logins of many unknown users, one after the other.
 pub(super) fn users_seen_once(scene: &mut Scene<'_>) -> Told {
     scene.logins(3_000, |number, database| vec![("user", format!("u{number}")), ("database", database.to_owned())])
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask hostile`: attacks on the real binary, and what a bystander in another database notices of them.
 //!
-//! Always true: it exits with 1 and the names when an attack has hurt anybody but the attacker.
+//! Always true: when an attack has affected anybody but the attacker, it exits with 1 and the names.
 //! Not here: the attacks and what is measured (`mod.rs`, which `real` shares).
 
 #[path = "mod.rs"]
@@ -30,7 +30,7 @@ fn run() -> Result<(), String> {
         wanted.iter().for_each(|attack| println!("{}", attack.name));
         return Ok(());
     }
-    // Floods need descriptors, here and in the pooler, which inherits the limit.
+    // Floods need file descriptors, here and in the pooler, which inherits the limit.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
@@ -49,9 +49,9 @@ fn run() -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// What the command line asks for.
+/// The command line.
 struct Wish {
-    /// Parts of names; none means all.
+    /// Parts of names; all attacks when empty.
     only: Vec<String>,
     pgbouncer: bool,
     is_list: bool,
@@ -76,6 +76,6 @@ impl Wish {
     }
 }
 
-/// Debian's.
+/// The program of Debian's package.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const USAGE: &str = "usage: cargo xtask hostile [--only NAME]... [--pgbouncer] [--list]";

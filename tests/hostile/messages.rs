@@ -1,6 +1,6 @@
-//! Streams of messages, one type each, poured while a query runs that takes longer.
+//! Streams of messages of one type each, sent while a longer query runs.
 //!
-//! Always true: nobody reads the answers before everything is sent.
+//! Always true: the answers are not read before everything is sent.
 //! Not here: what SQL means (`deep`, `wide`), messages before the login (`doors`).
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tests::message::{bind, describe, execute, frame, parse, query, strings, sync
 use super::scene::{PATIENCE, Scene, pour, send};
 use super::told::Told;
 
-/// Sends `first`, which keeps the server busy, then pours.
+/// Sends `first`, which keeps the server busy, then the stream.
 fn behind(scene: &mut Scene<'_>, first: &[u8], next: impl FnMut(usize) -> Vec<u8>) -> Told {
     let mut peer = match scene.stranger() {
         Ok(peer) => peer,
@@ -26,7 +26,7 @@ fn behind_query(scene: &mut Scene<'_>, next: impl FnMut(usize) -> Vec<u8>) -> To
     behind(scene, &query(SLOW), next)
 }
 
-/// In a batch that is not ended, its first statement taking long.
+/// In a batch without a Sync, whose first statement takes long.
 fn in_batch(scene: &mut Scene<'_>, next: impl FnMut(usize) -> Vec<u8>) -> Told {
     let first = [parse("", SLOW), bind("", "", &[]), execute("", 0), frame(b'H', &[])].concat();
     behind(scene, &first, next)
@@ -139,7 +139,7 @@ pub(super) fn prepare_and_close_in_turns(scene: &mut Scene<'_>) -> Told {
     })
 }
 
-/// All of them are owed nothing, since the first fails.
+/// None of them is answered, because the first fails.
 pub(super) fn parses_behind_one_that_fails(scene: &mut Scene<'_>) -> Told {
     let mut bytes = parse("bad", "nonsense");
     (0..60_000).for_each(|number| bytes.extend(parse(&format!("s{number}"), "select 1")));
@@ -147,7 +147,7 @@ pub(super) fn parses_behind_one_that_fails(scene: &mut Scene<'_>) -> Told {
     scene.send(&bytes)
 }
 
-/// A text that does many things, and is bound again and again.
+/// A text of many statements that is bound repeatedly.
 pub(super) fn binds_of_a_text_of_many_acts(scene: &mut Scene<'_>) -> Told {
     let mut bytes = parse("s", &"set a.b = 1;".repeat(80_000));
     (0..20_000).for_each(|_| bytes.extend(bind("", "s", &[])));
@@ -155,7 +155,7 @@ pub(super) fn binds_of_a_text_of_many_acts(scene: &mut Scene<'_>) -> Told {
     scene.send(&bytes)
 }
 
-/// A statement that has many placeholders, and a Bind that brings many values.
+/// A statement with many parameters, and a Bind with many values.
 pub(super) fn binds_of_many_values(scene: &mut Scene<'_>) -> Told {
     let values = vec!["1"; 60_000];
     let mut bytes = parse("s", "select 1");
@@ -197,7 +197,7 @@ pub(super) fn rows_that_are_not_read(scene: &mut Scene<'_>) -> Told {
     for peer in &mut peers {
         let _ = peer.try_send(&query("select repeat('x', 1000000) from generate_series(1, 200)"));
     }
-    // It takes as long as it takes to fill every buffer on the way.
+    // The time to fill all buffers on the way.
     std::thread::park_timeout(Duration::from_secs(1));
     Told::Nothing
 }
@@ -220,5 +220,5 @@ pub(super) fn errors_without_end(scene: &mut Scene<'_>) -> Told {
 }
 
 const SLOW: &str = "select pg_sleep(3)";
-/// More than any bound on memory, so that who holds it all is found out.
+/// More than any bound of memory, so that holding it all is noticed.
 const POUR_BYTES: usize = 128 << 20;

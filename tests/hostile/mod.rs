@@ -1,11 +1,11 @@
-//! Attacks around the real binary, and what they do to somebody who has nothing to do with them.
+//! Attacks on the real binary, and how they affect an uninvolved client.
 //!
 //! Each attack has a pooler of its own with one worker, a database of its own that the attacker owns, and a bystander in
-//! another database, who makes one small query after the other the whole time. Told are whether the pooler lives, how much
-//! memory it took, the bystander's longest wait, and what the attacker was answered.
+//! another database that runs one small query after the other all the time. Reported are whether the pooler is alive, the
+//! memory that it took, the bystander's longest wait, and what the attacker was told.
 //!
-//! Always true: an attack ends within its deadlines, whatever it is answered.
-//! Not here: whether the pooler answers well whom it serves (`real`, `talk`).
+//! Always true: an attack ends within its deadlines, whatever it is told.
+//! Not here: correct service (`real`, `talk`).
 
 pub(crate) mod attack;
 pub(crate) mod bystander;

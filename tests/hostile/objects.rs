@@ -1,7 +1,8 @@
-//! What the owner of a database can keep in it: functions, and everything that calls one without saying so.
+//! What the owner of a database can create in it: functions, and objects that call one implicitly.
 //!
-//! Always true: it is made directly on PostgreSQL before the attack, which consists of ordinary statements of an ordinary user.
-//! Not here: what such a function does to those who share the servers (`real/pooling/holes.rs`).
+//! Always true: objects are created directly in PostgreSQL before the attack, which consists of ordinary statements of an
+//! ordinary user.
+//! Not here: what such a function does to clients that share the servers (`real/pooling/holes.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use tests::message::query;
 use super::scene::Scene;
 use super::told::Told;
 
-/// The stranger's database has all of this, and the stranger says one such statement after the other.
+/// Creates these objects in the stranger's database, and runs one such statement after the other as the stranger.
 fn use_of(scene: &mut Scene<'_>, made: &[String], next: impl Fn(usize) -> String) -> Told {
     let mut postgres = scene.postgres.client(&scene.database);
     for sql in made {
@@ -35,7 +36,7 @@ fn use_of(scene: &mut Scene<'_>, made: &[String], next: impl Fn(usize) -> String
     told
 }
 
-/// The same, with a function that sets something and says of what type its number is.
+/// The same, with a function `setter` that sets a parameter and returns its argument.
 fn use_of_setter(scene: &mut Scene<'_>, made: &[&str], next: impl Fn(usize) -> String) -> Told {
     let setter = "create function setter(x int) returns int language plpgsql as \
                   $$begin perform set_config('a.b' || x, 'v', false); return x; end$$";
@@ -43,7 +44,7 @@ fn use_of_setter(scene: &mut Scene<'_>, made: &[&str], next: impl Fn(usize) -> S
     use_of(scene, &made, next)
 }
 
-/// So many functions at once, each with a body.
+/// So many functions in one text, each with a body.
 fn functions(count: usize, body: impl Fn(usize) -> String) -> String {
     let each = |number| format!("create function f{number}() returns int language plpgsql as $${}$$;", body(number));
     (0..count).map(each).collect()
@@ -60,7 +61,7 @@ pub(super) fn ten_thousand_functions_that_set(scene: &mut Scene<'_>) -> Told {
     use_of(scene, &[functions(10_000, body)], |number| format!("select f{}()", number % 10_000))
 }
 
-/// 380 MB of texts.
+/// Functions with 380 MB of source text.
 pub(super) fn long_functions(scene: &mut Scene<'_>) -> Told {
     let made = "set check_function_bodies = off; do $do$ begin for i in 0..1999 loop execute format(\
                 'create function f%s() returns int language plpgsql as %L', i,\
@@ -164,8 +165,7 @@ pub(super) fn triggers_that_notify(scene: &mut Scene<'_>) -> Told {
     use_of_setter(scene, &made, next)
 }
 
-/// How long the statements go on, which is long enough for servers to be asked what the session has, and for the functions of the
-/// database to be read.
+/// How long the statements continue: long enough for state probes, and for the functions of the database to be read.
 const USE: Duration = Duration::from_secs(1);
-/// How long one may take.
+/// How long one statement may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,12 @@
-//! What the owner of a database can do to questions that we put there (`auth_query`), and to whoever else asks.
+//! What the owner of a database can do to an `auth_query` that is run in it, and to other clients that need one.
 //!
-//! Always true: the stranger owns the database, and nothing outside of it; the question is put in it.
-//! Not here: whose rights the question has (`real/logins/secrets.rs`).
+//! Always true: the stranger owns the database, and nothing outside of it; the `auth_query` is run in it.
+//! Not here: with whose rights the query runs (`real/logins/secrets.rs`).
 
 use super::scene::{EVERYBODY, Scene};
 use super::told::Told;
 
-/// The question is answered from this view, in the stranger's own database, and has somebody log in who is to be asked about.
+/// The `auth_query` is answered by this view in the stranger's database, and a client logs in whose secret it asks for.
 fn login(scene: &mut Scene<'_>, answer: &str) -> Told {
     let mut postgres = scene.postgres.client(&scene.database);
     postgres.run(&format!("create view secrets as {answer}"));

@@ -1,8 +1,8 @@
-//! What an attack finds: a database of its own, a pooler before it, and means to speak.
+//! The environment of an attack: a database of its own, a pooler in front of it, and connections.
 //!
-//! Always true: nothing is measured before the pooler is asked for, so that what an attack prepares directly on PostgreSQL
-//! costs it nothing; a bystander that is not harmed makes its queries from then on.
-//! Not here: what is made of it (`trial`).
+//! Always true: nothing is measured before the pooler is first used, so what an attack prepares directly in PostgreSQL does
+//! not count; from then on the bystander runs its queries.
+//! Not here: how the results are judged (`trial`).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tests::postgres::Postgres;
 use super::bystander::{Bystander, RunQueue};
 use super::told::Told;
 
-/// The place of one attack.
+/// The environment of one attack.
 pub(crate) struct Scene<'a> {
     pub(crate) place: &'a Arc<Place>,
     pub(crate) postgres: &'a Postgres,
@@ -27,12 +27,12 @@ pub(crate) struct Scene<'a> {
     begun: Option<Begun>,
 }
 
-/// What runs once the pooler does.
+/// What runs from the start of the pooler on.
 pub(crate) struct Begun {
     pub(crate) pooler: Pooler,
     pub(crate) memory_kb: u64,
     pub(crate) bystander: Bystander,
-    /// The same without a pooler: how noisy the machine is.
+    /// The same without a pooler: shows how busy the machine is.
     pub(crate) witness: Bystander,
     pub(crate) at: Instant,
 }
@@ -43,37 +43,37 @@ impl<'a> Scene<'a> {
         Self { place, postgres, database, ini, line, begun: None }
     }
 
-    /// A line of the pooler's configuration, before it has started.
+    /// Adds a line to the pooler's configuration, before it has started.
     pub(crate) fn set(&mut self, line: &str) {
         self.ini = std::mem::take(&mut self.ini).set(line);
     }
 
-    /// The same of the line of the stranger's database.
+    /// Adds to the line of the stranger's database.
     pub(crate) fn set_own(&mut self, words: &str) {
         self.line = format!("{} {words}", self.line);
     }
 
-    /// The stranger's database is at this port, and nowhere else.
+    /// The stranger's database is at this port only.
     pub(crate) fn lead_to(&mut self, port: u16, words: &str) {
         self.line = format!("{} = host=127.0.0.1 port={port} {words}", self.database);
     }
 
-    /// A line of the file of users.
+    /// Adds a line to the file of users.
     pub(crate) fn secret(&mut self, user: &str, secret: &str) {
         self.ini = std::mem::take(&mut self.ini).secret(user, secret);
     }
 
-    /// Where the pooler listens, which starts when this is first asked.
+    /// The pooler's address. Starts the pooler when it is called first.
     pub(crate) fn address(&mut self) -> SocketAddr {
         self.begin().pooler.address()
     }
 
-    /// What has begun, if anything has.
+    /// What runs, if the pooler was started.
     pub(crate) fn take(self) -> Option<Begun> {
         self.begun
     }
 
-    /// A connection that has said nothing.
+    /// A connection that has sent nothing.
     pub(crate) fn knock(&mut self) -> Option<Peer> {
         Peer::tcp(self.address()).ok()
     }
@@ -83,7 +83,8 @@ impl<'a> Scene<'a> {
         Peer::tcp_from(Ipv4Addr::new(127, 0, 0, 2), self.address()).ok()
     }
 
-    /// So many logins, one after the other, each of which leaves at once, until time is up; what the last was told.
+    /// So many logins, one after the other, each of which disconnects at once, until time is up. Returns what the last was
+    /// told.
     pub(crate) fn logins(
         &mut self,
         count: usize,
@@ -105,7 +106,7 @@ impl<'a> Scene<'a> {
         told
     }
 
-    /// The attacker, logged in; what it was told where it was not let in.
+    /// Logs the attacker in. Returns what it was told if that fails.
     pub(crate) fn stranger(&mut self) -> Result<Peer, Told> {
         let parameters = [("user", STRANGER), ("database", self.database.as_str())];
         let packet = message::startup(0, &parameters);
@@ -117,12 +118,12 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The attacker asks one thing.
+    /// The attacker runs a query.
     pub(crate) fn ask(&mut self, sql: &str) -> Told {
         self.send(&message::query(sql))
     }
 
-    /// The attacker sends this, once it is logged in.
+    /// The attacker logs in and sends these bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Told {
         let mut peer = match self.stranger() {
             Ok(peer) => peer,
@@ -145,18 +146,18 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Sends bytes as far as they are taken, and reads what is answered.
+/// Sends bytes as far as they are taken, and reads the answer.
 pub(crate) fn send(peer: &mut Peer, bytes: &[u8]) -> Told {
     let end = Instant::now() + PATIENCE;
     match peer.pour(bytes, end) {
         Ok(count) if count < bytes.len() => Told::Held,
-        // Who closes may have said why.
+        // The pooler may have sent an error before it closed.
         Ok(_) | Err(_) => Told::read(peer, end),
     }
 }
 
-/// Sends what `next` makes, piece after piece, without reading, until as many bytes are sent, nobody reads them any more, or
-/// time is up; then reads what was said.
+/// Sends what `next` returns, piece after piece, without reading, until enough bytes are sent, nobody takes them any more,
+/// or time is up; then reads the answer.
 pub(crate) fn pour(peer: &mut Peer, bytes_max: usize, mut next: impl FnMut(usize) -> Vec<u8>) -> Told {
     let end = Instant::now() + POUR_MAX;
     let (mut sent, mut number, mut is_held) = (0, 0, false);
@@ -178,17 +179,17 @@ pub(crate) fn pour(peer: &mut Peer, bytes_max: usize, mut next: impl FnMut(usize
     }
 }
 
-/// Rules that let everybody in for whom there is no other one before.
+/// Rules that let everybody in who matches no rule before.
 pub(crate) const EVERYBODY: &str = "host all all all trust\nlocal all all trust\n";
-/// Owns the database of each attack; an ordinary role.
+/// The owner of the database of each attack; an ordinary role.
 pub(crate) const STRANGER: &str = "stranger";
-/// Who is to notice nothing.
+/// The user that must notice nothing.
 pub(crate) const BYSTANDER: &str = "v";
 /// The database of the bystander.
 pub(crate) const BYSTANDERS: &str = "hostile_bystanders";
 /// How long an attacker waits for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one pours.
+/// How long a stream is sent.
 pub(crate) const POUR_MAX: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(300);
 const PIECE: usize = 64 << 10;

@@ -1,7 +1,7 @@
-//! A server that is no PostgreSQL, or one that has been taken over: what it says at the login, and instead of answers.
+//! A server that is not PostgreSQL, or a compromised one: what it sends at the login, and instead of answers.
 //!
 //! Always true: it is the stranger's own, and several of its clients need it at once.
-//! Not here: a server that has passwords hashed (`hashes`), answers to `auth_query` (`owners`).
+//! Not here: a server that makes hashing expensive (`hashes`), answers to `auth_query` (`owners`).
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use tests::peer::{Lost, Peer};
 use super::scene::{POUR_MAX, STRANGER, Scene};
 use super::told::Told;
 
-/// What the server does, on each connection, once it has read the startup packet.
+/// What the server does on each connection, after the startup packet.
 type Play = fn(&mut Peer) -> Result<(), Lost>;
 
 fn against(scene: &mut Scene<'_>, play: Play) -> Told {
@@ -23,7 +23,7 @@ fn against(scene: &mut Scene<'_>, play: Play) -> Told {
     told.unwrap_or(Told::Nothing)
 }
 
-/// The same where the server is asked what the session has; what the last client is told behind its answer.
+/// The same with a state probe. Returns what the last client is told after its answer.
 fn against_who_sets(scene: &mut Scene<'_>, play: Play) -> Told {
     let Some((_liar, mut clients)) = clients_of(scene, play, "select set_config('a.' || now(), '1', false)") else {
         return Told::Closed;
@@ -38,7 +38,7 @@ fn against_who_sets(scene: &mut Scene<'_>, play: Play) -> Told {
     told
 }
 
-/// The server, and clients of it that have asked this.
+/// The server, and clients of it that have sent this query.
 fn clients_of(scene: &mut Scene<'_>, play: Play, sql: &str) -> Option<(Liar, Vec<Peer>)> {
     let liar = Liar::open(move |stream| drop(perform(stream, play)));
     scene.lead_to(liar.port(), "user=stranger");
@@ -60,7 +60,7 @@ fn perform(stream: TcpStream, play: Play) -> Result<(), Lost> {
     play(&mut peer)
 }
 
-/// Says the same until nobody takes it any more.
+/// Sends the same bytes until nobody takes them any more.
 fn without_end(peer: &mut Peer, bytes: &[u8]) -> Result<(), Lost> {
     let (many, end) = (bytes.repeat((1 << 20) / bytes.len() + 1), Instant::now() + POUR_MAX);
     while peer.pour(&many, end).map_err(|_| Lost::Closed)? == many.len() {}
@@ -140,7 +140,7 @@ pub(super) fn an_error_of_many_fields(scene: &mut Scene<'_>) -> Told {
     })
 }
 
-/// Whatever is asked, our own questions as well as the client's, has rows without end for an answer.
+/// Every query, the pooler's own as well as the client's, is answered with endless rows.
 pub(super) fn rows_for_everything(scene: &mut Scene<'_>) -> Told {
     against(scene, |peer| {
         let_in(peer);
@@ -150,7 +150,7 @@ pub(super) fn rows_for_everything(scene: &mut Scene<'_>) -> Told {
     })
 }
 
-/// What the client asks is answered in good order, and what the pooler asks by itself behind that, with these bytes without end.
+/// The client's query is answered correctly, and the pooler's own query behind it with these bytes, endlessly.
 fn behind_an_answer(peer: &mut Peer, bytes: &[u8]) -> Result<(), Lost> {
     let_in(peer);
     let mut has_served = false;
@@ -164,7 +164,7 @@ fn behind_an_answer(peer: &mut Peer, bytes: &[u8]) -> Result<(), Lost> {
     }
 }
 
-/// A row as the pooler reads it where it asks what a session has.
+/// A row of the answer to a state probe.
 fn told(about: u8, name: &str, text: &str) -> Vec<u8> {
     let field = |text: &[u8]| [&(text.len() as u32).to_be_bytes()[..], text].concat();
     let fields = [field(&[about]), field(name.as_bytes()), field(text.as_bytes()), vec![0xff; 4]].concat();

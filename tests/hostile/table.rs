@@ -1,11 +1,11 @@
 //! The table that is printed.
 //!
-//! Always true: a row is one line, and says at its end what is wrong with it.
+//! Always true: a row is one line, with what is wrong at its end.
 //! Not here: what counts as wrong (`trial`).
 
 use super::trial::Result;
 
-/// One attack, on both where both were attacked.
+/// One attack, on both poolers if both were attacked.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) ours: Result,

@@ -1,7 +1,7 @@
 //! What an attacker was told.
 //!
-//! Always true: it is the last that was said to it before it gave up.
-//! Not here: whether that is good.
+//! Always true: it is the last message before the attacker gave up.
+//! Not here: whether that is right.
 
 use std::fmt;
 use std::time::Instant;
@@ -9,20 +9,20 @@ use std::time::Instant;
 use tests::message::Complaint;
 use tests::peer::{Lost, Peer};
 
-/// The end of an attack, seen by who made it.
+/// The end of an attack, as the attacker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It was served like anybody.
+    /// It was answered normally.
     Answered,
-    /// An error, by its SQLSTATE.
+    /// It got an error with this SQLSTATE.
     Refused(String),
-    /// The connection was closed without a word.
+    /// The connection was closed without an error.
     Closed,
-    /// Nobody read any more what it sent.
+    /// Its bytes were not taken any more.
     Held,
-    /// Nothing came until its patience ended.
+    /// Nothing arrived in time.
     Nothing,
-    /// The attack itself could not be made: in words.
+    /// The attack itself could not be made, with the reason.
     Failed(String),
 }
 

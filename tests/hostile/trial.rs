@@ -1,8 +1,8 @@
 //! One attack, measured.
 //!
 //! Always true: a machine that is busy with other things makes the bystander wait as well, so an attack after which only the
-//! wait was too long is repeated, up to `TRIES` times, and the best counts; death and memory are never excused.
-//! Not here: what is attacked how (`attack`).
+//! wait was too long is repeated, up to `TRIES` times, and the best result counts; a crash or memory are never excused.
+//! Not here: the attacks (`attack`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -19,15 +19,15 @@ use super::attack::Attack;
 use super::scene::{BYSTANDERS, Begun, STRANGER, Scene};
 use super::told::Told;
 
-/// What came of it.
+/// The result of an attack.
 #[derive(Debug, Clone)]
 pub(crate) struct Result {
     pub(crate) is_alive: bool,
-    /// By how much the memory had grown at its highest, and a moment after the attack.
+    /// How much the memory had grown at its highest, and a moment after the attack.
     pub(crate) peak_mib: u64,
     pub(crate) after_mib: u64,
-    /// The longest wait of the bystander, and of one who asks PostgreSQL without a pooler; where many attack, who have all processors of the
-    /// machine busy, the 99th percentile.
+    /// The longest wait of the bystander, and of the same client without a pooler; for attacks of many, which keep all
+    /// processors busy, the 99th percentile.
     pub(crate) wait: Duration,
     pub(crate) witness: Duration,
     pub(crate) took: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct Result {
 }
 
 impl Result {
-    /// What is wrong with it.
+    /// Returns what is wrong with it.
     pub(crate) fn complaint(&self) -> Option<String> {
         if !self.is_alive {
             return Some("the pooler died".to_owned());
@@ -49,7 +49,7 @@ impl Result {
         self.is_late().then(|| format!("the bystander waited {} ms", self.wait.as_millis()))
     }
 
-    /// What one has to wait who asks PostgreSQL without a pooler is not the pooler's.
+    /// A wait that the client without a pooler has as well is not due to the pooler.
     fn is_late(&self) -> bool {
         self.wait > WAIT_MAX.max(self.witness)
     }
@@ -59,7 +59,8 @@ impl Result {
     }
 }
 
-/// Makes the attack on the pooler under test, or on another, again where only the bystander's wait was too long; the best.
+/// Makes the attack on the pooler under test, or on another one, and repeats it if only the bystander's wait was too long.
+/// Returns the best result.
 pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, attack: &Attack, whom: Option<&Path>) -> Result {
     let mut best = once(place, postgres, attack, whom);
     for _ in 1..TRIES {
@@ -104,7 +105,7 @@ fn measure(begun: Begun, attack: &Attack, told: Told) -> Result {
     if pooler.is_running() {
         let grown = |name: &str| pooler.memory_kb(name).saturating_sub(memory_kb) / 1024;
         peak_mib = grown("VmHWM");
-        // What is given back is given back soon.
+        // Memory that is freed at all is freed soon.
         let _ = try_wait_for(SETTLED, || (grown("VmRSS") < SMALL_MIB).then_some(()));
         after_mib = grown("VmRSS");
     }
@@ -132,17 +133,19 @@ fn prepare(postgres: &Postgres, database: &str) {
     assert!(made.errors.is_empty(), "{made:?}");
 }
 
-/// The pooler is gone, and what it left running in the database goes too.
+/// Drops the database after the pooler has ended, with all backends that still run in it.
 fn clear(postgres: &Postgres, database: &str) {
     let mut client = postgres.client("postgres");
     let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{database}'");
-    // While a session reads a text that takes it long it hears no signal, and DROP DATABASE waits for all (`WaitForProcSignalBarrier`).
+    // A backend that parses a difficult text handles no signal, and DROP DATABASE waits for all backends
+    // (`WaitForProcSignalBarrier`).
     let _ = try_wait_for(READ_MAX, || patiently(&mut client, &end).rows.is_empty().then_some(()));
     let drop = format!("drop database {database}");
     let _ = try_wait_for(LIMIT, || patiently(&mut client, &drop).errors.is_empty().then_some(()));
 }
 
-/// PostgreSQL makes and drops a database when every session has heard a signal: one that reads a hard text hears it late.
+/// CREATE and DROP DATABASE wait until every backend has handled a signal, which a backend that parses a difficult text does
+/// late.
 fn patiently(client: &mut Client, sql: &str) -> Answer {
     client.ask(sql);
     client.answer_within(READ_MAX)
@@ -167,13 +170,13 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     words.unwrap_or("it panicked").lines().next().unwrap_or_default().chars().take(120).collect()
 }
 
-/// What no attack may exceed.
+/// The growth of memory that no attack may exceed.
 pub(crate) const GROWTH_MAX_MIB: u64 = 64;
-/// What no bystander may wait, beside what the kernel lets the pooler wait for a processor.
+/// The longest allowed wait of the bystander, besides the time that the kernel lets the pooler wait for a processor.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 const TRIES: usize = 3;
 const ZERO: Duration = Duration::ZERO;
-/// So long PostgreSQL may read a text that is as hard to read as it is long.
+/// How long PostgreSQL may parse a text that is as difficult as it is long.
 const READ_MAX: Duration = Duration::from_secs(120);
 const SETTLED: Duration = Duration::from_millis(500);
 const SMALL_MIB: u64 = 4;

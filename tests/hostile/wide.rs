@@ -1,7 +1,7 @@
-//! SQL that is a megabyte long, of things that may cost more than they are long.
+//! SQL texts of a megabyte whose cost may exceed their length.
 //!
-//! Always true: each text is one Query of an ordinary user, below what PostgreSQL refuses for its length.
-//! Not here: texts that are nested (`deep`).
+//! Always true: each text is one Query of an ordinary user, short enough for PostgreSQL to accept.
+//! Not here: nested texts (`deep`).
 
 use tests::message::{bind, execute, parse, sync};
 
@@ -115,7 +115,7 @@ pub(super) fn strings_over_lines(scene: &mut Scene<'_>) -> Told {
     scene.ask(&format!("select 'a'{}", often("\n'a'")))
 }
 
-/// Each may begin a quote that ends nowhere.
+/// Each may begin a dollar quote, and none ends.
 pub(super) fn dollar_tags_never_closed(scene: &mut Scene<'_>) -> Told {
     scene.ask(&format!("select {}", numbered(|number| format!("$a{number}$ "))))
 }
@@ -182,6 +182,6 @@ pub(super) fn discards(scene: &mut Scene<'_>) -> Told {
 }
 
 const BYTES: usize = 900_000;
-/// PostgreSQL reads no further than this. Its scanner takes a time that grows with the square of the comments between two words, and
-/// hears no signal meanwhile: the attack is on who reads all of the text.
+/// PostgreSQL parses no further than this. The time of its scanner grows with the square of the comments between two words,
+/// and it handles no signal meanwhile: the attack is on a pooler that reads the whole text.
 const WRONG: &str = "select )";

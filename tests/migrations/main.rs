@@ -1,10 +1,10 @@
-//! `cargo xtask migrations`: the tools by which people change their schemas, directly and through the pooler.
+//! `cargo xtask migrations`: schema migration tools, directly and through the pooler.
 //!
 //! Always true: five replicas of a program start at once on a database of their own, on PostgreSQL itself and through
-//! poolers in front of it; what ends well there and not here fails the run. What is installed for it goes below
+//! poolers in front of it; what ends well directly and not through a pooler fails the run. Dependencies are installed below
 //! `target/migrations`.
-//! Not here: the programs (a folder for each language beside this file), how each is made (`tests::kit`), which of them are tried
-//! (`tests::comparison`).
+//! Not here: the programs (a folder for each language beside this file), how each is built (`tests::kit`), which of them are
+//! run (`tests::comparison`).
 
 mod options;
 mod replica;

@@ -6,7 +6,7 @@ use crate::stage::DIRECT;
 use crate::tools::TOOLS;
 use crate::trial::CASES;
 
-/// What there is to choose from.
+/// The names that can be selected.
 pub(crate) fn menu() -> Menu {
     let programs = TOOLS.iter().map(|tool| tool.program.name).collect();
     Menu { programs, cases: CASES.to_vec(), direct: DIRECT, folder: "migrations", usage: USAGE }

@@ -1,6 +1,6 @@
-//! Programs that migrate, several at a time.
+//! Processes that migrate, several at a time.
 //!
-//! Always true: none begins before all are loaded, so that they meet; one that does not end in time is ended.
+//! Always true: none begins before all are loaded, so that they compete; one that does not end in time is killed.
 //! Not here: what they migrate.
 
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) struct Replica {
     end: JoinHandle<End>,
 }
 
-/// How one has ended.
+/// How a process has ended.
 pub(crate) struct End {
     pub(crate) status: Option<ExitStatus>,
     pub(crate) words: String,
@@ -34,26 +34,26 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Whether it has done all it should.
+    /// Returns whether it has succeeded.
     pub(crate) fn is_well(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
 
 impl Replica {
-    /// Starts a program that does `verb`, as soon as it may.
+    /// Starts a program that will do `verb`.
     fn launch(site: &Site<'_>, tool: &Tool, kit: &Kit, name: &str, verb: &str) -> Result<Self, String> {
         let ready = site.directory.join(name);
         let mut command = kit.command();
         without_preferences(&mut command);
-        // Of which the older lib/pq that golang-migrate asks for says that it does not know it, by a panic.
+        // The older lib/pq that golang-migrate uses panics with this variable, which it does not support.
         command.env_remove("PGSERVICEFILE");
         command.args(tool.arguments).arg(verb).envs(site.environment());
         command.env("MIGRATIONS_NAME", name).env("MIGRATIONS_READY", &ready);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (pid, start) = (child.id(), child.stdin.take());
-        // A thread of its own, so that the moment of the end is known, and its words never fill the pipe.
+        // A separate thread, so that the time of the end is known, and the output never fills the pipe.
         let end = std::thread::spawn(move || {
             let (status, said) = try_finish(child, REPLICA_MAX);
             End { status, words: in_short(&format!("{}{}", said.out, said.err)), at: Instant::now() }
@@ -61,12 +61,12 @@ impl Replica {
         Ok(Self { name: name.to_owned(), pid, ready, start, end })
     }
 
-    /// Whether it has come to its end.
+    /// Returns whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_finished()
     }
 
-    /// Kills it, in whatever it does.
+    /// Kills it.
     pub(crate) fn kill(&self) {
         signal(self.pid, Signal::SIGKILL);
     }
@@ -80,7 +80,7 @@ impl Replica {
 /// Starts so many at once.
 ///
 /// # Errors
-/// The words of one that did not come to the start.
+/// The output of one that did not get ready.
 pub(crate) fn start(
     site: &Site<'_>,
     tool: &Tool,
@@ -99,7 +99,7 @@ pub(crate) fn start(
     }
 }
 
-/// Some languages tell what has happened first, and others last.
+/// Some languages print the cause of an error first, and others last.
 fn in_short(words: &str) -> String {
     let is_telling =
         |line: &&str| TELLING.iter().any(|word| line.contains(word)) && !line.trim_start().starts_with("at ");
@@ -108,11 +108,11 @@ fn in_short(words: &str) -> String {
     lines.iter().take(LINES_MAX).chain(last).copied().collect::<Vec<_>>().join("\n  | ")
 }
 
-/// For one, from its start to its end: longer than any tool waits for its lock.
+/// For one process, from its start to its end: longer than any tool waits for its lock.
 const REPLICA_MAX: Duration = Duration::from_secs(120);
 
-/// What stands in lines that say why something failed.
+/// Parts of lines that say why something failed.
 const TELLING: [&str; 7] = ["rror", "xception", "ERROR", "FATAL", "panic", "Dirty", "lock"];
 
-/// Of such lines, at each end.
+/// How many of such lines are kept, at each end.
 const LINES_MAX: usize = 4;

@@ -1,6 +1,6 @@
-//! Where the replicas work: a fresh database, reached directly or through a pooler of its own.
+//! The place of the replicas: a new database, directly or through a pooler of its own.
 //!
-//! Always true: what is asked here is asked of PostgreSQL itself.
+//! Always true: queries made here go to PostgreSQL directly.
 //! Not here: what is expected (`trial`).
 
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ pub(crate) struct Scene {
     databases: AtomicU32,
 }
 
-/// One column of the matrix.
+/// A column of the matrix.
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
-    /// The size of the pool; none without a pooler.
+    /// The size of the pool; None without a pooler.
     servers: Option<u32>,
 }
 
-/// A fresh database, and whom its replicas talk to.
+/// A new database, and the pooler in front of it.
 pub(crate) struct Site<'a> {
     scene: &'a Scene,
     database: String,
     pub(crate) pooler: Option<Pooler>,
-    /// For files of its replicas.
+    /// For files of the replicas.
     pub(crate) directory: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Scene {
         Self { postgres: Postgres::start(place), place: place.clone(), databases: AtomicU32::new(0) }
     }
 
-    /// Makes a database, and starts the stage's pooler with these lines more.
+    /// Creates a database, and starts the stage's pooler with additional settings.
     pub(crate) fn site(&self, stage: &Stage, settings: &[String]) -> Site<'_> {
         let database = format!("migrated{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.postgres.database(&database);
@@ -54,8 +54,8 @@ impl Scene {
             Pooler::start(&self.place, &settings.iter().fold(ini, |ini, line| ini.set(line)))
         });
         if pooler.is_none() {
-            // PostgreSQL finishes the statement of a client that has died, locks and all, unless it is told to look. The
-            // pooler cancels it without being told, so its servers go without this.
+            // PostgreSQL finishes the statement of a client that has died, with its locks, unless this is set. The pooler
+            // cancels the statement itself, so its servers run without it.
             let look = "client_connection_check_interval = '100ms'";
             self.postgres.query(&format!("alter database {database} set {look}"));
         }
@@ -64,7 +64,7 @@ impl Scene {
 }
 
 impl Site<'_> {
-    /// What a replica is told.
+    /// The environment of a replica.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let port = self.pooler.as_ref().map_or(self.scene.postgres.port(), Pooler::port);
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
@@ -75,7 +75,7 @@ impl Site<'_> {
         ]
     }
 
-    /// The rows of a query, each in a line, its fields separated by `|`; or PostgreSQL's words.
+    /// The rows of a query, one per line, with fields separated by `|`; or the error.
     pub(crate) fn ask(&self, sql: &str) -> Vec<String> {
         let answer = self.scene.postgres.client(&self.database).query(sql);
         let fields = |row: &Vec<Option<String>>| -> Vec<String> { row.iter().flatten().cloned().collect() };
@@ -83,7 +83,7 @@ impl Site<'_> {
         rows.chain(answer.errors.iter().map(|error| format!("{error:?}"))).collect()
     }
 
-    /// The replicas that have a server at the third step's long statement.
+    /// The replicas whose backend runs the long statement of the third step.
     pub(crate) fn at_work(&self) -> Vec<String> {
         self.ask(&format!(
             "select application_name from pg_stat_activity where datname = '{}' and wait_event = 'PgSleep'",
@@ -91,7 +91,7 @@ impl Site<'_> {
         ))
     }
 
-    /// How many replicas have been seen on a server.
+    /// Number of replicas that have a backend.
     pub(crate) fn arrived(&self) -> usize {
         let sql = format!(
             "select distinct application_name from pg_stat_activity where datname = '{}' and application_name ~ '^replica'",
@@ -100,7 +100,7 @@ impl Site<'_> {
         self.ask(&sql).len()
     }
 
-    /// The advisory locks in this database, each with the replica whose server has it.
+    /// The advisory locks in this database, each with the replica whose backend holds it.
     pub(crate) fn locks(&self) -> Vec<String> {
         self.ask(&format!(
             "select application_name, pid, classid, objid from pg_locks join pg_stat_activity using (pid)
@@ -109,7 +109,7 @@ impl Site<'_> {
         ))
     }
 
-    /// The schema as `pg_dump` writes it, but for the key that it draws anew each time.
+    /// The schema as `pg_dump` writes it, except for the random key in its output.
     pub(crate) fn schema(&self) -> String {
         let mut dump: Command = self.scene.place.unleashed("pg_dump");
         without_preferences(&mut dump);
@@ -131,8 +131,8 @@ impl Site<'_> {
 /// The name of the stage without a pooler.
 pub(crate) const DIRECT: &str = "direct";
 
-/// All columns. Five replicas and one server more is what tools need that have a connection for their lock and one for
-/// their work.
+/// All columns. Some tools need one connection for their lock and one for their work, so the pool has one server more than
+/// there are replicas.
 pub(crate) const STAGES: [Stage; 3] = [
     Stage { name: DIRECT, servers: None },
     Stage { name: "pool-of-8", servers: Some(8) },

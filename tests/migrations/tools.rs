@@ -1,7 +1,7 @@
-//! The tools, the program of each, and what each leaves behind.
+//! The migration tools, the program of each, and what each leaves behind.
 //!
-//! Always true: what a killed replica leaves behind is what the tool does on a direct connection too; no pooler can mend it.
-//! Not here: how a program is made (`tests::kit`), what is done with it (`trial`).
+//! Always true: what a killed replica leaves behind is the same on a direct connection; no pooler can repair it.
+//! Not here: how a program is built (`tests::kit`), how it is run (`trial`).
 
 use tests::comparison::Program;
 use tests::kit::Language::{Go, Java, Python, Ruby};
@@ -10,30 +10,30 @@ use tests::kit::Language::{Go, Java, Python, Ruby};
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) program: Program,
-    /// What it is told before it is told what to do.
+    /// The first arguments of its command.
     pub(crate) arguments: &'static [&'static str],
-    /// Whether one alone has to make the tool's own tables first: replicas that meet a database without them can fail, directly
-    /// too, because two make them.
+    /// Whether one replica has to create the tool's own tables first: replicas that find a database without them can fail,
+    /// directly as well, because two create them.
     pub(crate) is_prepared: bool,
-    /// Which migrations it has written down as applied, in their order.
+    /// The query for the migrations that it has recorded as applied, in their order.
     pub(crate) history: &'static str,
-    /// What a replica that is killed leaves behind in the tool's own tables.
+    /// What a killed replica leaves behind in the tool's own tables.
     pub(crate) dirt: Dirt,
 }
 
-/// What has to be done by hand when a replica was killed at its work.
+/// What has to be repaired by hand when a replica was killed at work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Dirt {
-    /// Nothing: another one goes on.
+    /// Nothing: another replica continues.
     None,
-    /// All others fail, until it is mended. Whether it is there is what this query answers.
+    /// All others fail until it is repaired. The query returns whether that is needed.
     OthersFail { sign: &'static str },
-    /// All others wait, until it is mended. Whether it is there is what this query answers.
+    /// All others wait until it is repaired. The query returns whether that is needed.
     OthersWait { sign: &'static str },
 }
 
 impl Dirt {
-    /// The query that answers with `t` when a replica has been killed.
+    /// The query that returns `t` when a replica has been killed.
     pub(crate) fn sign(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -48,9 +48,9 @@ impl AsRef<Program> for Tool {
     }
 }
 
-/// All of them, in the order in which they are run.
+/// All tools, in the order in which they are run.
 pub(crate) const TOOLS: [Tool; 8] = [
-    // Writes down a migration as dirty before it runs it, in a transaction of its own.
+    // Records a migration as dirty before it runs it, in a separate transaction.
     Tool {
         program: Program { name: "golang-migrate/pq", language: Go, file: "migrate" },
         arguments: &["postgres"],
@@ -65,7 +65,7 @@ pub(crate) const TOOLS: [Tool; 8] = [
         history: "select version, dirty from schema_migrations",
         dirt: Dirt::OthersFail { sign: "select dirty from schema_migrations" },
     },
-    // Its lock is one of a transaction on a connection of its own, beside that of the migrations.
+    // Holds its lock in a transaction on a separate connection, beside that of the migrations.
     Tool {
         program: Program { name: "flyway", language: Java, file: "FlywayReplica" },
         arguments: &["true"],

@@ -1,7 +1,7 @@
-//! One tool at all stages: its replicas run, one of them is killed, and PostgreSQL is looked at.
+//! One tool at all stages: runs its replicas, kills one of them, and checks PostgreSQL.
 //!
-//! Always true: what is demanded of every stage is that each migration is applied once, and that no advisory lock is left a
-//! second after its replica; what came of it through a pooler must be what came of it directly.
+//! Always true: at every stage each migration must be applied once, and no advisory lock may be left a second after its
+//! replica; the outcome through a pooler must be that of the direct stage.
 //! Not here: what a tool leaves behind when it is killed (`tools`).
 
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::replica::{self, End, Replica};
 use crate::stage::{STAGES, Scene, Site};
 use crate::tools::{Dirt, Tool};
 
-/// What came of one case at one stage, which must be the same at all.
+/// The outcome of one case at one stage, which must be the same at all.
 #[derive(Debug, PartialEq)]
 struct Account {
-    /// How many replicas have ended well, of those that were not killed.
+    /// How many of the replicas that were not killed have succeeded.
     well: usize,
     history: Vec<String>,
     schema: String,
@@ -33,7 +33,7 @@ struct Trial<'a> {
     title: String,
 }
 
-/// Runs it at every stage that is wanted and adds its lines to the matrix.
+/// Runs the tool at every selected stage and adds its lines to the matrix.
 pub(crate) fn run(scene: &Scene, tool: &Tool, kit: &Kit, choice: &Choice, matrix: &mut Matrix) {
     for case in choice.wanted_cases() {
         let mut outcomes = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn run(scene: &Scene, tool: &Tool, kit: &Kit, choice: &Choice, matrix
 }
 
 impl Account {
-    /// What is not as it is directly.
+    /// Returns what differs from the direct outcome.
     fn unlike(&self, direct: &Self) -> String {
         let well = format!("{} replicas ended well, directly {}", self.well, direct.well);
         let history = format!("the history is {:?}, directly {:?}", self.history, direct.history);
@@ -96,8 +96,8 @@ impl Trial<'_> {
         Ok(Account { well, history: self.site.ask(self.tool.history), schema: self.site.schema() })
     }
 
-    /// Kills the one that is at work, and mends what it leaves behind where a tool cannot do that itself. How many of the
-    /// others have ended well, before and after.
+    /// Kills the replica that is at work, and repairs what it leaves behind where the tool cannot do that itself. Returns
+    /// how many of the others have succeeded, before and after.
     fn kill_one(&self, mut replicas: Vec<Replica>) -> Result<usize, String> {
         let name = match self.victim(&replicas) {
             Ok(name) => name,
@@ -135,7 +135,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The replica that is in the middle of the third step, when all others are there, or have had a second to come.
+    /// Returns the replica in the middle of the third step, when all others are connected, or have had a second to connect.
     fn victim(&self, replicas: &[Replica]) -> Result<String, String> {
         let mut at_work = Vec::new();
         let looked = try_wait_for(WORK_MAX, || {
@@ -151,7 +151,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What an operator has to do by hand. That there is something to mend is part of what is demanded.
+    /// Does what an operator has to do by hand. That there is something to repair is part of the expectation.
     fn mend(&self) -> Result<(), String> {
         if let Some(sign) = self.tool.dirt.sign() {
             let found = self.site.ask(sign);
@@ -170,7 +170,8 @@ impl Trial<'_> {
         (well == count).then_some(well).ok_or_else(|| format!("{well} of {count} ended well: {words}"))
     }
 
-    /// Waits for all of them, and then for the end of all locks. How many have ended well, and the words of one that has not.
+    /// Waits for all of them, and then for the end of all locks. Returns how many have succeeded, and the output of one that
+    /// has failed.
     fn ends(&self, replicas: Vec<Replica>) -> Result<(usize, String), String> {
         let ends: Vec<End> = replicas.into_iter().map(Replica::end).collect();
         let last = ends.iter().map(|end| end.at).max().unwrap_or_else(Instant::now);
@@ -180,7 +181,7 @@ impl Trial<'_> {
             left.is_empty().then_some(())
         });
         let (well, ill): (Vec<_>, Vec<_>) = ends.iter().partition(|end| end.is_well());
-        // One's words are enough: the others say the same.
+        // The output of one is enough: the others say the same.
         let words = ill.first().map_or(String::new(), |end| format!("{:?}: {}", end.status, end.words));
         free.ok_or_else(|| format!("{LOCK_MAX:?} after the last has ended there are locks: {left:?}\n  {words}"))?;
         Ok((well.len(), words))
@@ -189,7 +190,7 @@ impl Trial<'_> {
 
 /// All start at once and end by themselves.
 const RACE: &str = "race";
-/// All start at once, and the one that is at work is killed.
+/// All start at once, and the one at work is killed.
 const KILLED: &str = "killed";
 
 /// In the order in which they are run.
@@ -197,8 +198,8 @@ pub(crate) const CASES: [&str; 2] = [RACE, KILLED];
 
 const REPLICAS: [&str; 5] = ["replica1", "replica2", "replica3", "replica4", "replica5"];
 
-/// How long an advisory lock may be there without its replica.
+/// How long an advisory lock may outlive its replica.
 const LOCK_MAX: Duration = Duration::from_secs(1);
-/// For the others to come, while one is at work for two seconds.
+/// The time for the others to connect, while one is at work for two seconds.
 const ARRIVE_MAX: Duration = Duration::from_secs(1);
 const WORK_MAX: Duration = Duration::from_secs(60);

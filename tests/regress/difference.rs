@@ -1,7 +1,7 @@
-//! What tests said directly and through the pooler, held side by side.
+//! Compares the output of tests directly and through the pooler.
 //!
-//! Always true: a difference without a known reason fails; what PostgreSQL itself expects is never a difference.
-//! Not here: how the tests are played (`regression`, `isolation`).
+//! Always true: a difference without a known reason fails; an output that PostgreSQL itself expects is never a difference.
+//! Not here: how the tests are run (`regression`, `isolation`).
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,12 @@ use tests::program::try_run;
 pub(crate) struct Sides<'a> {
     pub(crate) plain: &'a Path,
     pub(crate) pooled: &'a Path,
-    /// What PostgreSQL expects, where it allows several outputs (`TEST.out`, `TEST_1.out`, ...), one of which may be
-    /// what it said directly and another what it said through the pooler.
+    /// The outputs that PostgreSQL expects, of which it may allow several (`TEST.out`, `TEST_1.out`, ...), one directly and
+    /// another through the pooler.
     pub(crate) expected: Option<&'a Path>,
 }
 
-/// Tells how many tests said the same; the names of those that did not, without a known reason, are the error.
+/// Prints how many tests have the same output; the error names those that have another one without a known reason.
 pub(crate) fn compare(kind: &str, sides: &Sides, known: &[(&str, &str)]) -> Result<(), String> {
     let files = fs::read_dir(sides.plain).map_err(|error| error.to_string())?.flatten();
     let mut names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
@@ -51,7 +51,7 @@ impl Sides<'_> {
         read(self.pooled, name) == read(self.plain, name) || self.is_expected(self.pooled, name)
     }
 
-    /// Whether what a side said is one of PostgreSQL's expected outputs.
+    /// Returns whether the output of a side is one of PostgreSQL's expected outputs.
     fn is_expected(&self, side: &Path, name: &str) -> bool {
         let said = read(side, name);
         let is_it = |suffix: &str| self.expected.is_some_and(|folder| read(folder, &format!("{name}{suffix}")) == said);

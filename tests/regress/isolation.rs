@@ -1,8 +1,8 @@
 //! PostgreSQL's isolation tests: sessions whose steps interleave and block one another, directly and through a pooler.
 //!
-//! Always true: the same tester, changed in the same way, plays each spec directly and through the pooler, all its
-//! connections alike: the control connection sets up, tears down and asks who is blocked through the pooler, too, as any
-//! program behind it would have to. The fetched source stays as it is; the change is made to a copy.
+//! Always true: the same tester, with the same changes, runs each spec directly and through the pooler, with all its
+//! connections: the control connection sets up, tears down and asks who is blocked through the pooler as well, as any
+//! program behind it would have to. The fetched source is not changed; the changes are made to a copy.
 //! Not here: how outputs are compared (`difference`).
 
 use std::fs::{self, File};
@@ -24,14 +24,14 @@ const KNOWN: [(&str, &str); 1] = [(
     "function calls are counted in each server process until it reports, and pg_stat_force_next_flush() reports one process",
 )];
 
-/// Plays all specs of the schedule, or the one that is named.
+/// Runs all specs of the schedule, or the one that is named.
 pub(crate) fn check(place: &Arc<Place>, source: &Path, only: Option<&str>) -> Result<(), String> {
     let tests = source.join("src/test/isolation");
     let tester = build(place, source)?;
     let specs = schedule(&tests, only)?.into_iter().map(|name| Spec::prepare(place, &tests, name));
     let specs = specs.collect::<Result<Vec<Spec>, String>>()?;
     let (plain, pooled) = std::thread::scope(|scope| {
-        // Most steps wait, so that both sides run at the same time.
+        // Most steps wait, so both sides run at the same time.
         let direct = scope.spawn(|| {
             let postgres = Postgres::start(place);
             postgres.database(DATABASE);
@@ -52,8 +52,8 @@ pub(crate) fn check(place: &Arc<Place>, source: &Path, only: Option<&str>) -> Re
     compare("isolation", &Sides { plain: &plain, pooled: &pooled, expected: Some(&expected) }, &KNOWN)
 }
 
-/// The tester, changed to find sessions by their names. What it takes from PostgreSQL's common functions is compiled
-/// along: Debian's static library of them comes with the server's headers and LLVM.
+/// Builds the tester, changed to find sessions by name. PostgreSQL's common functions are compiled with it, because Debian's
+/// static library of them comes with the server headers and LLVM.
 fn build(place: &Place, source: &Path) -> Result<PathBuf, String> {
     let folder = place.directory();
     let tests = source.join("src/test/isolation");
@@ -75,8 +75,8 @@ fn build(place: &Place, source: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// A fetched file with replacements. Each replaced text has to stand there exactly once: where it does not, PostgreSQL has
-/// changed the file, and the replacements have to be written anew.
+/// Returns a fetched file with replacements. Each replaced text must occur exactly once; otherwise PostgreSQL has changed
+/// the file, and the replacements need to be rewritten.
 fn change(path: &Path, changes: &[(&str, &str)]) -> Result<String, String> {
     let mut text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     for (before, after) in changes {
@@ -94,7 +94,7 @@ struct Spec {
 }
 
 impl Spec {
-    /// A spec that keeps a process id in a table finds the process by the session's name instead.
+    /// A spec that stores a process ID in a table is changed to find the process by the session's name.
     fn prepare(place: &Place, tests: &Path, name: String) -> Result<Spec, String> {
         let mut path = tests.join("specs").join(format!("{name}.spec"));
         if let Some((_, before, after)) = SPEC_CHANGES.iter().find(|(spec, ..)| *spec == name) {
@@ -118,14 +118,14 @@ fn schedule(tests: &Path, only: Option<&str>) -> Result<Vec<String>, String> {
     }
 }
 
-/// Plays the specs at this port, one after another, as PostgreSQL's own runner does; the folder of what they said.
+/// Runs the specs at this port, one after another, as PostgreSQL's own runner does. Returns the folder of their outputs.
 fn play(place: &Place, tester: &Path, specs: &[Spec], port: u16) -> Result<PathBuf, String> {
     let out = place.directory();
     for Spec { name, path } in specs {
         let input = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = place.command(tester, "KILL");
         without_preferences(&mut command);
-        // libpq says nothing of a password file that is missing, but warns of one that is a device.
+        // libpq does not mention a password file that is missing, but warns of one that is a device.
         command.env("PGPASSFILE", place.directory().join("missing"));
         command.arg(format!("host=127.0.0.1 port={port} user=postgres dbname={DATABASE}"));
         command.env("PGAPPNAME", format!("isolation/{name}")).env("PGISOLATIONTIMEOUT", STEP_SECONDS_MAX);
@@ -144,7 +144,7 @@ fn play(place: &Place, tester: &Path, specs: &[Spec], port: u16) -> Result<PathB
     Ok(out)
 }
 
-/// What the tester takes from PostgreSQL's own libraries.
+/// The parts of PostgreSQL's own libraries that the tester needs.
 const COMPILED_ALONG: [&str; 5] = [
     "src/common/fe_memutils.c",
     "src/common/psprintf.c",
@@ -153,13 +153,13 @@ const COMPILED_ALONG: [&str; 5] = [
     "src/port/strerror.c",
 ];
 
-/// What the fetched tester says, and what ours says there.
+/// Replacements in the tester: the original text, and ours.
 ///
-/// The tester asks who is blocked by process ids that it has read when it connected. Through a pooler a session may have
-/// another process in each transaction, so the changed tester asks by the name that it gives to each session,
-/// `isolation/SPEC/SESSION`: the control connection's own name tells what all names begin with. An idle server keeps
-/// the name of its last client, so that of several servers with one name the active one runs the step. The sender of a
-/// notification is known by its process id alone; the changed tester prints no sender, directly and through the pooler.
+/// The tester asks who is blocked by the process IDs that it has read when it connected. Through a pooler a session may have
+/// another backend in each transaction, so the changed tester asks by the `application_name` of each session,
+/// `isolation/SPEC/SESSION`; the name of the control connection is the common prefix. An idle server keeps the name of its
+/// last client, so among several servers with one name the active one runs the step. The sender of a notification is known
+/// by its process ID only; the changed tester prints no sender, directly and through the pooler.
 const TESTER_CHANGES: [(&str, &str); 7] = [
     (
         r#""SELECT pg_catalog.pg_isolation_test_session_is_blocked($1, '{");"#,
@@ -181,8 +181,8 @@ const TESTER_CHANGES: [(&str, &str); 7] = [
     ("\"PID %d\", notify->be_pid);", "\"a session\");"),
 ];
 
-/// Specs in which session s1 cancels s2 by the process id that s2 has written into a table in an earlier transaction. The
-/// changed ones find the process by the name of s2.
+/// Specs in which session s1 cancels s2 by the process ID that s2 has written into a table in an earlier transaction. The
+/// changed specs find the process by the name of s2.
 const SPEC_CHANGES: [(&str, &str, &str); 2] = [
     (
         "detach-partition-concurrently-3",
@@ -198,10 +198,10 @@ const SPEC_CHANGES: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Not in the schedule, since a server allows no prepared transactions unless it is told to, as ours is.
+/// These specs are not in the schedule, because `max_prepared_transactions` is 0 by default; here it is not.
 const NEED_PREPARED_TRANSACTIONS: [&str; 2] = ["prepared-transactions", "prepared-transactions-cic"];
 
-/// `deadlock-hard` has eight sessions that wait for one another, and the control connection has to see it.
+/// `deadlock-hard` has eight sessions that wait for each other, and the control connection has to see that.
 const SERVERS: u32 = 10;
 const DATABASE: &str = "isolation_regression";
 /// When the tester cancels a step that neither ends nor waits for a lock.

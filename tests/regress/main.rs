@@ -1,7 +1,6 @@
 //! `cargo xtask regress`: PostgreSQL's own regression and isolation tests, directly and through a pooler.
 //!
-//! Always true: a test whose output is the same both ways passes; any other must be one whose difference is known, with its
-//! reason.
+//! Always true: a test whose output is the same both ways passes; any other must have a known difference with a reason.
 //! Not here: where the tests come from (`xtask`); `TRUNKLINE_REGRESS` names the folder of PostgreSQL's source.
 
 mod difference;
@@ -42,7 +41,7 @@ fn regress() -> Result<(), String> {
 }
 
 struct Choice {
-    /// For the regression tests; the isolation tests need as many as there are sessions that wait.
+    /// For the regression tests; the isolation tests need as many servers as sessions wait.
     servers: u32,
     only: Only,
 }
@@ -82,7 +81,7 @@ impl Only {
     }
 }
 
-/// Transaction pooling in which sessions follow their clients, with so many servers for each database.
+/// A pooler in transaction mode whose sessions follow their clients, with so many servers for each database.
 fn pooler(place: &Arc<Place>, postgres: &Postgres, servers: u32) -> Pooler {
     let database = format!("* = host=127.0.0.1 port={}", postgres.port());
     let size = format!("default_pool_size = {servers}");

@@ -1,6 +1,6 @@
 //! PostgreSQL's own regression tests, directly and through a pooler with fewer servers than they have clients.
 //!
-//! Always true: PostgreSQL's own runner plays them in its parallel schedule, the same both ways.
+//! Always true: PostgreSQL's own runner runs them in its parallel schedule, the same both ways.
 //! Not here: how outputs are compared (`difference`).
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tests::program::{run, try_run};
 use crate::difference::{Sides, compare};
 use crate::pooler;
 
-/// Tests that differ, or may, and why.
+/// Tests whose output differs, or may differ, and why.
 const KNOWN: [(&str, &str); 9] = [
     (
         "constraints",
@@ -37,7 +37,7 @@ const KNOWN: [(&str, &str); 9] = [
     ("triggers", "a C function of the tests keeps a variable in its process"),
 ];
 
-/// Plays all tests of the schedule.
+/// Runs all tests of the schedule.
 pub(crate) fn check(place: &Arc<Place>, source: &Path, servers: u32) -> Result<(), String> {
     let tests = prepare(place, &source.join("src/test/regress"))?;
     let direct = Postgres::start(place);
@@ -49,7 +49,7 @@ pub(crate) fn check(place: &Arc<Place>, source: &Path, servers: u32) -> Result<(
     compare("regression", &Sides { plain: &plain, pooled: &pooled, expected: None }, &KNOWN)
 }
 
-/// A copy of the tests that anybody may read, with the library that some of them load.
+/// A copy of the tests that everybody may read, with the library that some of them load.
 fn prepare(place: &Place, folder: &Path) -> Result<PathBuf, String> {
     let tests = place.directory().join("tests");
     run(Command::new("cp").arg("-r").arg(folder).arg(&tests), LIMIT).success();
@@ -69,7 +69,7 @@ fn prepare(place: &Place, folder: &Path) -> Result<PathBuf, String> {
     Ok(tests)
 }
 
-/// Runs all tests at this port; the folder of what they said.
+/// Runs all tests at this port. Returns the folder of their outputs.
 fn play(place: &Place, tests: &Path, port: u16) -> Result<PathBuf, String> {
     let out = place.directory();
     let library = run(Command::new(place.postgres_program("pg_config")).arg("--pgxs"), LIMIT).success();

@@ -1,7 +1,7 @@
-//! Cancel requests from second connections, and who may have been hit by one.
+//! Cancel requests from second connections, and which queries one may have hit.
 //!
-//! Always true: a request stands on the board before its first byte is sent, and until its connection has ended; so a query
-//! that nobody on the board aimed at must not end as cancelled.
+//! Always true: a request is on the board before its first byte is sent, and until its connection has ended; so a query at
+//! which no request on the board was aimed must not be cancelled.
 //! Not here: the queries (`ops`).
 
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use tests::peer::Peer;
 
 use super::world::{Phase, World};
 
-/// For each client, its key and the requests that named it.
+/// The key of each client, and the requests with that key.
 #[derive(Debug)]
 pub(crate) struct Board {
     targets: Vec<Mutex<Target>>,
@@ -24,13 +24,13 @@ struct Target {
     /// Counts the connections of this client.
     generation: u64,
     key: Option<Key>,
-    /// Of the connection before.
+    /// Of its previous connection.
     stale: Option<Key>,
     is_long: bool,
     shots: Vec<Shot>,
 }
 
-/// A key as BackendKeyData has it.
+/// A key as in BackendKeyData.
 type Key = (u32, Vec<u8>);
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Board {
         Self { targets: (0..clients).map(|_| Mutex::default()).collect() }
     }
 
-    /// The client has logged in and has this key.
+    /// The client has logged in with this key.
     pub(crate) fn login(&self, client: usize, key: Key) {
         let mut target = self.target(client);
         target.generation += 1;
@@ -53,24 +53,24 @@ impl Board {
         target.shots.clear();
     }
 
-    /// The client's connection is over, for it.
+    /// The client's connection has ended.
     pub(crate) fn leave(&self, client: usize) {
         let mut target = self.target(client);
         target.stale = target.key.take().or(target.stale.take());
         target.is_long = false;
     }
 
-    /// The client runs something that is worth a cancel.
+    /// The client runs a query that is worth a cancel request.
     pub(crate) fn is_long(&self, client: usize, is_long: bool) {
         self.target(client).is_long = is_long;
     }
 
-    /// Whether a request may have hit what the client has been running since then.
+    /// Returns whether a request may have hit a query that the client has been running since then.
     pub(crate) fn may_have_hit(&self, client: usize, since: Instant) -> bool {
         self.target(client).shots.iter().any(|shot| shot.over.is_none_or(|over| over >= since))
     }
 
-    /// What is known of the requests, for the evidence.
+    /// The recorded requests, for an error report.
     pub(crate) fn show(&self, client: usize) -> String {
         let ago = |moment: Instant| format!("{:.3} s ago", moment.elapsed().as_secs_f64());
         let shots = &self.target(client).shots;
@@ -84,7 +84,7 @@ impl Board {
     }
 }
 
-/// Fires requests until the chaos is over.
+/// Sends requests until the chaos is over.
 pub(crate) fn run(world: &World, clients: usize, mut random: Random) {
     while world.pause(Phase::Chaos, Duration::from_millis(random.below(30))) {
         let client = random.below(clients as u64) as usize;
@@ -102,7 +102,7 @@ pub(crate) fn run(world: &World, clients: usize, mut random: Random) {
 fn fire_right(world: &World, client: usize, random: &mut Random) -> Result<(), String> {
     let (key, generation, number) = {
         let mut target = world.board.target(client);
-        // Most requests are for those who wait long; the rest come as they come.
+        // Most requests are for clients with long queries; the rest are random.
         let Some(key) = target.key.clone().filter(|_| target.is_long || random.below(4) == 0) else { return Ok(()) };
         let number = target.shots.last().map_or(0, |shot| shot.number + 1);
         target.shots.retain(|shot| shot.over.is_none_or(|over| over.elapsed() < KEPT));
@@ -144,7 +144,7 @@ fn fire(world: &World, (pid, secret): &Key, random: &mut Random) -> Result<(), S
     peer.closed_within(ANSWERED).map_err(|reason| format!("a cancel request was not answered by closing: {reason}"))
 }
 
-/// In this time every request comes to its end: above `cancel_wait_timeout`.
+/// The time in which every request ends: longer than `cancel_wait_timeout`.
 const ANSWERED: Duration = Duration::from_secs(30);
 /// No query runs longer.
 const KEPT: Duration = Duration::from_secs(300);

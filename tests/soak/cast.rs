@@ -1,29 +1,29 @@
-//! Who plays: the databases, the users, and which client belongs where.
+//! The databases, the users, and which client uses which.
 //!
-//! Always true: each of the pooler's databases is one of PostgreSQL's with the same name, so that PostgreSQL's own list of
-//! its processes tells whose server each is.
-//! Not here: what they ask (`ops`), which of them a configuration knows (`era`).
+//! Always true: each of the pooler's databases has the name of a PostgreSQL database, so that `pg_stat_activity` shows whose
+//! each backend is.
+//! Not here: what clients do (`ops`), which databases a configuration has (`era`).
 
 use super::session::Who;
 
-/// Most clients share this one, in the pool mode `transaction`.
+/// Most clients use this one, in pool mode `transaction`.
 pub(crate) const TRANSACTIONS: &str = "soak";
 pub(crate) const SESSIONS: &str = "soak_sessions";
 pub(crate) const STATEMENTS: &str = "soak_statements";
 /// Two users share its servers.
 pub(crate) const SHARED: &str = "soak_shared";
-/// Comes and goes with the configuration.
+/// It is added and removed by reloads.
 pub(crate) const GUEST: &str = "soak_guest";
-/// The same, in the pool mode `session`.
+/// The same, in pool mode `session`.
 pub(crate) const GUEST_SESSIONS: &str = "soak_guest_sessions";
 
 /// All databases.
 pub(crate) const DATABASES: [&str; 6] = [TRANSACTIONS, SESSIONS, STATEMENTS, SHARED, GUEST, GUEST_SESSIONS];
-/// Those that come and go.
+/// The databases that are added and removed.
 pub(crate) const GUESTS: [&str; 2] = [GUEST, GUEST_SESSIONS];
-/// A user that comes and goes.
+/// A user that is added and removed.
 pub(crate) const MEMBER: &str = "soak_member";
-/// All users, but for the console's.
+/// All users, except for those of the console.
 pub(crate) const USERS: [&str; 3] = ["u", "v", MEMBER];
 
 /// All pools.
@@ -39,7 +39,7 @@ pub(crate) const POOLS: [(&str, &str); 9] = [
     (GUEST_SESSIONS, "u"),
 ];
 
-/// The client with this number: most share one pool; a few are in each of the others.
+/// The user and database of the client with this number: most share one pool; a few use each of the others.
 pub(crate) fn who(id: usize) -> Who {
     let (database, user) = match id % 20 {
         0 | 10 => (SESSIONS, "u"),

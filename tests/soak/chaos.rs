@@ -1,4 +1,4 @@
-//! What operators and accidents do meanwhile: servers are terminated, the configuration changes.
+//! What operators and accidents do during the chaos: backends are terminated, the configuration changes.
 //!
 //! Always true: it ends with the chaos.
 //! Not here: cancel requests (`cancels`) and what the proxies do (`faults`).
@@ -12,7 +12,7 @@ use super::sizes;
 use super::stage::{Stage, Way};
 use super::world::{Phase, World};
 
-/// Terminates a server now and then, and all of them now and then.
+/// Terminates a backend now and then, and sometimes all of them.
 pub(crate) fn terminate(world: &World, mut random: Random) {
     let mut killer = Client::login(world.postgres, "postgres", "postgres");
     while world.pause(Phase::Chaos, Duration::from_millis(random.below(500))) {
@@ -25,7 +25,7 @@ pub(crate) fn terminate(world: &World, mut random: Random) {
     }
 }
 
-/// Reloads another configuration every few seconds; now and then one stays for longer.
+/// Reloads another configuration every few seconds; sometimes one stays for longer.
 pub(crate) fn reload(world: &World, stage: &Stage<'_>, mut random: Random) {
     while world.pause(Phase::Chaos, draw_calm(&mut random)) {
         let next = world.eras.latest().next(&mut random);

@@ -1,39 +1,39 @@
-//! One configuration of the pooler, and what it means for those who come.
+//! A configuration of the pooler, and what follows from it for clients.
 //!
-//! Always true: the next one is drawn from the one before, so that some things change and others stay.
-//! Not here: when it has been in force (`eras`), the file (`stage`).
+//! Always true: the next one is drawn from the previous one, so that some things change and others do not.
+//! Not here: when it was in force (`eras`), the file (`stage`).
 
 use base::Random;
 
 use super::cast::{self, DATABASES, GUESTS, MEMBER, Mode, SHARED, USERS};
 
-/// A configuration, as far as it changes.
+/// The changing part of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Era {
     guests: [Guest; GUESTS.len()],
     /// `pool_size` of each database that has one of its own.
     sizes: [Option<usize>; DATABASES.len()],
-    /// Which databases have a `connect_query`: a change of it means new servers for all clients.
+    /// Which databases have a `connect_query`: when it changes, all clients need new servers.
     queries: [bool; DATABASES.len()],
     size: usize,
     reserve: usize,
     shared_servers: usize,
-    /// How clients prove who they are.
+    /// How clients are authenticated.
     pub(crate) method: Method,
     /// How often each user's password has been changed.
     passwords: [u64; USERS.len()],
     has_member: bool,
-    /// Settings that nothing here depends on.
+    /// Settings on which no check depends.
     more: Vec<String>,
 }
 
-/// A database that comes and goes.
+/// A database that is added and removed.
 #[derive(Clone, Copy, Default, Debug)]
 struct Guest {
     is_away: bool,
     /// Whether all its clients share the servers of one user.
     is_forced: bool,
-    /// How often all its clients have been sent away, because it went or its servers belong to somebody else.
+    /// How often all its clients had to be disconnected, because it was removed or its servers got another user.
     tenure: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Method {
 }
 
 impl Era {
-    /// The one that the last checks count with.
+    /// The configuration during the last checks.
     pub(crate) fn fair() -> Self {
         Self {
             guests: [Guest::default(); GUESTS.len()],
@@ -63,12 +63,12 @@ impl Era {
         }
     }
 
-    /// The fair one that follows this one.
+    /// The fair configuration after this one.
     pub(crate) fn cleared(&self) -> Self {
         Self { guests: self.guests.map(|guest| guest.becomes(false, false)), ..Self::fair() }
     }
 
-    /// Another one.
+    /// A random next configuration.
     pub(crate) fn next(&self, random: &mut Random) -> Self {
         let mut next = Self { more: draw_settings(random), ..self.clone() };
         next.guests = next.guests.map(|guest| {
@@ -94,22 +94,22 @@ impl Era {
         next
     }
 
-    /// Whether it knows this database.
+    /// Returns whether it has this database.
     pub(crate) fn has(&self, database: &str) -> bool {
         self.guest(database).is_none_or(|guest| !guest.is_away)
     }
 
-    /// How often all clients of this database have been sent away until now.
+    /// How often all clients of this database had to be disconnected so far.
     pub(crate) fn tenure(&self, database: &str) -> u64 {
         self.guest(database).map_or(0, |guest| guest.tenure)
     }
 
-    /// Whether it knows this user.
+    /// Returns whether it has this user.
     pub(crate) fn knows(&self, user: &str) -> bool {
         user != MEMBER || self.has_member
     }
 
-    /// Whether it lets this user in.
+    /// Returns whether it lets this user in.
     pub(crate) fn lets_in(&self, user: &str, password: &str) -> bool {
         self.knows(user) && (self.method == Method::Trust || password == self.password(user))
     }
@@ -119,7 +119,7 @@ impl Era {
         format!("{user} is no. {}", self.version(user))
     }
 
-    /// The one before.
+    /// The previous password.
     pub(crate) fn old_password(&self, user: &str) -> String {
         format!("{user} is no. {}", self.version(user).wrapping_sub(1))
     }
@@ -134,7 +134,7 @@ impl Era {
         if database == SHARED { self.shared_servers } else { usize::MAX }
     }
 
-    /// What the line of a database says beside where it is.
+    /// The settings in the line of a database, besides its address.
     pub(crate) fn database_words(&self, database: &str) -> String {
         let mode = match cast::mode(database) {
             Mode::Transaction => "",
@@ -192,7 +192,7 @@ fn number(database: &str) -> Option<usize> {
     DATABASES.iter().position(|name| *name == database)
 }
 
-/// Settings that may change at any moment.
+/// Settings that may change at any time.
 fn draw_settings(random: &mut Random) -> Vec<String> {
     let mut draw = |name: &str, values: &[&str]| format!("{name} = {}", one_of(random, values));
     vec![
@@ -217,11 +217,11 @@ fn one_of<'a, T>(random: &mut Random, values: &'a [T]) -> &'a T {
     &values[random.below(values.len() as u64) as usize]
 }
 
-/// Servers of a pool in fair weather.
+/// Servers of a pool during the last checks.
 pub(crate) const POOL_SIZE: usize = 5;
 /// The most that any configuration allows one pool.
 pub(crate) const POOL_SIZE_MAX: usize = SIZE_MAX + RESERVE_MAX;
-/// Servers of the database that two users share, in fair weather.
+/// Servers of the database that two users share, during the last checks.
 pub(crate) const SHARED_SERVERS: usize = 4;
 
 const SIZE_MAX: usize = 8;

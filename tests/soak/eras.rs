@@ -1,26 +1,26 @@
-//! Which configurations the pooler has been told, and which it may have gone by at some moment.
+//! The configurations that the pooler was given, and which of them it may have used at a time.
 //!
-//! Always true: a configuration counts as begun before its first byte is written, and as in force when the pooler has said so.
-//! What it goes by at any moment is therefore one of those from the last in force to the last begun.
-//! Not here: what a configuration says (`era`), how it is brought into force (`stage`).
+//! Always true: a configuration begins before its first byte is written, and is in force when the pooler has confirmed it.
+//! So the one in use at any time is one of those from the last in force to the last begun.
+//! Not here: what a configuration contains (`era`), how it is loaded (`stage`).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::era::Era;
 
-/// All of them, in their order.
+/// All configurations, in their order.
 #[derive(Debug)]
 pub(crate) struct Eras(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     eras: Vec<Arc<Era>>,
-    /// When each came into force: the last may not have yet.
+    /// When each came into force; the last may not be yet.
     in_force: Vec<Instant>,
 }
 
-/// What is known at a moment: two numbers of configurations.
+/// What is known at a time: the numbers of two configurations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     in_force: usize,
@@ -28,26 +28,26 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Whether no change is under way, nor has been one since `other`.
+    /// Returns whether no change is under way, and none has happened since `other`.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self.in_force == other.begun && self.begun == other.begun
     }
 }
 
 impl Eras {
-    /// With the one that is in force from the start.
+    /// With the configuration that is in force from the start.
     pub(crate) fn new(first: Era) -> Self {
         Self(Mutex::new(Inner { eras: vec![Arc::new(first)], in_force: vec![Instant::now()] }))
     }
 
-    /// The next one is about to be written: its number.
+    /// A configuration is about to be written. Returns its number.
     pub(crate) fn begin(&self, era: Era) -> usize {
         let mut inner = self.inner();
         inner.eras.push(Arc::new(era));
         inner.eras.len() - 1
     }
 
-    /// The pooler has said that it goes by the last one.
+    /// The pooler has confirmed the last configuration.
     pub(crate) fn is_in_force(&self) {
         let mut inner = self.inner();
         if inner.in_force.len() < inner.eras.len() {
@@ -55,7 +55,7 @@ impl Eras {
         }
     }
 
-    /// The one that was begun last.
+    /// The configuration that was begun last.
     pub(crate) fn latest(&self) -> Arc<Era> {
         self.inner().eras.last().expect("there is a first one").clone()
     }
@@ -65,29 +65,30 @@ impl Eras {
         Moment { in_force: inner.in_force.len() - 1, begun: inner.eras.len() - 1 }
     }
 
-    /// Whether the pooler may have gone by one of this kind at some time between two moments.
+    /// Returns whether the pooler may have used a configuration of this kind at some time between two moments.
     pub(crate) fn may_be(&self, from: Moment, until: Moment, kind: impl Fn(&Era) -> bool) -> bool {
         self.inner().eras[from.in_force..=until.begun].iter().any(|era| kind(era))
     }
 
-    /// Whether the clients of a database may have been sent away between two moments.
+    /// Returns whether the clients of a database may have been disconnected between two moments.
     pub(crate) fn may_have_sent_away(&self, from: Moment, until: Moment, database: &str) -> bool {
         let inner = self.inner();
         inner.eras[until.begun].tenure(database) > inner.eras[from.in_force].tenure(database)
     }
 
-    /// Whether those who were inside at the first moment have been sent away before the second, without any doubt.
+    /// Returns whether clients that were connected at the first moment must have been disconnected before the second.
     pub(crate) fn must_have_sent_away(&self, from: Moment, until: Moment, database: &str) -> bool {
         let inner = self.inner();
         if until.in_force <= from.in_force {
             return false;
         }
-        // Who came in meanwhile may have done so under what was begun; but nobody under one that does not know the database.
+        // A client that has connected meanwhile may have done so under a configuration that was only begun, but not under
+        // one without the database.
         let has_gone = inner.eras[from.in_force + 1..=until.in_force].iter().any(|era| !era.has(database));
         has_gone || inner.eras[until.in_force].tenure(database) > inner.eras[from.begun].tenure(database)
     }
 
-    /// Since when all that have been in force are of this kind; `None` when the last one is not, or is still on its way.
+    /// Since when all configurations in force are of this kind; `None` when the last one is not, or is not confirmed.
     pub(crate) fn all_since(&self, kind: impl Fn(&Era) -> bool) -> Option<Instant> {
         let inner = self.inner();
         if inner.in_force.len() < inner.eras.len() {

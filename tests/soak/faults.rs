@@ -1,6 +1,6 @@
-//! What happens to a connection on its way, drawn from the seed.
+//! The faults of a connection, drawn from the seed.
 //!
-//! Always true: bytes are late, cut into pieces or lost together with all that follow; they are never changed.
+//! Always true: bytes are delayed, split, or lost together with all that follow; they are never changed.
 //! Not here: how it is done (`proxy`).
 
 use std::time::Duration;
@@ -9,14 +9,14 @@ use base::Random;
 
 use super::skewed;
 
-/// The fate of one connection.
+/// The faults of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// What happens before the first byte.
     pub(crate) opening: Opening,
-    /// From who connected to who was connected to.
+    /// From the side that has connected to the other.
     pub(crate) up: LanePlan,
-    /// The way back.
+    /// The opposite direction.
     pub(crate) down: LanePlan,
 }
 
@@ -31,16 +31,16 @@ pub(crate) enum Opening {
     Slow(Duration),
 }
 
-/// The fate of one direction.
+/// The faults of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct LanePlan {
-    /// How the first bytes are cut.
+    /// How the first bytes are split.
     pub(crate) pieces: Option<Pieces>,
-    /// Behind how many bytes something happens.
+    /// A fault after so many bytes.
     pub(crate) event: Option<(u64, Fault)>,
 }
 
-/// How bytes are cut: the longest piece, the longest pause between two, and behind how many bytes it is over.
+/// How bytes are split: the longest piece, the longest pause between two, and after how many bytes this ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
     pub(crate) length_max: u64,
@@ -55,25 +55,25 @@ pub(crate) enum Fault {
     Close,
     /// Both sides are reset.
     Reset,
-    /// This direction ends, the other goes on.
+    /// This direction ends, the other continues.
     HalfClose,
     /// Nothing passes for a while.
     Stall(Duration),
-    /// From here on bytes trickle.
+    /// From here on bytes pass slowly.
     Trickle,
 }
 
-/// How bad it is on this side of the pooler.
+/// How frequent faults are on this side of the pooler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Climate {
-    /// Of 100 connections, how many meet a fault.
+    /// The percentage of connections with a fault.
     pub(crate) faults_percent: u64,
-    /// It comes behind fewer bytes than two to this power.
+    /// A fault comes after fewer bytes than two to this power.
     pub(crate) bits_max: u64,
 }
 
 impl Plan {
-    /// Draws a fate.
+    /// Draws the faults of a connection.
     pub(crate) fn draw(random: &mut Random, climate: Climate) -> Self {
         let opening = match random.below(100) {
             0..=1 => Opening::Refused,
@@ -91,8 +91,8 @@ impl Plan {
         plan
     }
 
-    /// The fate of a cancel request. It may be late, cut into pieces or lost before anything of it arrives; it is never cut
-    /// off behind that, because its end tells that the signal has been sent, and no pooler could know better.
+    /// The faults of a cancel request. It may be delayed, split, or lost before any of it arrives; it is never cut off after
+    /// that, because the end of its connection tells that the signal was sent, and no pooler could know better.
     pub(crate) fn of_a_cancel(random: &mut Random) -> Self {
         let opening = match random.below(10) {
             0 => Opening::Refused,
@@ -139,5 +139,5 @@ fn millis(random: &mut Random, most: u64) -> Duration {
     Duration::from_millis(1 + random.below(most))
 }
 
-/// Behind so many pieces a direction is whole again: a few seconds of pauses.
+/// After so many pieces bytes are no longer split: a few seconds of pauses.
 const PIECES_MAX: u64 = 2_000;

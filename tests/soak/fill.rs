@@ -1,6 +1,6 @@
-//! Whether every pool can be filled: all its servers work at once, and the next client waits for one.
+//! Checks that every pool can be filled: all its servers work at once, and the next client waits.
 //!
-//! Always true: whoever is asked to wait is served in the end.
+//! Always true: a client that waits is served in the end.
 //! Not here: that no pool is ever larger (`sizes`).
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) fn check(stage: &Stage<'_>) -> Result<(), String> {
 
 fn fill(stage: &Stage<'_>, database: &str, user: &str) -> Result<(), String> {
     let most = if database == SHARED { SHARED_SERVERS } else { POOL_SIZE };
-    // They all wait inside a statement, which is as long as a server is held in any pool mode.
+    // They all wait inside a statement, so their servers are held in every pool mode.
     let mut gate = stage.postgres.client(database);
     gate.run("select pg_advisory_lock(1)");
     let mut clients: Vec<Client> = (0..=most).map(|_| stage.pooler.client(user, database)).collect();
@@ -41,7 +41,7 @@ fn fill(stage: &Stage<'_>, database: &str, user: &str) -> Result<(), String> {
     clients[most].ask(WAIT);
     await_pool(1)?;
     gate.run("select pg_advisory_unlock(1)");
-    // Each leaves when it is served: in session mode the last one waits for that.
+    // Each disconnects when it is served: in session mode the last one waits for that.
     clients.into_iter().try_for_each(|mut client| {
         let answer = client.answer_within(FULL);
         let is_served = answer.errors.is_empty() && answer.rows.len() == 1;

@@ -1,7 +1,7 @@
 //! Reads and plays the scripts of `tests/talk`. The language is described in `tests/talk/README.md`.
 //!
-//! Always true: a script ends, at the latest when an expectation is late; what went wrong is told with the line.
-//! Not here: the words for messages (`notation`).
+//! Always true: a script ends, at the latest when an expectation times out; a failure is reported with its line.
+//! Not here: the notation of messages (`notation`).
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,7 +24,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads a script: settings first (lines with `ini` or `database` in front), then what happens.
+    /// Reads a script: settings first (lines that begin with `ini` or `database`), then the actions.
     pub fn read(text: &str) -> Self {
         let mut script = Self { databases: Vec::new(), settings: Vec::new(), lines: Vec::new() };
         for (number, line) in text.lines().enumerate() {
@@ -39,7 +39,7 @@ impl Script {
         script
     }
 
-    /// Plays it around a fresh pooler, with more settings.
+    /// Plays it around a new pooler, with additional settings.
     ///
     /// # Panics
     /// With the line that failed.
@@ -48,7 +48,7 @@ impl Script {
         listener.set_nonblocking(true).expect("a listener can be polled");
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let home = format!("host=127.0.0.1 port={port}");
-        // Scripts say word for word what servers are asked.
+        // Scripts contain the exact messages that servers receive.
         let mut ini = Ini::new(&format!("d = {home}"))
             .set("server_tls_sslmode = disable")
             .set("workers = 1")
@@ -169,7 +169,8 @@ impl Stage {
         }
         let mut peer = Peer::tcp(self.pooler.address()).map_err(|e| e.to_string())?;
         peer.try_send(&message::cancel_request(pid, &secret)).map_err(|e| e.to_string())?;
-        // A cancel that is passed on may stay open until the server has closed; one that is dropped ends now.
+        // A forwarded cancel request may keep the connection open until the server has closed its own; a dropped one ends it
+        // now.
         match change {
             0 => {
                 self.actors
@@ -284,7 +285,7 @@ impl Actor {
         }
     }
 
-    /// The connection ends, with a FATAL (for a client) or a Terminate (for a server) before that or without a word.
+    /// Expects the end of the connection: after a FATAL (for a client) or a Terminate (for a server), or without a message.
     fn expect_end(&mut self) -> Result<(), String> {
         let (other, last) = match self.me {
             Sender::Client => (Sender::Server, vec!["Error".to_string(), "FATAL".to_string()]),
@@ -344,7 +345,7 @@ fn expect_cancel(packet: &[u8], pid: u32, secret: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A Startup fits when it contains the pairs that are given; other messages field by field.
+/// A Startup matches when it contains the given pairs; other messages are compared field by field.
 fn expect_words(expected: &[String], got: &[String]) -> Result<(), String> {
     let fit = match expected[0].as_str() {
         "Startup" => got[0] == "Startup" && expected[1..].iter().all(|pair| got.contains(pair)),
@@ -403,7 +404,7 @@ fn split(line: &str) -> Result<Vec<Vec<String>>, String> {
     }
 }
 
-/// What a scripted server says of itself at login, if the script does not say otherwise.
+/// The parameters that a scripted server reports at login, unless the script has others.
 const PARAMETERS: [(&str, &str); 8] = [
     ("server_version", "16.4"),
     ("server_encoding", "UTF8"),

@@ -1,7 +1,7 @@
-//! A program in a terminal: keys go in, and what it shows can be read.
+//! A program in a terminal: a test presses keys, and reads the screen.
 //!
-//! Always true: the program ends with the guard; what it has written is kept, byte by byte.
-//! Not here: what the program is to show.
+//! Always true: the program ends with the guard; all that it has written is kept, byte by byte.
+//! Not here: what the program should show.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -39,11 +39,11 @@ impl std::fmt::Debug for Seen {
 }
 
 impl Terminal {
-    /// Starts a program that has a terminal of so many lines and columns, and a session of its own, so that it hears of a
-    /// change of that size.
+    /// Starts a program in a terminal with so many lines and columns, and in a session of its own, so that it is signalled
+    /// when the size changes.
     ///
     /// # Panics
-    /// When there is no terminal to be had.
+    /// When no terminal can be opened.
     pub fn start(command: &Command, lines: u16, columns: u16) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&keyboard).expect("our own terminal");
@@ -75,56 +75,56 @@ impl Terminal {
     /// Presses keys.
     ///
     /// # Panics
-    /// When the terminal takes none.
+    /// When they cannot be written.
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).expect("a terminal takes keys");
     }
 
-    /// Gives it another size.
+    /// Changes the size.
     ///
     /// # Panics
-    /// When it takes none.
+    /// When it cannot be changed.
     pub fn resize(&mut self, lines: u16, columns: u16) {
         let mut seen = self.seen.lock().expect("nobody panics with it");
         seen.parser.screen_mut().set_size(count(lines), count(columns));
         tcsetwinsize(&self.keyboard, size(lines, columns)).expect("a terminal takes any size");
     }
 
-    /// Waits until the screen shows a text, wherever its lines break; the whole screen.
+    /// Waits until the screen shows a text, wherever its lines break. Returns the whole screen.
     ///
     /// # Panics
-    /// With the screen when it does not.
+    /// With the screen, when it does not.
     pub fn await_text(&self, wanted: &str) -> String {
         let words = |screen: &str| screen.split_whitespace().collect::<Vec<_>>().join(" ");
         self.await_screen(wanted, |screen| words(screen).contains(wanted))
     }
 
-    /// Waits until the screen is as wanted; the whole screen.
+    /// Waits until the screen is as wanted. Returns the whole screen.
     ///
     /// # Panics
-    /// With the screen when it does not become so.
+    /// With the screen, when it does not become so.
     pub fn await_screen(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let seen = try_wait_for(LIMIT, || Some(self.screen()).filter(|screen| is_so(screen)));
         seen.unwrap_or_else(|| panic!("waited in vain for {what:?}:\n{}", self.screen()))
     }
 
-    /// What can be read.
+    /// The text on the screen.
     ///
     /// # Panics
-    /// Never, as nobody panics with what is seen.
+    /// Never, because nobody panics while holding the lock.
     pub fn screen(&self) -> String {
         self.seen.lock().expect("nobody panics with it").parser.screen().contents()
     }
 
-    /// Every byte that was written on it.
+    /// Every byte that was written to it.
     ///
     /// # Panics
-    /// Never, as nobody panics with what is seen.
+    /// Never, because nobody panics while holding the lock.
     pub fn bytes(&self) -> Vec<u8> {
         self.seen.lock().expect("nobody panics with it").bytes.clone()
     }
 
-    /// Whether lines are edited and echoed, as a shell wants it, and the screen is the one that it left.
+    /// Returns whether lines are edited and echoed, as a shell expects, and the main screen is shown.
     ///
     /// # Panics
     /// When the terminal is gone.
@@ -140,7 +140,7 @@ impl Terminal {
         program::signal(self.child.id(), signal);
     }
 
-    /// Waits until it is as a shell wants it; the last that the program has written may be read after its end.
+    /// Waits until it is as a shell expects; the program's last output may be read after its end.
     ///
     /// # Panics
     /// When it does not become so.
@@ -151,7 +151,7 @@ impl Terminal {
     /// Waits for the end of the program.
     ///
     /// # Panics
-    /// With the screen when it goes on.
+    /// With the screen, when it does not end.
     pub fn await_end(&mut self) -> ExitStatus {
         let ended = try_wait_for(LIMIT, || self.child.try_wait().expect("our own child"));
         ended.unwrap_or_else(|| panic!("the program goes on:\n{}", self.screen()))
@@ -165,7 +165,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The same program as the first of a session whose terminal is its input.
+/// The command as the leader of a new session whose controlling terminal is its standard input.
 fn in_session(command: &Command) -> Command {
     let mut session = Command::new("setsid");
     session.arg("--ctty").arg(command.get_program()).args(command.get_args());

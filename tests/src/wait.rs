@@ -5,23 +5,23 @@
 
 use std::time::{Duration, Instant};
 
-/// How long an ordinary expectation may take. Generous: it is only ever used up by a failure.
+/// How long an ordinary expectation may take. It is generous, because only failures use it up.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits until `condition` holds; the time it took.
+/// Waits until `condition` holds. Returns the time that it took.
 ///
 /// # Panics
-/// With `what` when `limit` has passed.
+/// With `what`, when `limit` has passed.
 pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
     wait_for(what, limit, || condition().then_some(()));
     begun.elapsed()
 }
 
-/// Waits until `look` finds something, and returns it.
+/// Waits until `look` returns something, and returns that.
 ///
 /// # Panics
-/// With `what` when `limit` has passed.
+/// With `what`, when `limit` has passed.
 pub fn wait_for<T>(what: &str, limit: Duration, look: impl FnMut() -> Option<T>) -> T {
     match try_wait_for(limit, look) {
         Some(found) => found,
@@ -29,7 +29,7 @@ pub fn wait_for<T>(what: &str, limit: Duration, look: impl FnMut() -> Option<T>)
     }
 }
 
-/// Waits until `look` finds something; `None` when `limit` has passed.
+/// Waits until `look` returns something; `None` when `limit` has passed.
 pub fn try_wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {

@@ -1,16 +1,16 @@
-//! The watch over what might hang.
+//! Watches for tests that hang.
 //!
-//! Always true: whoever is watched and not gone when its limit has passed is told of, once.
-//! Not here: what is done about it.
+//! Always true: a test that still runs after its limit is reported, once.
+//! Not here: what is done then.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// A thread that looks at the clock.
+/// A thread that checks the limits.
 #[derive(Debug)]
 pub(crate) struct Watch(Sender<News>);
 
-/// Somebody who is watched until this is dropped.
+/// A test that is watched until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched {
     name: String,
@@ -24,7 +24,7 @@ enum News {
 }
 
 impl Watch {
-    /// Begins to watch; `hung` is called with the name and the limit of the first whose time has passed.
+    /// Begins to watch; `hung` is called with the name and the limit of the first test that has exceeded its limit.
     pub(crate) fn begin(hung: fn(&str, Duration) -> !) -> Self {
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
@@ -48,10 +48,10 @@ impl Watch {
         Self(sender)
     }
 
-    /// Watches somebody from now on.
+    /// Watches a test from now on.
     pub(crate) fn over(&self, name: &str, limit: Duration) -> Watched {
         let (name, watch) = (name.to_owned(), self.0.clone());
-        // The thread lives as long as anybody can send.
+        // The thread runs as long as anybody can send to it.
         let _ = watch.send(News::Begins { name: name.clone(), limit, end: Instant::now() + limit });
         Watched { name, watch }
     }

@@ -1,14 +1,14 @@
-//! What it costs to know what a text does: `cargo xtask oracle --cost`.
+//! The cost of reading a text: `cargo xtask oracle --cost`.
 //!
-//! Always true: each figure is the quickest of several rounds, since other work can only make one slower.
-//! Not here: what is measured in a running pooler (`make bench`).
+//! Always true: each figure is the fastest of several rounds, because other work can only make one slower.
+//! Not here: measurements of a running pooler (`make bench`).
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use route::{Cache, Dialect, Knowledge, classify};
 
-/// Prints it.
+/// Measures and prints the figures.
 pub(crate) fn tell() {
     let tame = Knowledge::new(["set_tenant", "touch_session"], false);
     let short = "SELECT abalance FROM pgbench_accounts WHERE aid = 4711";
@@ -27,7 +27,7 @@ pub(crate) fn tell() {
     }
 }
 
-/// Nanoseconds for one, in the quickest of the rounds.
+/// Nanoseconds for one call, in the fastest of the rounds.
 fn quickest(mut what: impl FnMut()) -> f64 {
     let mut round = || {
         let since = Instant::now();

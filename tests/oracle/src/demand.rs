@@ -1,16 +1,16 @@
-//! What a parse tree demands of whoever claims to have read the text.
+//! What a parse tree requires of a reading of the text.
 //!
-//! Always true: everything here is read from the tree alone.
+//! Always true: all requirements are read from the tree alone.
 //! Not here: the reading (`route`).
 
 use route::{Act, Class, Control, DirtyState, Value};
 use serde_json::Value as Json;
 
-/// Whether the class says at least what the tree does, statement by statement.
+/// Checks that the class says at least what the tree says, statement by statement.
 pub(crate) fn check(tree: &Json, class: &Class) -> Result<(), String> {
     let statements = tree["stmts"].as_array().map_or(&[][..], Vec::as_slice);
     if class.acts.len() != statements.len() {
-        // What was given up as a whole is not counted.
+        // A text that was given up as a whole has no statements to count.
         if class.touches.has(DirtyState::ANYTHING) && class.acts.len() == 1 {
             return Ok(());
         }
@@ -47,13 +47,13 @@ fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
         "VariableSetStmt" => expect(is_set(node, act)),
         "PrepareStmt" => expect(matches!(act, Act::Prepare { name, .. } if **name == *text(&node["name"]))),
         "ExecuteStmt" => expect(matches!(act, Act::Execute { name } if **name == *text(&node["name"]))),
-        // A star is no name.
+        // A star is not a name.
         "UnlistenStmt" => {
             let wanted = Some(text(&node["conditionname"])).filter(|name| !name.is_empty());
             expect(matches!(act, Act::Unlisten { channel } if channel.as_deref() == wanted))
         }
         "DiscardStmt" if node["target"] == DISCARD_ALL => expect(*act == Act::DiscardAll),
-        // Nothing else may be taken for one of them: what is expected next would be wrong.
+        // No other statement may be read as one of these, because the expectation that follows would be wrong.
         _ => expect(matches!(act, Act::Other { .. })),
     }
 }
@@ -86,7 +86,7 @@ fn is_set(node: &Json, act: &Act) -> bool {
     if is_local || is_of_transaction || kind == Some(5) && name == "transaction_isolation" {
         return matches!(act, Act::Other { .. }) || is_change_of(act, name).is_some();
     }
-    // A name that is too long is cut by the parser, and asked about by us.
+    // The parser truncates a name that is too long, and `route` has it probed.
     if act.touches().has(DirtyState::ANY_SETTING) && name.len() >= 63 {
         return true;
     }
@@ -96,7 +96,7 @@ fn is_set(node: &Json, act: &Act) -> bool {
         Some(2 | 5) => matches!(is_change_of(act, name), Some(Value::Default)),
         _ => match (is_change_of(act, name), wanted(&node["args"])) {
             (Some(Value::Unknown), _) => true,
-            // The parser writes the word of an option in capitals; the setting has it in small letters.
+            // The parser writes the keyword of an option in upper case; the setting has it in lower case.
             (Some(Value::Text(text)), Some(wanted)) if name == "xmloption" => {
                 text.eq_ignore_ascii_case(&wanted.join(", "))
             }
@@ -116,7 +116,7 @@ fn is_change_of<'a>(act: &'a Act, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// What the parser has read as values, as far as it is of strings and whole numbers.
+/// The values in the parse tree, if they are strings and integers.
 fn wanted(arguments: &Json) -> Option<Vec<String>> {
     let one = |argument: &Json| {
         let constant = &argument["node"]["AConst"]["val"];
@@ -169,7 +169,7 @@ fn node(kind: &str, node: &Json) -> DirtyState {
         | "CreateDomainStmt"
         | "AlterFunctionStmt"
         | "CreateEventTrigStmt" => DirtyState::FUNCTIONS,
-        // A table that is made, or named, in the temporary schema.
+        // A table that is created, or named, in the temporary schema.
         "relation" | "rel" | "view" | "sequence" | "RangeVar" if is_temporary(node) => DirtyState::TEMPORARY,
         _ => DirtyState::NOTHING,
     }
@@ -200,12 +200,12 @@ fn text(value: &Json) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// `DISCARD_ALL` of `DiscardMode`, and `DISCARD_TEMP`, as protobuf numbers them.
+/// `DISCARD_ALL` and `DISCARD_TEMP` of `DiscardMode`, with protobuf's numbers.
 const DISCARD_ALL: i64 = 1;
 const DISCARD_TEMP: i64 = 4;
 /// `nodes/parsenodes.h`
 const CURSOR_OPT_HOLD: i64 = 0x0020;
-/// The functions that lock for the session, and unlock (`pg_proc.dat`).
+/// The functions that take or release session-level advisory locks (`pg_proc.dat`).
 const LOCKS: [&str; 7] = [
     "pg_advisory_lock",
     "pg_advisory_lock_shared",

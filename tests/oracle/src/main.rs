@@ -1,8 +1,8 @@
-//! What `route` says of SQL, held against what PostgreSQL's own parser says: on PostgreSQL's regression tests, and on texts made
-//! of them by chance.
+//! Compares what `route` reads in SQL with PostgreSQL's own parser, on PostgreSQL's regression tests and on random changes
+//! of them.
 //!
-//! Always true: a text that the parser refuses proves nothing and is only counted; whoever is found wrong is shown with the text.
-//! Not here: what the parse tree demands (`demand`), how texts are changed (`mutate`).
+//! Always true: a text that the parser refuses proves nothing and is only counted; a wrong reading is shown with its text.
+//! Not here: what the parse tree requires (`demand`), how texts are changed (`mutate`).
 
 mod cost;
 mod demand;
@@ -56,7 +56,7 @@ fn options() -> Result<Options, String> {
     if options.sql.as_os_str().is_empty() { Err(USAGE.to_owned()) } else { Ok(options) }
 }
 
-/// How many texts `route` is wrong about.
+/// Returns how many texts `route` reads wrongly.
 fn run(options: &Options) -> Result<u64, String> {
     let statements = statements(&options.sql)?;
     let tally = Tally::default();
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// What the files hold, cut where a line ends with a semicolon; what is meant for psql is left out.
+/// The statements in the files, split where a line ends with a semicolon; commands of psql are left out.
 fn statements(folder: &PathBuf) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -111,7 +111,7 @@ fn statements(folder: &PathBuf) -> Result<Vec<String>, String> {
         for line in String::from_utf8_lossy(&text).lines().filter(|line| !line.starts_with('\\')) {
             statement.push_str(line);
             statement.push('\n');
-            // A body in dollars has semicolons of its own: it goes on until the parser is content, within reason.
+            // A dollar-quoted body contains semicolons: the statement continues until the parser accepts it, up to a limit.
             if line.trim_end().ends_with(';') && (pg_query::parse(&statement).is_ok() || statement.len() > LONG) {
                 statements.push(std::mem::take(&mut statement));
             }
@@ -121,7 +121,7 @@ fn statements(folder: &PathBuf) -> Result<Vec<String>, String> {
 }
 
 const USAGE: &str = "usage: oracle FOLDER [--mutations N] [--seed N], or oracle --cost: FOLDER holds .sql files, such as src/test/regress/sql";
-/// Who is wrong often is shown so many times.
+/// How many wrong readings are shown.
 const SHOWN_MAX: u64 = 20;
-/// A statement that is longer and not understood is given up.
+/// A longer statement that the parser does not accept is given up.
 const LONG: usize = 8_000;

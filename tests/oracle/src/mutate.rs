@@ -1,9 +1,9 @@
-//! Texts made of others by chance.
+//! Random changes of texts.
 //!
-//! Always true: the same number makes the same text.
-//! Not here: whether anybody can read it.
+//! Always true: the same number gives the same text.
+//! Not here: whether it is valid SQL.
 
-/// Chance, without a library: xorshift.
+/// A random generator without a library: xorshift.
 struct Dice(u64);
 
 impl Dice {
@@ -15,7 +15,7 @@ impl Dice {
     }
 }
 
-/// The text of this number.
+/// The text with this number.
 pub(crate) fn text(statements: &[String], number: u64) -> String {
     let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let one = |dice: &mut Dice| match dice.among(3) {
@@ -55,7 +55,7 @@ fn change(text: &mut String, dice: &mut Dice) {
     *text = pieces.concat();
 }
 
-/// Words, rows of blanks, and single characters.
+/// Splits a text into words, blanks, and single characters.
 fn pieces(text: &str) -> Vec<String> {
     let kind = |letter: char| match letter {
         letter if letter.is_alphanumeric() || letter == '_' => 0,
@@ -75,7 +75,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// Statements of the kind that matters most.
+/// Statements that change sessions.
 const KEEPSAKES: [&str; 30] = [
     "SET a.b = 'c'",
     "SET SESSION search_path TO \"A\", b, 'c'",
@@ -109,11 +109,11 @@ const KEEPSAKES: [&str; 30] = [
     "DO $$ BEGIN NULL; END $$",
 ];
 
-/// What may stand between two words.
+/// What may be inserted between two words.
 const FILLERS: [&str; 12] =
     [" ", "\n", "/* x */", "/* /* ; */ */", "-- ' \n", " -- $$\n", "\t", ";", "(", ")", "'", "\""];
 
-/// What may stand for a word.
+/// What may replace a word.
 const SEEDS: [&str; 24] = [
     "set",
     "session",

@@ -1,6 +1,6 @@
-//! What the programs of Rust's drivers share: where they go, and how they say what came of a case.
+//! What the programs of Rust's drivers share: the settings, and how they report the outcome of a case.
 //!
-//! Always true: a case fails by an error or a panic, and the others go on; each has a time limit of its own.
+//! Always true: a case fails by an error or a panic, and the others continue; each has its own time limit.
 //! Not here: the cases.
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-/// What a program has been told.
+/// The settings of a program.
 pub struct Given {
     pub port: u16,
     pub sockets: String,
@@ -25,7 +25,7 @@ pub struct Given {
 /// Why a case did not pass.
 #[derive(Debug)]
 pub enum Failure {
-    /// It did something else than it should.
+    /// It did not do what it should.
     Failed(String),
     /// The driver cannot do this, or it makes no sense here.
     Impossible(String),
@@ -33,7 +33,7 @@ pub enum Failure {
 
 pub type Outcome = Result<(), Failure>;
 
-/// A case that has been begun.
+/// A case that has begun.
 pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// A case, by its name.
@@ -67,7 +67,7 @@ impl Given {
         self.mode == "direct"
     }
 
-    /// Ends a case that PostgreSQL itself has no answer to.
+    /// Ends a case that makes no sense with PostgreSQL itself.
     pub fn through_pooler(&self) -> Outcome {
         match self.is_direct() {
             true => impossible("PostgreSQL has no console"),
@@ -75,19 +75,18 @@ impl Given {
         }
     }
 
-    /// The code with which a wrong password is refused. A pooler of PgBouncer's kind has one code for all that it refuses at
-    /// a login.
+    /// The SQLSTATE for a wrong password. Like PgBouncer, the pooler has one code for everything that it refuses at a login.
     pub fn auth_wrong_code(&self) -> &'static str {
         if self.is_direct() { "28P01" } else { "08P01" }
     }
 
-    /// A query that is still running when its client vanishes. PostgreSQL itself lets it run on: there it is a short one.
+    /// A query that is still running when its client vanishes. PostgreSQL itself lets it run on, so it is short there.
     pub fn slept_midway(&self, mark: &str) -> String {
         format!("select pg_sleep({}) /* {mark} */", if self.is_direct() { 3 } else { 50 })
     }
 
-    /// Checks an answer to a statement without a name that was prepared one round trip earlier: the answer, or the code of
-    /// the error that came instead.
+    /// Checks an answer to an unnamed statement that was prepared one round trip earlier: the answer, or the code of the
+    /// error that came instead.
     pub fn unnamed(&self, found: Result<&str, &str>, wanted: &str) -> Outcome {
         match found {
             Ok(answer) if answer == wanted => Ok(()),
@@ -96,17 +95,17 @@ impl Given {
     }
 }
 
-/// Ends a case.
+/// Ends a case that is impossible.
 pub fn impossible(reason: &str) -> Outcome {
     Err(Failure::Impossible(reason.into()))
 }
 
-/// What nobody else asks for, so that an answer tells whose it is.
+/// A value that nobody else asks for, so that an answer shows whose it is.
 pub fn tag(name: &str, number: usize) -> String {
     format!("{name}-{}-{number}", std::process::id())
 }
 
-/// An error and all that it was caused by.
+/// An error with all its causes.
 pub fn whole(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -129,25 +128,25 @@ pub fn check(holds: bool, words: impl Display) {
     assert!(holds, "line {}: {words}", Location::caller().line());
 }
 
-/// A query that takes longer than a case may, under a mark.
+/// A query that runs longer than a case may, with a mark.
 pub fn slept(mark: &str) -> String {
     format!("select pg_sleep(50) /* {mark} */")
 }
 
-/// Asks how many others run now what has this mark in its text.
+/// The query that counts how many other sessions run a query with this mark.
 pub fn is_running(mark: &str) -> String {
     format!(
         "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%{mark}%'"
     )
 }
 
-/// Waits a little before the next look at whether that is so.
+/// Waits a little before the next check.
 pub async fn look_again(mark: &str, begun: Instant) {
     check(begun.elapsed() < Duration::from_secs(20), format_args!("{mark} does not run"));
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-/// Runs so many at once; fails with all that they say.
+/// Runs so many at once; fails with all their errors.
 pub async fn together<F>(count: usize, one: impl Fn(usize) -> F) -> Outcome
 where
     F: Future<Output = Outcome> + Send + 'static,
@@ -183,7 +182,7 @@ pub fn run(driver: &str, cases: &[Case]) {
         };
         say(&format!("case {name} {verdict}"));
     }
-    // What a failed case has left open must not keep the program.
+    // Tasks that a failed case has left must not delay the end of the program.
     runtime.shutdown_background();
 }
 
@@ -208,7 +207,7 @@ fn words_of(panic: tokio::task::JoinError) -> String {
     words.or_else(|| payload.downcast_ref::<&str>().map(|words| (*words).to_owned())).unwrap_or_default()
 }
 
-/// As the lock file has it.
+/// The driver's version in the lock file.
 fn version(driver: &str) -> &'static str {
     let name = format!("name = \"{driver}\"\nversion = \"");
     let lock = include_str!("../Cargo.lock");
@@ -219,7 +218,7 @@ fn say(line: &str) {
     println!("{}", line.split_whitespace().collect::<Vec<_>>().join(" "));
 }
 
-/// The cases, by the names of their functions.
+/// The cases, named by their functions.
 #[macro_export]
 macro_rules! cases {
     ($($name:ident),+ $(,)?) => {
@@ -227,10 +226,10 @@ macro_rules! cases {
     };
 }
 
-/// For a case.
+/// The time limit of a case.
 const CASE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a lock may be waited for: shorter than that.
+/// `lock_timeout`: shorter than that.
 pub const LOCK_MAX: &str = "20s";
 
 /// The size of a big value.

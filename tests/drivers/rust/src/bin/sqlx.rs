@@ -1,7 +1,7 @@
-//! sqlx, without its macros and, but for one case, without its pool.
+//! sqlx, without its macros and, except for one case, without its pool.
 //!
-//! Always true: a query is prepared with a name, described, kept, and run in the next round trip, as the driver does by
-//! itself.
+//! Always true: a query is prepared with a name, described and cached, and run in the next round trip, as the driver does on
+//! its own.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ async fn prepared_many() -> Outcome {
 }
 
 async fn prepared_deallocate() -> Outcome {
-    // The driver closes the oldest when it keeps more than these.
+    // The driver closes the oldest statement when it has more than these.
     let mut conn = dial(options("u").statement_cache_capacity(5)).await?;
     for number in 0..40 {
         let found: i32 = value(&mut conn, &format!("select $1::int + {number}"), number).await?;
@@ -210,7 +210,7 @@ async fn prepared_after_error() -> Outcome {
     Ok(())
 }
 
-/// What is not to be kept is prepared without a name in one round trip, and run in the next.
+/// A query that is not cached is prepared without a name in one round trip, and run in the next.
 async fn unnamed_over_syncs() -> Outcome {
     together(20, async |number| {
         let mut conn = connect("u").await?;
@@ -227,7 +227,7 @@ async fn unnamed_over_syncs() -> Outcome {
     .await
 }
 
-/// Without a pipeline of its own the driver still has queries of several statements.
+/// The driver has no pipeline mode, but queries of several statements.
 async fn pipeline() -> Outcome {
     let mut conn = connect("u").await?;
     let mark = tag("pipeline", 0);
@@ -264,7 +264,7 @@ async fn cursor() -> Outcome {
     }
     same("rows", count, 5000);
     tx.commit().await?;
-    // Who reads no further leaves the rest to the driver, which drops it before it asks again.
+    // When rows are not read to the end, the driver discards the rest before its next query.
     let mut rows = query("select generate_series(1, 100000)").fetch(&mut conn);
     check(rows.try_next().await?.is_some(), "nothing came");
     drop(rows);
@@ -328,7 +328,8 @@ async fn copy_abandoned() -> Outcome {
     copy.abort("enough").await?;
     let mut copy = conn.copy_in_raw("copy left_sqlx from stdin").await?;
     copy.send(rows.as_bytes()).await?;
-    // Neither ended nor given up; the driver then takes what the server says of it for the answer to what is asked next.
+    // The COPY is neither ended nor failed; the driver then takes the server's answer to it for the answer to the next
+    // query.
     drop(copy);
     let error = plain::<i32>(&mut conn, "select 1").await.expect_err("nothing was said of the copy");
     same("code", said(&error).code(), "57014");
@@ -343,7 +344,7 @@ async fn cancel_timeout() -> Outcome {
     fails(&mut conn, "57014", "begin; set local statement_timeout = '100ms'; select pg_sleep(50)").await;
     run(&mut conn, "rollback").await?;
     whose(&mut conn, &tag("cancel_timeout", 0)).await?;
-    // Whoever gives an answer up leaves the query alone; what is asked then waits for its end.
+    // Abandoning an answer does not cancel the query; the next one waits for its end.
     let given_up = tokio::time::timeout(Duration::from_millis(100), run(&mut conn, "select pg_sleep(1)")).await;
     check(given_up.is_err(), "it was answered too early");
     whose(&mut conn, &tag("cancel_timeout", 1)).await
@@ -387,7 +388,7 @@ async fn transaction() -> Outcome {
     let insert = "insert into kept_sqlx values ($1)";
     let mut tx = conn.begin().await?;
     query(insert).bind(tag("lost", 0)).execute(&mut *tx).await?;
-    // Neither committed nor rolled back: the driver does the latter.
+    // Neither committed nor rolled back: the driver rolls back.
     drop(tx);
     let mut tx = conn.begin_with("begin isolation level serializable").await?;
     query(insert).bind(tag("kept", 0)).execute(&mut *tx).await?;
@@ -465,12 +466,12 @@ async fn parameters() -> Outcome {
     let mut other = dial(options("u").application_name("other")).await?;
     run(&mut conn, "set timezone = 'Asia/Tokyo'").await?;
     for _ in 0..5 {
-        // The second keeps a server busy, so that the first does not always find the same one.
+        // The second connection keeps a server busy, so that the first does not always get the same one.
         let mut tx = other.begin().await?;
         same("other's name", plain::<String>(&mut tx, "show application_name").await?, "other");
         same("name", plain::<String>(&mut conn, "show application_name").await?, "mine");
         same("zone", plain::<String>(&mut conn, "show timezone").await?, "Asia/Tokyo");
-        // The driver sets one of its own when it connects.
+        // The driver sets a time zone of its own when it connects.
         same("other's zone", plain::<String>(&mut tx, "show timezone").await?, "UTC");
         tx.commit().await?;
     }
@@ -499,7 +500,7 @@ async fn close_midway() -> Outcome {
     let text = GIVEN.slept_midway(&mark);
     let asleep = tokio::spawn(async move { run(&mut gone, &text).await });
     await_running(&mut conn, &mark).await?;
-    // It owns the connection, which goes with it.
+    // The task owns the connection, which is closed with it.
     asleep.abort();
     check(asleep.await.is_err(), "it came to its end");
     run(&mut conn, &format!("begin; set local lock_timeout = '{LOCK_MAX}'")).await?;

@@ -1,6 +1,6 @@
 //! tokio-postgres, with rustls for its TLS.
 //!
-//! Always true: a query is prepared with a name, described, and run in the next round trip, as the driver does by itself.
+//! Always true: a query is prepared with a name, described, and run in the next round trip, as the driver does on its own.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -225,7 +225,7 @@ async fn prepared_many() -> Outcome {
     Ok(())
 }
 
-/// A statement is closed when nobody has it any more, with the next request.
+/// A statement is closed with the next request after it was dropped.
 async fn prepared_deallocate() -> Outcome {
     let conn = connect("u", "").await?;
     for number in 0..40 {
@@ -260,7 +260,7 @@ async fn unnamed_over_syncs() -> Outcome {
     impossible("tokio-postgres prepares with a name, or sends Parse and Bind together")
 }
 
-/// What is asked without waiting goes out at once.
+/// Requests are sent at once, without waiting for earlier answers.
 async fn pipeline() -> Outcome {
     let conn = connect("u", "").await?;
     let statement = conn.prepare("select $1::text").await?;
@@ -290,7 +290,7 @@ async fn pipeline_error() -> Outcome {
     whose(&conn, &tag("pipeline_error", 0)).await
 }
 
-/// A portal that is read piece by piece.
+/// A portal that is read in parts.
 async fn cursor() -> Outcome {
     let mut conn = connect("u", "").await?;
     let mark = tag("cursor", 0);
@@ -349,7 +349,7 @@ async fn copy_failed() -> Outcome {
     let rows = Bytes::from("1\nnot a number\n".repeat(1000));
     let mut failed = None;
     for _ in 0..100 {
-        // It may be told while rows are still sent, or at the end.
+        // The error may arrive while rows are still sent, or at the end.
         if let Err(error) = sink.send(rows.clone()).await {
             failed = Some(error);
             break;
@@ -375,7 +375,7 @@ async fn copy_abandoned() -> Outcome {
     }
     same("rows", value::<i64>(&conn, "select count(*) from left_tp", &[]).await?, 0);
     conn.batch_execute("drop table left_tp").await?;
-    // Nobody reads on: the connection goes.
+    // The rows are not read to the end: the connection is dropped.
     let other = connect("u", "").await?;
     let rows = other.copy_out("copy (select generate_series(1, 10000000)) to stdout").await?;
     pin_mut!(rows);
@@ -389,7 +389,7 @@ async fn cancel_timeout() -> Outcome {
     fails(&conn, SqlState::QUERY_CANCELED, "begin; set local statement_timeout = '100ms'; select pg_sleep(50)").await;
     conn.batch_execute("rollback").await?;
     whose(&conn, &tag("cancel_timeout", 0)).await?;
-    // Whoever gives an answer up leaves the query alone; what is asked then waits for its end.
+    // Abandoning an answer does not cancel the query; the next one waits for its end.
     let given_up = tokio::time::timeout(Duration::from_millis(100), conn.batch_execute("select pg_sleep(1)")).await;
     check(given_up.is_err(), "it was answered too early");
     whose(&conn, &tag("cancel_timeout", 1)).await
@@ -524,7 +524,7 @@ async fn parameters() -> Outcome {
         (connect("u", "application_name=mine").await?, connect("u", "application_name=other").await?);
     conn.batch_execute("set timezone = 'Asia/Tokyo'").await?;
     for _ in 0..5 {
-        // The second keeps a server busy, so that the first does not always find the same one.
+        // The second connection keeps a server busy, so that the first does not always get the same one.
         let tx = other.transaction().await?;
         same("other's name", value::<String>(tx.client(), "show application_name", &[]).await?, "other");
         same("name", value::<String>(&conn, "show application_name", &[]).await?, "mine");
@@ -587,7 +587,7 @@ async fn console_extended() -> Outcome {
     Ok(())
 }
 
-/// Whose certificate is taken.
+/// Which certificates are accepted.
 #[derive(Clone, Copy)]
 enum Trust {
     Anybody,
@@ -620,7 +620,7 @@ fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     all.collect::<Result<_, _>>().expect("it has certificates only")
 }
 
-/// Takes any certificate, as `sslmode=require` of libpq does.
+/// Accepts any certificate, as `sslmode=require` of libpq does.
 #[derive(Debug)]
 struct Credulous;
 

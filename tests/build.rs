@@ -1,8 +1,9 @@
-//! Lists the tests of `real`, so that nobody has to: each function there that the crate sees and that takes the house.
-//!
-//! Always true: a line `// Alone.` above one has it run when no other does, `// Only when named.` besides only when it is asked for. What is
-//! declared otherwise is not found, and the compiler says that nobody uses it.
-//! Not here: how they are run (`runner`).
+//! Lists the tests of `real`: each function there that is `pub(crate)` and takes the house.
+//! //!
+//! //! Always true: a test below a line `// Alone.` runs while no other test does, and a test below `// Only when named.` does so
+//! //! too, and only when it is selected. A test that is declared in another form is not found, and the compiler reports it as
+//! //! unused.
+//! //! Not here: how the tests are run (`runner`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! One direction of a connection through the proxy.
 //!
-//! Always true: what is held is bounded; bytes leave in the order in which they came.
-//! Not here: the two sockets' lives (`link`).
+//! Always true: the number of held bytes is bounded; bytes leave in the order in which they arrived.
+//! //! Not here: the lifetime of the two sockets (`proxy`).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) struct Lane {
     plan: LanePlan,
     held: Vec<u8>,
     passed: u64,
-    /// Nothing passes before.
+    /// Nothing passes before this time.
     resting_until: Instant,
     /// Whether the sink took less than there was.
     pub(crate) is_blocked: bool,
@@ -25,18 +25,17 @@ pub(crate) struct Lane {
     end: End,
 }
 
-/// How far the sink is.
+/// State of the sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Open,
-    /// It has been told the end; whatever comes is dropped.
+    /// The end of the stream has been passed on; further bytes are dropped.
     Told,
 }
 
-/// What one step came to.
+/// Result of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing unusual.
     Fine,
     /// A fault was due; the lane has done its own part.
     Met(Fault),
@@ -62,7 +61,7 @@ impl Lane {
         !self.has_source_ended && self.held.len() < ROOM
     }
 
-    /// Reads what the source has.
+    /// Reads what the source has sent.
     pub(crate) fn take(&mut self, mut source: &TcpStream) -> Step {
         let mut chunk = [0; 16_384];
         match source.read(&mut chunk) {
@@ -75,7 +74,7 @@ impl Lane {
         Step::Fine
     }
 
-    /// Gives the sink what it may have now.
+    /// Writes to the sink as much as the plan allows now.
     pub(crate) fn give(&mut self, mut sink: &TcpStream, now: Instant, random: &mut Random) -> Step {
         self.is_blocked = false;
         while self.end == End::Open && !self.held.is_empty() && now >= self.resting_until {
@@ -103,13 +102,13 @@ impl Lane {
         Step::Fine
     }
 
-    /// From now on bytes pass as they come.
+    /// From now on bytes pass without faults.
     pub(crate) fn heal(&mut self) {
         self.plan = LanePlan::default();
         self.resting_until = Instant::now();
     }
 
-    /// Another plan than the one it began with.
+    /// Replaces the plan with which the lane began.
     pub(crate) fn replan(&mut self, plan: LanePlan, resting_until: Instant) {
         (self.plan, self.resting_until) = (plan, resting_until);
     }
@@ -119,18 +118,18 @@ impl Lane {
         self.has_source_ended && self.end == End::Told
     }
 
-    /// When something is to be done without the sockets' doing.
+    /// When the lane has to act although neither socket is ready.
     pub(crate) fn next_moment(&self) -> Option<Instant> {
         let waits = !self.is_blocked && self.end == End::Open && (!self.held.is_empty() || self.has_source_ended);
         waits.then_some(self.resting_until)
     }
 
-    /// The first bytes, while none has passed.
+    /// The first bytes, as long as none has passed.
     pub(crate) fn opening(&self) -> &[u8] {
         &self.held[..self.held.len().min(8)]
     }
 
-    /// Whether no more will come than has come.
+    /// Returns whether the source has ended.
     pub(crate) fn has_source_ended(&self) -> bool {
         self.has_source_ended
     }
@@ -153,7 +152,7 @@ impl Lane {
         self.held = Vec::new();
     }
 
-    /// No more than a piece, and not beyond the place where something happens.
+    /// Returns how many bytes may be written now: at most one piece, and not beyond the place of the next fault.
     fn length_now(&self) -> usize {
         let piece = self.plan.pieces.filter(|pieces| self.passed < pieces.until).map_or(u64::MAX, |p| p.length_max);
         let border = self.plan.event.map_or(u64::MAX, |(at, _)| at - self.passed);
@@ -162,7 +161,7 @@ impl Lane {
 
     fn rest(&mut self, now: Instant, random: &mut Random) {
         let Some(pieces) = self.plan.pieces.filter(|pieces| self.passed < pieces.until) else { return };
-        // Not behind every piece: there are few servers, and who waits for them asks nothing.
+        // No pause behind every piece: there are few servers, and clients that wait for one send no requests.
         if random.below(3) > 0 {
             return;
         }
@@ -170,5 +169,5 @@ impl Lane {
     }
 }
 
-/// How much is held before the source has to wait.
+/// With so many bytes held, the source has to wait.
 const ROOM: usize = 256 * 1024;

@@ -1,7 +1,7 @@
-//! What became of each transaction of one client, as far as it can know.
-//!
-//! Always true: a transaction is `Absent` until its COMMIT (or what stands for it) is about to be sent.
-//! Not here: what the tables say (`rest`).
+//! The outcome of each transaction of one client, as far as the client can know it.
+//! //!
+//! //! Always true: a transaction is `Absent` until its COMMIT (or the message that commits it) is about to be sent.
+//! //! Not here: what the tables contain (`rest`).
 
 /// One client's transactions, numbered from 0.
 #[derive(Debug, Default)]
@@ -35,13 +35,13 @@ impl Ledger {
         self.entries.len() - 1
     }
 
-    /// It is about to be committed: from now on only an answer tells.
+    /// The transaction is about to be committed: from now on only an answer can tell its outcome.
     pub(crate) fn commits(&mut self, number: usize) {
         self.entries[number].outcome = Outcome::Unknown;
         self.unknown += 1;
     }
 
-    /// An answer has told.
+    /// An answer has told the outcome.
     pub(crate) fn ended(&mut self, number: usize, outcome: Outcome) {
         if self.entries[number].outcome == Outcome::Unknown {
             self.unknown -= 1;
@@ -52,7 +52,7 @@ impl Ledger {
         self.entries[number].outcome = outcome;
     }
 
-    /// What the counter in the table may be now.
+    /// Lowest and highest possible value of the counter in the table.
     pub(crate) fn counter(&self) -> (u64, u64) {
         (self.committed, self.committed + self.unknown)
     }

@@ -1,7 +1,7 @@
-//! The life of a client: it connects, asks, leaves in some way, and comes again.
-//!
-//! Always true: in the proof at the end it is served without a single error.
-//! Not here: what it asks (`ops`).
+//! The life of a client: it connects, sends requests, leaves in one of several ways, and reconnects.
+//! //!
+//! //! Always true: in the proof at the end, the client is served without a single error.
+//! //! Not here: the requests (`ops`).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::session::{Diary, End, Entrance, Fuse, Haste, Memory, Session, Who};
 use super::skewed;
 use super::world::{Phase, World};
 
-/// Lives until the soak is over. What it knows of its transactions.
+/// Runs the client until the soak is over. Returns what it knows of its transactions.
 pub(crate) fn live(world: &World, who: &Who, mut random: Random) -> Ledger {
     let (mut diary, mut ledger) = (Diary::default(), Ledger::default());
     while world.phase() == Phase::Chaos {
@@ -23,7 +23,7 @@ pub(crate) fn live(world: &World, who: &Who, mut random: Random) -> Ledger {
         note_end(world, who, &mut diary, end);
         let latest = world.eras.latest();
         let is_welcome = latest.has(who.database) && latest.knows(who.user);
-        // Who is turned away would otherwise do nothing but knock.
+        // A client that is not admitted pauses longer; otherwise it would do nothing but reconnect.
         let rest = Duration::from_micros(random.below(if is_welcome { 20_000 } else { 600_000 }));
         world.pause(Phase::Chaos, rest);
     }
@@ -41,7 +41,7 @@ pub(crate) fn live(world: &World, who: &Who, mut random: Random) -> Ledger {
     ledger
 }
 
-/// One connection in the chaos.
+/// One connection during the chaos.
 fn come_and_go(
     world: &World,
     who: &Who,
@@ -77,7 +77,7 @@ fn come_and_go(
     Ok(())
 }
 
-/// One connection when everything is well.
+/// One connection during the proof, when no faults are injected.
 fn prove(world: &World, who: &Who, diary: &mut Diary, ledger: &mut Ledger, random: &mut Random) -> Result<(), End> {
     let mut session = Session::open(world, who, diary, &draw_entrance(world, random))?;
     ops::begin_life(&mut session)?;
@@ -87,7 +87,7 @@ fn prove(world: &World, who: &Who, diary: &mut Diary, ledger: &mut Ledger, rando
     session.send("Terminate", &message::terminate())
 }
 
-/// What becomes of the end of a connection.
+/// Records how a connection ended.
 pub(crate) fn note_end(world: &World, who: &Who, diary: &mut Diary, end: Result<(), End>) {
     match end {
         Ok(()) | Err(End::Left) => diary.note("has left".to_string()),
@@ -127,13 +127,13 @@ fn draw_fuse(random: &mut Random) -> Option<Fuse> {
     }
 }
 
-/// Goes, in one of the ways in which clients go.
+/// Ends the connection in one of the ways in which clients leave.
 fn leave(mut session: Session<'_>, random: &mut Random) {
     match random.below(4) {
         0 => session.peer.reset(),
         1 => {
             session.peer.finish_sending();
-            // Stays a moment, deaf.
+            // Stays a moment without reading.
             session.world.pause(Phase::Chaos, Duration::from_millis(random.below(50)));
         }
         2 => drop(session.send("Terminate", &message::terminate())),
@@ -141,6 +141,6 @@ fn leave(mut session: Session<'_>, random: &mut Random) {
     }
 }
 
-/// How many requests each client makes when everything is well.
+/// Number of requests of each client in the proof.
 const PROOFS: usize = 12;
 const SQLSTATE: usize = 5;

@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: minutes of chaos around the real binary and a real PostgreSQL.
 //!
-//! Always true: it exits with 1 and the evidence when anybody saw what was not his.
-//! Not here: what is done and checked (`mod.rs`, which `real` shares).
+//! Always true: the program exits with 1 and prints the evidence when a client received data of another client.
+//! //! Not here: the soak and its checks (`mod.rs`, which `real` shares).
 
 #[path = "mod.rs"]
 mod soak;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let options = arguments::read(std::env::args().skip(1))?;
-    // Every client has a descriptor here, two in the proxy, and one in the pooler, which inherits the limit.
+    // Every client needs a descriptor here, two in the proxy, and one in the pooler, which inherits the limit.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }

@@ -1,11 +1,11 @@
-//! Chaos around the real binary, and the proof that nobody saw what was not his.
-//!
-//! Many clients speak to a pooler with few servers, in all styles of the protocol, while proxies on both sides delay, cut and
-//! end connections, clients leave in the middle, cancel requests fly, servers are terminated and the configuration changes.
-//! Then everything heals, and must be as if nothing had happened.
-//!
-//! Always true: each answer carries the tag of the request that it answers; the first violation ends the soak.
-//! Not here: faults at exact moments, which need a virtual clock (`crates/world`).
+//! Chaos around the real binary, and the proof that no client received data of another one.
+//! //!
+//! //! Many clients speak to a pooler with few servers, in all styles of the protocol, while proxies on both sides delay, cut and
+//! //! end connections, clients leave in the middle, cancel requests are sent, servers are terminated and the configuration changes.
+//! //! Then all faults end, and everything must be as if nothing had happened.
+//! //!
+//! //! Always true: each answer carries the tag of the request that it answers; the first violation ends the soak.
+//! //! Not here: faults at exact moments, which need a virtual clock (`crates/world`).
 
 pub(crate) mod options;
 
@@ -51,7 +51,7 @@ use session::Who;
 use stage::{Stage, Way};
 use world::{Phase, World};
 
-/// Runs the whole soak; the evidence when something was wrong.
+/// Runs the whole soak; an error is the evidence of a violation.
 pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) -> Result<(), String> {
     let kernel = options.kernel.as_deref().unwrap_or("auto");
     println!("soak: seed {}, {} clients, {:?}, io_backend {kernel}", options.seed, options.clients, options.time);
@@ -87,7 +87,7 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
                 or_accuse(world, || chaos::reload(world, stage, random(1_000_002)));
             }),
         ];
-        // Each waits for the end of its request, which may take seconds.
+        // Each canceller waits for the end of its request, which may take seconds.
         let cancellers = (1_000_003..1_000_003 + CANCELLERS)
             .map(|number| spawn(scope, "canceller".to_string(), move || cancels::run(world, count, random(number))));
         others.extend(cancellers);
@@ -96,7 +96,7 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
             spawn(scope, format!("witness {id}"), move || witness::watch(world, &who, random(2_000_000 + id as u64)))
         }));
         or_accuse(world, || watch(stage, world, options));
-        // The lines that explain it, before those of the farewells.
+        // The lines that explain the violation, before the lines of the disconnections that follow it.
         let log = world.violation().map(|_| end_of_log(stage));
         give_up_after_violation(stage, world);
         let healed = or_accuse(world, || heal(stage, world, others, count));
@@ -121,7 +121,7 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
     Ok(format!("  healed in {:.1} s\n{at_rest}", healed.as_secs_f64()))
 }
 
-/// What `body` comes to. A panic in it, such as that of a console which is not answered, is a violation too.
+/// Runs `body`. A panic in it, such as for a console that does not answer, is a violation too.
 fn or_accuse<T>(world: &World, body: impl FnOnce() -> T) -> Option<T> {
     let ended = catch_unwind(AssertUnwindSafe(body));
     if ended.is_err() {
@@ -130,7 +130,7 @@ fn or_accuse<T>(world: &World, body: impl FnOnce() -> T) -> Option<T> {
     ended.ok()
 }
 
-/// Ends all connections, so that nobody waits for an answer any more.
+/// Ends all connections, so that no thread waits for an answer any more.
 fn give_up_after_violation(stage: &Stage<'_>, world: &World) {
     if world.violation().is_some() {
         stage.front.close();
@@ -138,7 +138,7 @@ fn give_up_after_violation(stage: &Stage<'_>, world: &World) {
     }
 }
 
-/// Looks on during the chaos, with a line every ten seconds.
+/// Watches the chaos and prints a line every ten seconds.
 fn watch(stage: &Stage<'_>, world: &World, options: &Options) {
     let mut told = 0;
     while world.pause(Phase::Chaos, LOOK.min(options.time / 4)) {
@@ -163,7 +163,8 @@ fn watch(stage: &Stage<'_>, world: &World, options: &Options) {
     }
 }
 
-/// Ends the chaos, waits for rest, and has every client served once more. How long it took until all was at rest.
+/// Ends the chaos, waits until everything is at rest, and has every client served once more. Returns how long it took until
+/// everything was at rest.
 fn heal(
     stage: &Stage<'_>,
     world: &World,
@@ -171,7 +172,7 @@ fn heal(
     clients: usize,
 ) -> Result<Duration, String> {
     let begun = Instant::now();
-    // First of all: those of the chaos who are just logging in may wait for a server.
+    // This comes first: clients that are still logging in may wait for a server.
     stage.front.heal();
     stage.back.heal();
     if others.into_iter().map(ScopedJoinHandle::join).any(|ended| ended.is_err()) {
@@ -202,13 +203,13 @@ fn spawn<'scope, T: Send + 'scope>(
     std::thread::Builder::new().name(name).spawn_scoped(scope, body).expect("a thread starts")
 }
 
-/// A number below a power of two from `least` bits to `most` bits: each order of magnitude as often as any other.
+/// A random number whose length is between `least` and `most` bits: each order of magnitude is equally likely.
 pub(crate) fn skewed(random: &mut Random, least: u64, most: u64) -> u64 {
     let bits = least + random.below(most - least + 1);
     random.below(1 << bits)
 }
 
-/// The scratch directory goes, and the cause of what was seen may stand far above the last lines.
+/// Keeps the log: the scratch directory is removed, and the cause of a violation may stand far above the last lines.
 fn keep_log(stage: &Stage<'_>, seed: u64) -> String {
     let path = std::env::temp_dir().join(format!("trunkline-soak-{seed}.log"));
     match std::fs::write(&path, stage.whole_log()) {

@@ -1,15 +1,16 @@
-//! What a soak is told.
+//! The options of a soak.
 
 use std::time::Duration;
 
-/// How long, with whom, and by which draw.
+/// Duration, clients and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
     /// How long the chaos lasts; healing and the last checks come after.
     pub(crate) time: Duration,
-    /// What all draws begin with. The machine's own timing is not in it: a seed repeats the plan, not the moment.
+    /// Seed of all draws. It does not determine the timing of the machine: the same seed repeats the plan, not the exact
+    /// moments.
     pub(crate) seed: u64,
-    /// `io_backend`, or what the pooler finds best.
+    /// `io_backend`, or what the pooler selects by itself.
     pub(crate) kernel: Option<String>,
     /// How many clients.
     pub(crate) clients: usize,

@@ -1,8 +1,8 @@
-//! The fault proxy: connections pass through it, and what happens to them is drawn from the seed.
-//!
-//! Always true: one thread carries all connections of a proxy and blocks in one place; in fair weather it is transparent,
-//! also for connections that met a fault before.
-//! Not here: what a fault is (`faults`), one direction (`lane`).
+//! The fault proxy: connections pass through it and meet faults that are drawn from the seed.
+//! //!
+//! //! Always true: one thread carries all connections of a proxy and blocks in one place; after `heal` it is transparent, also for
+//! //! connections that met a fault before.
+//! //! Not here: what a fault is (`faults`), one direction (`lane`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,7 @@ pub(crate) struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What happened to connections so far.
+/// Faults that connections have met so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) links: AtomicU64,
@@ -39,12 +39,12 @@ pub(crate) struct Counts {
     pub(crate) cancels: AtomicU64,
 }
 
-/// A connection that passes now.
+/// A connection that is open now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passage {
-    /// The port of who connected to the proxy.
+    /// The remote port of the connection that the proxy accepted.
     pub(crate) near: u16,
-    /// That of the proxy toward its target.
+    /// The local port of the connection from the proxy to its target.
     pub(crate) far: u16,
     pub(crate) since: Instant,
 }
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Listens on a port of its own and passes everything on to `target`.
+    /// Listens on a free port and passes everything on to `target`.
     pub(crate) fn start(target: SocketAddr, climate: Climate, seed: u64) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -77,17 +77,17 @@ impl Proxy {
         &self.shared.counts
     }
 
-    /// The connections that pass now.
+    /// The connections that are open now.
     pub(crate) fn passages(&self) -> Vec<Passage> {
         self.shared.passages().clone()
     }
 
-    /// From now on nothing happens to anybody.
+    /// Injects no more faults.
     pub(crate) fn heal(&self) {
         self.shared.is_fair.store(true, Ordering::Relaxed);
     }
 
-    /// Ends all connections and listens no more.
+    /// Ends all connections and stops listening.
     pub(crate) fn close(&self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-/// What the thread owns.
+/// What the thread of a proxy owns.
 struct Carrier {
     listener: TcpListener,
     target: SocketAddr,
@@ -117,7 +117,7 @@ struct Carrier {
     shared: Arc<Shared>,
 }
 
-/// Two sockets and what is on its way between them.
+/// Two sockets and the bytes on their way between them.
 struct Link {
     near: TcpStream,
     far: TcpStream,
@@ -128,7 +128,7 @@ struct Link {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Too little has been said to tell; nothing passes.
+    /// Too few bytes have arrived to tell; nothing passes.
     Unknown,
     Talk,
     Cancel,
@@ -158,7 +158,7 @@ impl Carrier {
         }
     }
 
-    /// Somebody has connected.
+    /// Accepts a connection.
     fn open(&mut self, near: TcpStream) -> Option<(Link, Passage)> {
         let counts = &self.shared.counts;
         counts.links.fetch_add(1, Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl Carrier {
         Some((Link { near, far, up, down, kind: Kind::Unknown }, passage))
     }
 
-    /// Moves bytes; whether the link lives on.
+    /// Moves bytes. Returns whether the link goes on.
     fn carry(&mut self, link: &mut Link, ready: Ready, now: Instant) -> bool {
         let mut steps = [Step::Fine; 4];
         if ready.near && link.up.has_room() {
@@ -220,7 +220,8 @@ impl Carrier {
         !(link.up.is_over() && link.down.is_over())
     }
 
-    /// Looks whether it is a cancel request, which has a fate of another kind; whether the link lives on.
+    /// Looks whether the connection carries a cancel request, for which other faults are drawn. Returns whether the link
+    /// goes on.
     fn recognize(&mut self, link: &mut Link, now: Instant) -> bool {
         let opening = link.up.opening();
         if opening.len() < 8 {
@@ -264,14 +265,14 @@ impl Opening {
     }
 }
 
-/// Which side of a link has something to say.
+/// Which sides of a link are ready to be read or written.
 #[derive(Clone, Copy, Default)]
 struct Ready {
     near: bool,
     far: bool,
 }
 
-/// The one place that blocks: until a socket is ready or a rest is over.
+/// The only place that blocks: waits until a socket is ready or a pause ends.
 fn wait(listener: &TcpListener, links: &[Link]) -> Option<Vec<Ready>> {
     let now = Instant::now();
     let moments = links.iter().flat_map(|link| [link.up.next_moment(), link.down.next_moment()]).flatten();
@@ -281,13 +282,13 @@ fn wait(listener: &TcpListener, links: &[Link]) -> Option<Vec<Ready>> {
     for (at, link) in links.iter().enumerate() {
         let near = (&link.near, interest(&link.up, &link.down), Side::Near);
         let far = (&link.far, interest(&link.down, &link.up), Side::Far);
-        // Who wants nothing is left out: the kernel would tell of its errors again and again.
+        // A socket without interest is left out, because the kernel would report its errors again and again.
         for (socket, flags, side) in [near, far].into_iter().filter(|(_, flags, _)| !flags.is_empty()) {
             files.push(PollFd::new(socket.as_fd(), flags));
             owners.push((at, side));
         }
     }
-    // Rounded up: a rest that is nearly over must not be spent by turning around.
+    // Rounded up, so that the thread does not spin when a pause is nearly over.
     let millis = u16::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u16::MAX);
     poll(&mut files, PollTimeout::from(millis)).ok()?;
     let mut ready = vec![Ready::default(); links.len()];
@@ -306,7 +307,7 @@ enum Side {
     Far,
 }
 
-/// A socket is asked for bytes while its lane has room, and for room while the other lane is blocked.
+/// A socket is polled for reading while its lane has room, and for writing while the other lane is blocked.
 fn interest(source_of: &Lane, sink_of: &Lane) -> PollFlags {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::POLLIN, source_of.has_room());
@@ -318,5 +319,5 @@ fn reset(socket: &TcpStream) {
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 
-/// How long it may be deaf to its end and to a change of weather.
+/// How late the thread may notice that it is closed or healed.
 const IDLE: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
-//! The end: everything is back at rest, and the tables say what the clients were told.
-//!
-//! Always true: what is looked at is looked at until it is as it must be, or a deadline has passed.
-//! Not here: whether every client is served (`life`, the proof).
+//! The checks at the end: everything is back at rest, and the tables contain what the clients were told.
+//! //!
+//! //! Always true: each check is repeated until it succeeds or a deadline has passed.
+//! //! Not here: whether every client is served (`life`, the proof).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::era::{POOL_SIZE, POOL_SIZE_MAX, SHARED_SERVERS};
 use super::ledger::{Ledger, Outcome};
 use super::stage::Stage;
 
-/// What a pooler holds that has had no clients yet.
+/// Resources of a pooler that has had no clients yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference {
     pub(crate) descriptors: usize,
@@ -21,13 +21,13 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Looks at it now.
+    /// Measures the resources now.
     pub(crate) fn take(stage: &Stage<'_>) -> Self {
         Self { descriptors: stage.pooler.descriptors(), memory_kb: stage.pooler.memory_kb("VmRSS") }
     }
 }
 
-/// Waits until nobody works on anything: servers idle, queues empty.
+/// Waits until the pooler has nothing to do: servers idle, queues empty.
 pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<(), String> {
     let mut last = String::new();
     let quiet = try_wait_for(QUIET, || {
@@ -37,7 +37,7 @@ pub(crate) fn await_quiet(stage: &Stage<'_>) -> Result<(), String> {
     quiet.ok_or_else(|| format!("not at rest {QUIET:?} after the chaos:\n{last}"))
 }
 
-/// Everything that must hold when the last client has gone.
+/// Everything that must be true when the last client has left.
 pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, String> {
     await_quiet(stage)?;
     let lists = stage.console("SHOW LISTS");
@@ -63,14 +63,14 @@ pub(crate) fn check(stage: &Stage<'_>, before: Reference) -> Result<String, Stri
     ))
 }
 
-/// Of the receive buffers the system gives memory for as many as have been in use together, and keeps it there.
+/// Memory of the receive buffers. The system keeps memory for as many as have been in use at once.
 fn buffers_kb(stage: &Stage<'_>) -> u64 {
     let tables = stage.console("SHOW MEM");
     let buffers = (0..tables.rows.len()).map(|at| tables.named(at)).find(|row| row["name"] == "iobuf_cache");
     buffers.and_then(|row| row["memtotal"].parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
-/// No pool is ever larger than any of its settings allowed.
+/// No pool is larger than the largest limit that was configured.
 pub(crate) fn check_sizes(pools: &Answer) -> Result<(), String> {
     for row in (0..pools.rows.len()).map(|at| pools.named(at)) {
         let servers: usize = SERVER_COLUMNS.iter().filter_map(|name| row.get(*name)?.parse::<usize>().ok()).sum();
@@ -81,7 +81,7 @@ pub(crate) fn check_sizes(pools: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// What each transaction left is what its client was told.
+/// The rows of each transaction match what its client was told.
 pub(crate) fn check_tables(stage: &Stage<'_>, ledgers: &[Ledger]) -> Result<(), String> {
     DATABASES.iter().try_for_each(|database| {
         let mut owner = stage.postgres.client(database);
@@ -129,7 +129,7 @@ fn check_ledger(owner: &mut Client, client: usize, ledger: &Ledger) -> Result<()
     }
 }
 
-/// Lines that no operator should ever read.
+/// Log lines that must never occur.
 pub(crate) fn complaints_in(log: &str) -> Result<(), String> {
     let is_bad = |line: &&str| ["] ERROR ", "] FATAL "].iter().any(|level| line.contains(level));
     let bad: Vec<_> = log.lines().filter(is_bad).filter(|line| !line.contains(TERMINATE_READ_AS_A_NAME)).collect();
@@ -139,7 +139,7 @@ pub(crate) fn complaints_in(log: &str) -> Result<(), String> {
     }
 }
 
-/// What is not at rest, one line each.
+/// Everything that is not at rest, one line each.
 fn unrest(stage: &Stage<'_>) -> Vec<String> {
     let mut found = tests::rest::busy_pools(&stage.console("SHOW POOLS"));
     let clients = stage.console("SHOW CLIENTS").rows.len();
@@ -162,15 +162,16 @@ fn unrest(stage: &Stage<'_>) -> Vec<String> {
 }
 
 const SERVER_COLUMNS: [&str; 6] = ["sv_active", "sv_being_canceled", "sv_idle", "sv_used", "sv_tested", "sv_login"];
-/// Of all pools in fair weather.
+/// Largest number of servers of all pools after the chaos.
 fn servers_max() -> usize {
     POOLS.iter().filter(|(database, _)| *database != SHARED).count() * POOL_SIZE + SHARED_SERVERS
 }
 
 const QUIET: Duration = Duration::from_secs(30);
-/// The console's own, and what a library may have opened.
+/// The descriptors of the console, and those that a library may have opened.
 const DESCRIPTORS_MORE: usize = 4;
-/// Tables that have held hundreds of clients, and what the allocator keeps.
+/// Growth of tables that have held hundreds of clients, and memory that the allocator keeps.
 const MEMORY_MORE_KB: u64 = 6 * 1024;
-/// A client that leaves in the middle of a Bind may still say Terminate: its letter and the zero behind it are a name then.
+/// A client that breaks off in the middle of a Bind may still send Terminate: its type byte and the zero byte after it are
+/// then read as a statement name.
 const TERMINATE_READ_AS_A_NAME: &str = "prepared statement 'X' not found";

@@ -1,17 +1,17 @@
-//! SCRAM-SHA-256 as a client speaks it: RFC 5802, RFC 7677, and what they stand on.
-//!
-//! Always true: the client's part of the nonce never changes, so that each answer follows from its question alone.
-//! Not here: whether the other side knows the secret too; psql looks at that in `real/logins/passwords.rs`.
+//! SCRAM-SHA-256 as a client speaks it: RFC 5802, RFC 7677, and the functions that they build on.
+//! //!
+//! //! Always true: the client's part of the nonce never changes, so that each answer depends only on the challenge.
+//! //! Not here: whether the server knows the secret too; psql checks that in `real/logins/passwords.rs`.
 
 use tests::message;
 
-/// The body of the first answer.
+/// The body of the client's first message.
 pub(crate) fn first() -> Vec<u8> {
     let text = format!("n,,{}", first_bare());
     [&message::strings(&["SCRAM-SHA-256"])[..], &(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// The body of the second answer; `None` when this is no challenge to the first.
+/// The body of the client's final message; `None` when `challenge` is not an answer to the first message.
 pub(crate) fn last(challenge: &str, password: &str) -> Option<Vec<u8>> {
     let field = |name: &str| challenge.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     let (nonce, salt, rounds) = (field("r")?, from_base64(field("s")?)?, field("i")?.parse::<u32>().ok()?);

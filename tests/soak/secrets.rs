@@ -1,7 +1,7 @@
-//! How a client proves who it is when it is asked.
-//!
-//! Always true: it is worked out here and not with the pooler's own code, which a mistake would make agree with itself.
-//! Not here: which answer the pooler must accept (`era`), SCRAM (`scram`).
+//! The authentication of a client.
+//! //!
+//! //! Always true: the answers are computed here and not with the pooler's own code, because a mistake there would agree with itself.
+//! //! Not here: which answer the pooler must accept (`era`), SCRAM (`scram`).
 
 use tests::message;
 use tests::peer::Frame;
@@ -9,7 +9,7 @@ use tests::peer::Frame;
 use super::era::Method;
 use super::scram;
 
-/// The answer to a question for a password, if one is due, and the method by which it is asked; `None` for anything else.
+/// The answer to an authentication request, if one is due, and the method that was requested; `None` for anything else.
 pub(crate) fn answer(question: &Frame, user: &str, password: &str) -> Option<(Method, Vec<u8>)> {
     let (method, body) = match (question.tag, question.body.as_slice()) {
         (b'R', [0, 0, 0, 3]) => (Method::Plain, message::strings(&[password])),

@@ -1,8 +1,8 @@
-//! One connection of a client, and the judge of everything that it hears.
-//!
-//! Always true: each message is either the next one that was wanted, or one that may come at any time and is the client's own,
-//! or an error with a reason that this soak has given; anything else is a violation.
-//! Not here: what is asked (`ops`), when a client leaves (`life`).
+//! One connection of a client, and the check of every message that it receives.
+//! //!
+//! //! Always true: each message is either the next wanted one, or one that may arrive at any time and belongs to this client, or an
+//! //! error for which the soak has given a reason; anything else is a violation.
+//! //! Not here: the requests (`ops`), when a client leaves (`life`).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -23,33 +23,33 @@ pub(crate) struct Session<'a> {
     pub(crate) world: &'a World,
     pub(crate) who: Who,
     pub(crate) diary: &'a mut Diary,
-    /// What the last ReadyForQuery said.
+    /// The status in the last ReadyForQuery.
     pub(crate) status: char,
-    /// How it will leave in the middle of something, if it will.
+    /// How the client will leave in the middle of something, if it will.
     pub(crate) fuse: Option<Fuse>,
     pub(crate) peer: Peer,
-    /// What `TimeZone` is, and what it is about to be.
+    /// The value of `TimeZone`, and the value that the current request sets.
     pub(crate) zone: &'static str,
     pub(crate) next_zone: Option<&'static str>,
-    /// When the present request began.
+    /// When the current request began.
     pub(crate) since: Instant,
     stage: Stage,
-    /// When it began to connect.
+    /// When the client began to connect.
     opened: Moment,
-    /// When the first request was sent that is not answered yet.
+    /// When the first request was sent that has not been answered yet.
     asked: Option<Moment>,
 }
 
-/// How far a client is.
+/// How far the login of a client is.
 #[derive(Debug)]
 enum Stage {
-    /// It proves who it is, by the method that it was asked for, if it was.
+    /// The client authenticates with the requested method, if one was requested.
     Login { method: Method, password: String },
-    /// It is inside, since then.
+    /// The login finished at this moment.
     Inside(Moment),
 }
 
-/// By which door a client comes, and how.
+/// How a client connects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entrance {
     pub(crate) door: SocketAddr,
@@ -59,15 +59,15 @@ pub(crate) struct Entrance {
     pub(crate) memory: Memory,
 }
 
-/// Which password a client knows.
+/// Which password a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
     Fresh,
-    /// The one before the last change.
+    /// The password before the last change.
     Stale,
 }
 
-/// Who a client is.
+/// The identity of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     pub(crate) id: usize,
@@ -82,18 +82,18 @@ impl Who {
     }
 }
 
-/// The end of a conversation.
+/// How a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The other side ended it, as it may in this weather.
+    /// The other side ended it, for a reason that the injected faults explain.
     Gone(String),
-    /// The client itself left in the middle.
+    /// The client itself left in the middle of something.
     Left,
-    /// The pooler has done what it must not do.
+    /// The pooler has done something wrong.
     Wrong(String),
 }
 
-/// Whether a client waits for its welcome before it asks something.
+/// Whether a client waits for the end of the login before it sends a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Haste {
     Patient,
@@ -103,18 +103,18 @@ pub(crate) enum Haste {
 /// How a client leaves in the middle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fuse {
-    /// After so many bytes of what it sends.
+    /// After so many sent bytes.
     Bytes(usize),
-    /// After so many whole messages of what it sends.
+    /// After so many whole sent messages.
     Messages(usize),
-    /// After so many messages of what it hears.
+    /// After so many received messages.
     Frames(usize),
-    /// It ends its direction behind the next request and listens on.
+    /// The client shuts down its sending direction after the next request and goes on reading.
     HalfClose,
 }
 
 impl Fuse {
-    /// These bytes are to be sent: how many of them, if the client leaves within them.
+    /// The client sends these bytes. Returns how many of them, if it leaves within them.
     fn burn(&mut self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Bytes(left) if *left < bytes.len() => Some(*left),
@@ -138,12 +138,12 @@ impl Fuse {
     }
 }
 
-/// What a request came to.
+/// Result of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// Everything that was wanted.
+    /// Everything that was wanted has arrived.
     All,
-    /// An error instead, with this code; the session goes on.
+    /// An error arrived instead, with this code; the session goes on.
     Failed(String),
 }
 
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
     pub(crate) fn open(world: &'a World, who: &Who, diary: &'a mut Diary, entrance: &Entrance) -> Result<Self, End> {
         let (opened, latest) = (world.eras.now(), world.eras.latest());
         let Entrance { zone, fuse, memory, .. } = *entrance;
-        // Who is asked for a password must not have said anything else before.
+        // A client that has to send a password must not send any request before it.
         let haste = if latest.method == Method::Trust { entrance.haste } else { Haste::Patient };
         let password = match memory {
             Memory::Fresh => latest.password(who.user),
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// A text that nobody else has ever sent.
+    /// A text that no client has ever sent before.
     pub(crate) fn tag(&mut self) -> String {
         self.diary.serial += 1;
         format!("k{}.{}", self.who.id, self.diary.serial)
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
 
     /// Sends a request, or the part of it after which the client leaves.
     pub(crate) fn send(&mut self, name: &str, bytes: &[u8]) -> Result<(), End> {
-        // What follows before the ReadyForQuery, such as the rows of a COPY, belongs to the same request.
+        // Messages that follow before the ReadyForQuery, such as the rows of a COPY, belong to the same request.
         if self.asked.is_none() {
             (self.since, self.asked) = (Instant::now(), Some(self.world.eras.now()));
         }
@@ -208,13 +208,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A Query and its answer.
+    /// Sends a Query and receives its answer.
     pub(crate) fn query(&mut self, sql: &str, wants: &[Want], ready: char) -> Result<Heard, End> {
         self.send(super::want::short(sql).as_str(), &message::query(sql))?;
         self.hear(wants, ready)
     }
 
-    /// Hears an answer up to its ReadyForQuery.
+    /// Receives an answer up to its ReadyForQuery.
     pub(crate) fn hear(&mut self, wants: &[Want], ready: char) -> Result<Heard, End> {
         let failed = match (self.status, ready) {
             ('I', 'I') => "I",
@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
         self.hear_or(wants, ready, failed)
     }
 
-    /// Hears an answer up to its ReadyForQuery, which after an error has one of the statuses `failed`.
+    /// Receives an answer up to its ReadyForQuery, which after an error has one of the statuses `failed`.
     pub(crate) fn hear_or(&mut self, wants: &[Want], ready: char, failed: &str) -> Result<Heard, End> {
         let heard = self.hear_part(wants)?;
         let mut statuses = [0; 4];
@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
         Ok(heard)
     }
 
-    /// Hears what is wanted, without a ReadyForQuery behind it.
+    /// Receives the wanted messages, without a ReadyForQuery after them.
     pub(crate) fn hear_part(&mut self, wants: &[Want]) -> Result<Heard, End> {
         for want in wants {
             loop {
@@ -250,13 +250,13 @@ impl<'a> Session<'a> {
         Ok(Heard::All)
     }
 
-    /// Hears the ReadyForQuery that is due.
+    /// Receives the ReadyForQuery that is due.
     pub(crate) fn hear_ready(&mut self, allowed: &str) -> Result<(), End> {
         loop {
             let frame = self.frame()?;
             if frame.tag != b'Z' {
                 if frame.tag == b'E' {
-                    // The connection may end in the place of ReadyForQuery, but no other error belongs there.
+                    // The connection may end in the place of ReadyForQuery, but no other error may arrive there.
                     let code = self.fail(&frame)?;
                     return Err(self.wrong(format!("error {code} came in the place of ReadyForQuery")));
                 }
@@ -273,7 +273,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Hears the end of the connection, with this FATAL error before it.
+    /// Receives this FATAL error and then the end of the connection.
     pub(crate) fn hear_end(&mut self, words: &str) -> Result<(), End> {
         loop {
             let frame = self.frame()?;
@@ -291,7 +291,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Judges a message that is not the wanted one: an error that may come fails the request, all else must be the client's own.
+    /// Judges a message that is not the wanted one: a permitted error fails the request; anything else must belong to this
+    /// client.
     pub(crate) fn judge(&mut self, frame: &Frame, wanted: &str) -> Result<Heard, End> {
         match frame.tag {
             b'E' => self.fail(frame).map(Heard::Failed),
@@ -299,7 +300,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The next message.
+    /// Receives the next message.
     pub(crate) fn frame(&mut self) -> Result<Frame, End> {
         if let Some(Fuse::Frames(left)) = &mut self.fuse {
             if *left == 0 {
@@ -318,8 +319,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Stands by for a moment without a request, on a line without faults: nothing may come but the word that the database is
-    /// removed. Whether that is due.
+    /// Waits for a moment without a request, on a connection without faults: nothing may arrive but the error that the
+    /// database is removed. Returns whether that error is overdue.
     pub(crate) fn stand_by(&mut self, limit: Duration) -> Result<bool, End> {
         let before = self.world.eras.now();
         match self.peer.frame_within(limit) {
@@ -333,13 +334,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the pooler says here why it ends a connection, and may do so.
+    /// Returns whether the message is an error by which the pooler may end this connection.
     fn is_end_by_pooler(&self, frame: &Frame) -> bool {
         let complaint = Complaint::read(frame);
         frame.tag == b'E' && !verdict::is_end_by_server(&complaint) && self.may_end(&complaint)
     }
 
-    /// A violation, with what is known about it.
+    /// A violation, with the recent history of the client.
     pub(crate) fn wrong(&self, what: String) -> End {
         End::Wrong(format!("{what}\n{}", self.world.board.show(self.who.id)))
     }
@@ -377,7 +378,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Answers the question for a password.
+    /// Answers the authentication request.
     fn prove(&mut self, question: &Frame, haste: Haste) -> Result<(), End> {
         let Stage::Login { method, password } = &mut self.stage else {
             return Err(self.wrong(format!("a client inside was asked {}", show(question))));
@@ -393,7 +394,7 @@ impl<'a> Session<'a> {
         self.send("password", &answer)
     }
 
-    /// The pooler has let it in: some configuration of this time must have allowed that.
+    /// The pooler has accepted the login: some configuration since the connection began must have allowed that.
     fn enter(&mut self, haste: Haste) -> Result<(), End> {
         let now = self.world.eras.now();
         if haste == Haste::Patient {
@@ -409,20 +410,21 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Whether a configuration of this time lets the client in, or keeps it out, by the method that it was asked for.
+    /// Returns whether some configuration since the connection began accepts (or refuses) the client with the method that
+    /// was requested.
     fn may_be_judged(&self, is_in: bool) -> bool {
         let Stage::Login { method, password } = &self.stage else { return false };
         let fits = |era: &Era| era.method == *method && era.lets_in(self.who.user, password) == is_in;
         self.world.eras.may_be(self.opened, self.world.eras.now(), fits)
     }
 
-    /// Whether all clients of the database have been sent away since this one is inside, at the latest at that moment.
+    /// Returns whether the pooler must have disconnected all clients of the database between the login of this one and `by`.
     fn is_surely_sent_away(&self, by: Moment) -> bool {
         let Stage::Inside(entered) = self.stage else { return false };
         self.world.eras.must_have_sent_away(entered, by, self.who.database)
     }
 
-    /// An answer has come: not to a request that was sent when the client had no place here any more.
+    /// An answer has arrived. It must not answer a request that was sent after the client must have been disconnected.
     fn expect_database(&mut self) -> Result<(), End> {
         let asked = self.asked.take();
         match asked.is_some_and(|asked| self.is_surely_sent_away(asked)) {
@@ -431,7 +433,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether a connection may end with this.
+    /// Returns whether a connection may end with this error.
     fn may_end(&self, complaint: &Complaint) -> bool {
         let (eras, database) = (&self.world.eras, self.who.database);
         let lacks = |era: &Era| !era.has(database);
@@ -458,7 +460,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A message that no request asked for: it must be the client's own all the same.
+    /// Judges a message that no request asked for: it must belong to this client all the same.
     fn overhear(&mut self, frame: &Frame, wanted: &str) -> Result<(), End> {
         let is_own = match frame.tag {
             b'N' => verdict::is_notice_of_the_pooler(&Complaint::read(frame)),
@@ -485,7 +487,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An error in the place of an answer: its code when the session goes on.
+    /// Judges an error in the place of an answer; returns its code when the session goes on.
     fn fail(&mut self, frame: &Frame) -> Result<String, End> {
         let complaint = Complaint::read(frame);
         self.world.tally.error(&complaint.code, &complaint.text);
@@ -507,7 +509,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Behind a FATAL the connection ends; if it was the server's, the pooler may add its own reason.
+    /// After a FATAL the connection ends; if the FATAL was the server's, the pooler may add an error of its own.
     fn await_end(&mut self, told: &Complaint) -> End {
         loop {
             match self.peer.frame_within(ANSWERED) {
@@ -520,12 +522,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a client remembers of its life, and how far it has counted.
+/// Recent messages of a client, and its serial number for tags.
 #[derive(Debug, Default)]
 pub(crate) struct Diary {
     lines: VecDeque<(Instant, String)>,
     serial: u64,
-    /// How many messages of which kind came last.
+    /// Type of the last received message, and how many of that type arrived in a row.
     run: (u8, u64),
 }
 
@@ -539,27 +541,27 @@ impl Diary {
 
     fn hear(&mut self, kind: u8, message: String) {
         self.run = if self.run.0 == kind { (kind, self.run.1 + 1) } else { (kind, 1) };
-        // Of many rows the first and the last tell enough.
+        // Of many rows the first and the last ones are enough.
         if self.run.1 > 3 && self.lines.back().is_some_and(|(_, line)| line.starts_with('<')) {
             self.lines.pop_back();
         }
         self.note(format!("< {message}"));
     }
 
-    /// How many tags it has given out.
+    /// How many tags have been issued.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// The last lines, with their time before now.
+    /// The last lines, each with its age.
     pub(crate) fn show(&self) -> String {
         let ago = |moment: &Instant| moment.elapsed().as_secs_f64();
         self.lines.iter().map(|(moment, line)| format!("  -{:7.3} s  {line}\n", ago(moment))).collect()
     }
 }
 
-/// No answer takes longer, whatever the proxies do: queues, stalls and trickles included.
+/// No answer takes longer, whatever the proxies do, including queues, stalls and slow transfers.
 const ANSWERED: Duration = Duration::from_secs(90);
 const DIARY_LINES: usize = 60;
-/// What clients of a database are told that is gone from the configuration, or whose servers belong to another user now.
+/// The error for clients of a database that is gone from the configuration, or whose servers now log in as another user.
 const REMOVED: &str = "database removed";

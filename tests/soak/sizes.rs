@@ -1,8 +1,9 @@
 //! Whether any pool has more servers than it may have, as PostgreSQL and the kernel see it.
 //!
-//! Always true: a server counts when PostgreSQL runs a process for it and the pooler holds its connection at the same instant.
-//! What the pooler has closed counts no more, even if a proxy still keeps PostgreSQL from knowing it.
-//! Not here: what the pooler says about itself (`rest`).
+//! Always true: a server counts when PostgreSQL runs a backend for it and the pooler holds its connection at the same
+//! instant.
+//! //! A connection that the pooler has closed does not count, even if a proxy still keeps PostgreSQL from noticing.
+//! //! Not here: what the pooler reports about itself (`rest`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,17 +17,17 @@ use super::eras::Eras;
 use super::proxy::Passage;
 use super::stage::Stage;
 
-/// One look at all servers: the connections of each pool.
+/// The connections of each pool at one moment.
 struct Look(BTreeMap<(String, String), Vec<Passage>>);
 
-/// Whose servers are counted together.
+/// Which servers are counted together.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     Pool(&'static str, &'static str),
     Database(&'static str),
 }
 
-/// Looks at all pools under whatever configuration is in force. The most servers that any pool had.
+/// Checks all pools under the configuration in force. Returns the largest number of servers of any pool.
 pub(crate) fn check(stage: &Stage<'_>, eras: &Eras) -> Result<usize, String> {
     let before = eras.now();
     let look = Look::take(stage);
@@ -45,7 +46,7 @@ pub(crate) fn servers(stage: &Stage<'_>, database: &str, user: &str) -> usize {
 
 impl Look {
     fn take(stage: &Stage<'_>) -> Self {
-        // In this order: what had a process first and is held last was a server all the time in between.
+        // In this order: a connection that had a backend first and is open afterwards was a server all the time in between.
         let rows = stage.postgres.query(PROCESSES).rows;
         let passages = stage.back.passages();
         let held = ports_held(&stage.pooler, stage.back.address().port());
@@ -61,8 +62,8 @@ impl Look {
 }
 
 impl Limit {
-    /// The count. A server above the limit must have been there before the limit was lowered to that, and may stay only until it
-    /// is given back.
+    /// Returns the number of servers. A server above the limit must have been there before the limit was lowered, and may
+    /// stay only until its client gives it back.
     fn check(self, look: &Look, eras: &Eras) -> Result<usize, String> {
         let servers: Vec<Passage> =
             look.0.iter().filter(|(pool, _)| self.holds(pool)).flat_map(|(_, servers)| servers).copied().collect();
@@ -98,7 +99,7 @@ impl Limit {
         }
     }
 
-    /// Whether its clients give their servers back before they leave.
+    /// Returns whether clients give their servers back before they leave.
     fn returns(self) -> bool {
         let (Self::Pool(database, _) | Self::Database(database)) = self;
         cast::mode(database) != Mode::Session
@@ -126,7 +127,7 @@ fn ports_held(pooler: &Pooler, port: u16) -> BTreeSet<u16> {
 
 const PROCESSES: &str = "select datname, usename, client_port from pg_stat_activity where datname like 'soak%'";
 const ESTABLISHED: &str = "01";
-/// How late a proxy may take a connection that the pooler began before a limit was lowered.
+/// How late a proxy may accept a connection that the pooler began before a limit was lowered.
 const ACCEPTED: Duration = Duration::from_secs(5);
-/// In this time every server above a lowered limit has been given back and closed: longer than any transaction here.
+/// Within this time every server above a lowered limit has been given back and closed: longer than any transaction here.
 pub(crate) const SHRUNK: Duration = Duration::from_secs(45);

@@ -1,7 +1,7 @@
-//! What a soak stands on: databases with their tables, two fault proxies, and the pooler between them.
-//!
-//! Always true: a configuration is in force when `reload` returns.
-//! Not here: the clients, what a configuration says (`era`).
+//! The environment of a soak: databases with their tables, two fault proxies, and the pooler between them.
+//! //!
+//! //! Always true: a configuration is in force when `reload` returns.
+//! //! Not here: the clients, what a configuration contains (`era`).
 
 use std::fs;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Stage<'a> {
     options: Options,
 }
 
-/// How the pooler is told to read its configuration.
+/// How the pooler is made to reload its configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Signal,
@@ -55,7 +55,7 @@ impl<'a> Stage<'a> {
         }
         let back = Proxy::start(postgres.address(), BACK, options.seed ^ 0xbac).map_err(|e| e.to_string())?;
         let pooler = Pooler::start(place, &ini(options, back.address().port(), 0, &Era::fair()));
-        // What it opens at start is open when it says so and has answered.
+        // The files that the pooler opens at start are open when it has logged this and answered a command.
         pooler.await_log("process up");
         pooler.console("SHOW LISTS");
         let front = Proxy::start(pooler.address(), FRONT, options.seed ^ 0xf0).map_err(|e| e.to_string())?;
@@ -82,18 +82,18 @@ impl<'a> Stage<'a> {
                     .ok_or_else(|| format!("SIGHUP: configuration {number} was not in force after {RELOADED:?}"))?;
             }
         }
-        // Every worker reads its letters in their order, and the question comes behind the configuration.
+        // Every worker reads its letters in order, and the request for SHOW POOLS comes after the new configuration.
         console.run("SHOW POOLS");
         eras.is_in_force();
         if is_old_log { rest::complaints_in(&self.old_log()) } else { Ok(()) }
     }
 
-    /// A console command by the user `admin`, whatever is asked of him.
+    /// Runs a console command as `admin`, whichever authentication method is in force.
     pub(crate) fn console(&self, command: &str) -> Answer {
         self.console_client().query(command)
     }
 
-    /// The pooler's log, as far as it is still there.
+    /// The pooler's log, as far as it is still available.
     pub(crate) fn whole_log(&self) -> String {
         self.old_log() + &self.pooler.log()
     }
@@ -109,7 +109,7 @@ impl<'a> Stage<'a> {
         Client::finish_login(peer, LIMIT).expect("the console lets its admin in")
     }
 
-    /// The log of an hour is too long to be kept. Whether it was laid aside; the reload opens a new one.
+    /// Moves a log aside that has become too long. Returns whether it did so; the reload opens a new file.
     fn lay_log_aside(&self) -> bool {
         let log = self.pooler.directory().join("log");
         fs::metadata(&log).is_ok_and(|file| file.len() > LOG_BYTES)
@@ -143,7 +143,7 @@ fn ini(options: &Options, port: u16, number: usize, era: &Era) -> Ini {
     era.settings().iter().fold(ini, |ini, setting| ini.set(setting))
 }
 
-/// The console shows by this which configuration is in force.
+/// `max_client_conn` of this configuration, by which the console shows which configuration is in force.
 fn clients_max(options: &Options, number: usize) -> usize {
     2 * options.clients + 100 + number
 }
@@ -156,7 +156,7 @@ fn setting(console: &mut Client, name: &str) -> String {
 
 const ADMIN: &str = "admin";
 const ADMIN_PASSWORD: &str = "admin's own";
-/// A reload takes milliseconds; this is for a machine that is busy with other things.
+/// A reload takes milliseconds; the limit is for a busy machine.
 const RELOADED: Duration = Duration::from_secs(30);
 const LOG_BYTES: u64 = 32 << 20;
 

@@ -1,4 +1,4 @@
-//! What was done, counted.
+//! Counters of what has happened.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,30 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::proxy::Counts;
 
-/// Counters that everybody adds to.
+/// Counters that all threads add to.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Answers that ended with ReadyForQuery.
     pub(crate) answers: Count,
-    /// Transactions that wrote and were told so.
+    /// Transactions that wrote rows and whose COMMIT was confirmed.
     pub(crate) committed: Count,
-    /// Those rolled back by wish or by an error.
+    /// Transactions rolled back by request or by an error.
     pub(crate) rolled_back: Count,
-    /// Those whose COMMIT was never answered.
+    /// Transactions whose COMMIT was never answered.
     pub(crate) unknown: Count,
     pub(crate) logins: Count,
-    /// Clients that left in the middle.
+    /// Clients that left in the middle of something.
     pub(crate) left: Count,
-    /// Connections that ended without a word.
+    /// Connections that ended without an error message.
     pub(crate) lost: Count,
     pub(crate) cancels_right: Count,
     pub(crate) cancels_stale: Count,
     pub(crate) cancels_wrong: Count,
-    /// Queries that ended as cancelled.
+    /// Queries that ended with `query_canceled`.
     pub(crate) cancelled: Count,
     pub(crate) terminated: Count,
     pub(crate) reloads: Count,
-    /// The most servers that a pool was seen with.
+    /// The largest number of servers seen in a pool.
     pub(crate) servers: Count,
     errors: Mutex<BTreeMap<String, u64>>,
 }
@@ -53,9 +53,9 @@ impl Count {
 }
 
 impl Tally {
-    /// Somebody was told an error.
+    /// A client received an error.
     pub(crate) fn error(&self, code: &str, text: &str) {
-        // The texts of the pooler's own errors tell more than their one code.
+        // All of the pooler's own errors have this code, so the text tells more.
         let name = match code {
             "08P01" => format!("{code} {}", text.split(':').next().unwrap_or("")),
             _ => code.to_string(),

@@ -1,23 +1,23 @@
-//! What a request must be answered with, message by message.
-//!
-//! Always true: a want fits one message, and an answer that belongs to another request or another client does not fit.
-//! Not here: what may come at any time (notices, parameters, errors): `session`.
+//! The wanted answer to a request, message by message.
+//! //!
+//! //! Always true: a want matches one message, and an answer to another request or of another client does not match.
+//! //! Not here: messages that may arrive at any time (notices, parameters, errors): `session`.
 
 use std::fmt;
 
 use tests::message::{self, Complaint};
 use tests::peer::Frame;
 
-/// One message that must come next.
+/// One message that must arrive next.
 #[derive(Clone)]
 pub(crate) enum Want {
-    /// A message of this type, whatever is in it.
+    /// A message of this type with any body.
     Any(u8),
-    /// RowDescription with these names.
+    /// RowDescription with these column names.
     Columns(Vec<String>),
     /// DataRow.
     Row(Vec<String>),
-    /// DataRow of one number in this range.
+    /// DataRow of one number within this range.
     Between(u64, u64),
     /// CommandComplete.
     Tag(String),
@@ -29,7 +29,7 @@ pub(crate) enum Want {
     Notice(String),
     /// NotificationResponse on this channel.
     Notification(String, String),
-    /// ErrorResponse with this code, and these words in it.
+    /// ErrorResponse with this code and a text that contains these words.
     Error(&'static str, String),
 }
 
@@ -56,7 +56,7 @@ impl Want {
         Self::Tag(tag.to_string())
     }
 
-    /// Whether the message is the wanted one.
+    /// Returns whether the message is the wanted one.
     pub(crate) fn fits(&self, frame: &Frame) -> bool {
         let body = &frame.body;
         match self {
@@ -102,14 +102,14 @@ impl fmt::Debug for Want {
     }
 }
 
-/// A message, in short, for the transcript.
+/// A short form of a message for the transcript.
 pub(crate) fn show(frame: &Frame) -> String {
     let text = String::from_utf8_lossy(&frame.body);
     let text: String = text.chars().map(|c| if c.is_control() { '.' } else { c }).collect();
     format!("{} {}", frame.tag as char, short(&text))
 }
 
-/// Enough of a text to know it by.
+/// The beginning of a text.
 pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),

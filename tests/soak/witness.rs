@@ -1,8 +1,8 @@
-//! Clients that ask nothing: one in each pool, on a line without faults, to see what a reload does to those whom it does not
-//! concern, and to those whom it does.
-//!
-//! Always true: a witness is told that its database is removed, soon after it is, and nothing else ever.
-//! Not here: clients that are in the middle of something (`life`).
+//! Idle clients: one in each pool, on a connection without faults, to see what a reload does to clients that it does not
+//! //! concern, and to those that it does.
+//! //!
+//! //! Always true: a witness receives the error that its database is removed, soon after the removal, and nothing else ever.
+//! //! Not here: clients that are in the middle of something (`life`).
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::ops;
 use super::session::{Diary, End, Entrance, Haste, Memory, Session, Who};
 use super::world::{Phase, World};
 
-/// Comes again and again until the chaos is over.
+/// Reconnects again and again until the chaos is over.
 pub(crate) fn watch(world: &World, who: &Who, mut random: Random) {
     let mut diary = Diary::default();
     while world.phase() == Phase::Chaos {
@@ -38,5 +38,5 @@ fn stand_by(world: &World, who: &Who, diary: &mut Diary, random: &mut Random) ->
 }
 
 const LOOK: Duration = Duration::from_millis(200);
-/// It takes a turn of a worker; this is for a machine that is busy with other things.
+/// The error takes one turn of a worker; the limit is for a busy machine.
 const TOLD: Duration = Duration::from_secs(10);

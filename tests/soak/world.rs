@@ -1,7 +1,7 @@
 //! What all threads of a soak share.
 //!
-//! Always true: the first violation wins and ends the chaos at once; whoever pauses hears of a change of phase.
-//! Not here: who does what in which phase (`mod.rs`).
+//! Always true: the first violation wins and ends the chaos at once; every paused thread notices a change of phase.
+//! //! Not here: what is done in which phase (`mod.rs`).
 
 use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use super::era::Era;
 use super::eras::Eras;
 use super::tally::Tally;
 
-/// What everybody sees.
+/// The state that all threads share.
 pub(crate) struct World {
     /// The pooler behind the fault proxy.
     pub(crate) front: SocketAddr,
@@ -31,25 +31,24 @@ pub(crate) struct World {
 /// How far the soak is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
-    /// Anything may happen.
+    /// Faults of all kinds are injected.
     Chaos,
-    /// Whoever is in the middle of something ends it; no new faults.
+    /// Clients finish what they are doing; no new faults.
     Calm,
-    /// Everything must work, at once and for everybody.
+    /// Every request must be served at once.
     Proof,
-    /// It is over, well or not.
+    /// The soak is over, successfully or not.
     Over,
 }
 
 struct State {
     phase: Phase,
     violation: Option<String>,
-    /// Clients that have nothing open, in `Calm` and in `Proof`.
+    /// How many clients have nothing open, in `Calm` and in `Proof`.
     arrived: usize,
 }
 
 impl World {
-    /// For so many clients and witnesses.
     pub(crate) fn new([front, direct, postgres]: [SocketAddr; 3], clients: usize) -> Self {
         let state = State { phase: Phase::Chaos, violation: None, arrived: 0 };
         Self {
@@ -69,7 +68,7 @@ impl World {
         self.state().phase
     }
 
-    /// Goes on to the next phase; never back.
+    /// Enters the next phase; never goes back.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut state = self.state();
         if state.phase < phase {
@@ -78,7 +77,7 @@ impl World {
         }
     }
 
-    /// Waits for `time`, but no longer than the phase lasts; whether it lasts on.
+    /// Waits for `time`, but at most until the phase ends. Returns whether the phase goes on.
     pub(crate) fn pause(&self, phase: Phase, time: Duration) -> bool {
         let still = |state: &mut State| state.phase == phase;
         match self.changed.wait_timeout_while(self.state(), time, still) {
@@ -87,7 +86,7 @@ impl World {
         }
     }
 
-    /// A client has nothing open any more. Waits for the phase after this one.
+    /// Reports that a client has nothing open any more, and waits for the next phase.
     pub(crate) fn arrive(&self, phase: Phase) {
         let mut state = self.state();
         state.arrived += 1;
@@ -95,7 +94,7 @@ impl World {
         drop(self.changed.wait_while(state, |state| state.phase == phase));
     }
 
-    /// Waits until so many clients have arrived; how many are missing.
+    /// Waits until so many clients have arrived. Returns how many are missing.
     pub(crate) fn await_all(&self, count: usize, limit: Duration) -> usize {
         let missing = |state: &mut State| state.arrived < count && state.violation.is_none();
         match self.changed.wait_timeout_while(self.state(), limit, missing) {
@@ -104,7 +103,7 @@ impl World {
         }
     }
 
-    /// Something is wrong with the pooler. Only the first counts.
+    /// Records a violation by the pooler. Only the first counts.
     pub(crate) fn accuse(&self, evidence: String) {
         let mut state = self.state();
         state.violation.get_or_insert(evidence);

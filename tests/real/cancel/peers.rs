@@ -14,7 +14,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// Processes that share a port. Number N is peer N + 1, and all others know it by its unix socket.
+/// Processes that share a port. Number N is peer N + 1, and all others reach it through its unix socket.
 struct Group {
     poolers: Vec<Pooler>,
     ini: Ini,
@@ -31,7 +31,7 @@ impl Group {
         group
     }
 
-    /// Tells each process of the others.
+    /// Gives each process the configuration of its peers.
     fn introduce(&self) {
         let lines = self.poolers.iter().enumerate().map(|(number, pooler)| {
             format!("{} = host={} port={} pool_size=2", number + 1, pooler.directory().display(), pooler.port())
@@ -47,7 +47,7 @@ impl Group {
         self.client(number, "admin", "pgbouncer")
     }
 
-    /// A client of this very process.
+    /// A client of exactly this process.
     fn client(&self, number: usize, user: &str, database: &str) -> Client {
         let mut peer = self.poolers[number].knock();
         peer.send(&message::startup(0, &[("user", user), ("database", database)]));
@@ -55,14 +55,14 @@ impl Group {
     }
 }
 
-/// A cancel request to this very process.
+/// A connection for a cancel request to exactly this process.
 fn request(pooler: &Pooler, key: &(u32, Vec<u8>)) -> Peer {
     let mut peer = pooler.knock();
     peer.send(&message::cancel_request(key.0, &key.1));
     peer
 }
 
-/// The key of a client of this peer, as nobody has it.
+/// A key that names a client of this peer, but that no client has.
 fn key_of(peer: u16, hops: u8) -> (u32, Vec<u8>) {
     let [low, high] = peer.to_le_bytes();
     (u32::from_be_bytes([0, low, high, 7]), vec![7, 7, 7, 0x40 | hops])
@@ -85,7 +85,7 @@ pub(crate) fn a_cancel_request_reaches_its_client_by_any_process(house: &House) 
                 assert_eq!(client.answer().error().code, "57014", "of process {owner} by way of {way}");
             }
         }
-        // The shared port leads to any of them, as the kernel likes.
+        // The kernel connects the shared port to any of the processes.
         let mut client = group.client(1, "u", "peer_any");
         for _ in 0..10 {
             client.ask("select pg_sleep(61)");
@@ -100,7 +100,7 @@ pub(crate) fn a_cancel_request_reaches_its_client_by_any_process(house: &House) 
     }
 }
 
-/// It is passed on as a whole: the bytes behind those that name the process are what is compared there.
+/// The whole key is passed on: the process compares the bytes after those that name it.
 pub(crate) fn a_long_key_reaches_its_client_by_any_process(house: &House) {
     if !house.place.is_trunkline() {
         return skip("the PgBouncer here may be older than peers");
@@ -117,7 +117,7 @@ pub(crate) fn a_long_key_reaches_its_client_by_any_process(house: &House) {
             for other in other_keys(&client.key) {
                 request(&group.poolers[way], &other).closed_within(LIMIT).expect("it is closed when it is done");
             }
-            // Only here: another test asks the same in a database of its own.
+            // Restricted to this database, because another test runs the same query in its own database.
             let running = format!(
                 "select count(*) from pg_stat_activity where datname = 'peer_long' and state = 'active' and query = '{tag}'"
             );
@@ -132,7 +132,7 @@ pub(crate) fn a_cancel_request_that_nobody_owns_ends_after_three_hops(house: &Ho
     if !house.place.is_trunkline() {
         return skip("the PgBouncer here may be older than peers");
     }
-    // Each of two processes takes the other one for peer 7.
+    // Each of the two processes has the other one configured as peer 7.
     let ini = house.ini("peer_loop", &[]);
     let poolers = [1, 2].map(|number| house.start(&ini.clone().set(&format!("peer_id = {number}"))));
     for (own, other) in [(0, 1), (1, 0)] {
@@ -142,7 +142,7 @@ pub(crate) fn a_cancel_request_that_nobody_owns_ends_after_three_hops(house: &Ho
         poolers[own].console("RELOAD");
     }
     request(&poolers[0], &key_of(7, 3)).closed_within(LIMIT).expect("it comes to its end");
-    // Client -> first -> second -> first -> second, which may not pass it on any more.
+    // Client -> first -> second -> first -> second, which must not pass it on any more.
     poolers[1].await_log("because its TTL was exhausted");
     assert!(!poolers[0].log().contains("because its TTL was exhausted"), "{}", poolers[0].log());
 }
@@ -162,12 +162,12 @@ pub(crate) fn a_peer_that_cannot_be_reached_costs_its_own_requests_only(house: &
         request(&pooler, &key_of(2, 3)).closed_within(LIMIT).expect("it comes to its end");
     }
     let line = format!("peer-2@127.0.0.1:{gone} failed to forward cancel request: connect failed: Connection refused");
-    // Another worker may have let the requester go before the line was written.
+    // Another worker may have disconnected the requester before the line was written.
     pooler.await_log(&line);
     request(&pooler, &key_of(3, 3)).closed_within(LIMIT).expect("it comes to its end");
     let line = "peer-3@no-such-host.invalid:6432 failed to forward cancel request: DNS lookup failed";
     pooler.await_log(line);
-    // A peer that nobody knows is looked for here, and is not here.
+    // A key of an unknown peer is looked up here, and is not found.
     request(&pooler, &key_of(9, 3)).closed_within(LIMIT).expect("it comes to its end");
     client.cancel();
     assert_eq!(client.answer().error().code, "57014");
@@ -181,7 +181,7 @@ pub(crate) fn a_peer_has_as_many_connections_as_it_may_and_no_more_time(house: &
     if !house.place.is_trunkline() {
         return skip("the PgBouncer here may be older than peers");
     }
-    // It takes connections and says nothing.
+    // This peer accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = silent.local_addr().expect("it has a port").port();
     let ini = house.ini("peer_silent", &["peer_id = 1", "cancel_wait_timeout = 6"]);
@@ -198,7 +198,7 @@ pub(crate) fn a_peer_has_as_many_connections_as_it_may_and_no_more_time(house: &
     });
     let mut first = Peer::accept(&silent).expect("one is there");
     let packet = first.packet().expect("a cancel request");
-    // What goes on has one hop less.
+    // The request that is passed on has one hop less.
     assert_eq!(packet, [4, 210, 22, 46, 0, 2, 0, 7, 7, 7, 7, 0x42]);
     requests.iter_mut().for_each(|request| request.closed_within(LIMIT).expect("it comes to its end"));
     assert!(begun.elapsed() >= Duration::from_millis(5900), "it was given up after {:?}", begun.elapsed());
@@ -241,7 +241,7 @@ pub(crate) fn a_rolling_restart_fails_nobody(house: &House) {
     let is_over = AtomicBool::new(false);
     let (transactions, cancels) = (AtomicU32::new(0), AtomicU32::new(0));
     let knocks_lost = AtomicU32::new(0);
-    // Who arrives in the very moment in which a listener closes may be reset by the kernel, and comes again.
+    // The kernel may reset a client that connects at the very moment in which a listener closes; the client reconnects.
     let come_in = || loop {
         match Client::login_unless_lost(address, "u", "peer_rolling") {
             Some(client) => break client,
@@ -273,7 +273,7 @@ pub(crate) fn a_rolling_restart_fails_nobody(house: &House) {
                 cancels.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // A panic below must not leave the others running.
+        // A panic below must not leave the other threads running.
         let _over = Over(&is_over);
         for number in 0..3 {
             let enough = transactions.load(Ordering::Relaxed) + 20;
@@ -291,7 +291,7 @@ pub(crate) fn a_rolling_restart_fails_nobody(house: &House) {
     assert!(cancels.load(Ordering::Relaxed) >= 3, "{cancels:?} cancels");
 }
 
-/// Ends what the other threads do, however this one ends.
+/// Stops the other threads, however this one ends.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {

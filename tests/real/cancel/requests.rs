@@ -50,7 +50,7 @@ pub(crate) fn an_idle_client_or_transaction_is_left_in_peace(house: &House) {
     assert_eq!(other.answer().value(), "untouched", "the cancel of an idle client hit another client's query");
     client.run("begin");
     client.cancel();
-    // PostgreSQL itself ignores a cancel when nothing runs; the next statement must not suffer from a late one.
+    // PostgreSQL itself ignores a cancel request when no query runs; a late one must not hit the next statement.
     assert_eq!(client.value("select 'fine' from pg_sleep(0.3)"), "fine");
     client.run("commit");
 }
@@ -89,7 +89,7 @@ pub(crate) fn a_stale_or_guessed_key_is_dropped(house: &House) {
     assert_eq!(client.answer().value(), "untouched");
 }
 
-/// Its first eight bytes alone, which a key of protocol 3.0 has, are not enough.
+/// The first eight bytes of the key, which is the length of a key in protocol 3.0, are not enough.
 pub(crate) fn a_long_key_cancels_as_a_whole_only(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer has short keys only");
@@ -104,7 +104,7 @@ pub(crate) fn a_long_key_cancels_as_a_whole_only(house: &House) {
     for (pid, secret) in other_keys(&client.key) {
         send_cancel(pooler.address(), pid, &secret);
     }
-    // A short key with more behind it is not its client's, either.
+    // A short key with more bytes behind it does not name its client, either.
     let longer = [&other.key.1[..], &client.key.1[4..]].concat();
     other.ask("select 'untouched' from pg_sleep(0.3)");
     house.postgres.await_running("cancel_long", "untouched");
@@ -114,7 +114,7 @@ pub(crate) fn a_long_key_cancels_as_a_whole_only(house: &House) {
     send_cancel(pooler.address(), client.key.0, &client.key.1);
     assert_eq!(client.answer().error().code, "57014");
     drop(client);
-    // The operator's console, too.
+    // The administrator's console has a long key, too.
     let mut console = Client::login_by_3_2(pooler.knock(), "admin", "pgbouncer");
     assert_eq!((console.key.1.len(), console.query("SHOW VERSION").errors.len()), (32, 0));
 }
@@ -131,7 +131,8 @@ pub(crate) fn many_cancels_at_once_hit_only_their_own(house: &House) {
                     client.ask(if is_cancelled { "select pg_sleep(0.2)" } else { "select 'mine' from pg_sleep(0.01)" });
                     if is_cancelled {
                         client.cancel();
-                        // It may come too early or too late, which is as with PostgreSQL; what it may not do is below.
+                        // The request may come too early or too late, as with PostgreSQL; what must not happen is checked
+                        // below.
                         client.answer();
                     } else {
                         assert_eq!(client.answer().value(), "mine");

@@ -1,4 +1,4 @@
-//! Requests around the edges: notices, errors, waiting, parameters, transactions that write nothing of value.
+//! Requests around the edges: notices, errors, waiting, parameters, transactions that leave no rows.
 
 use base::Random;
 use tests::message::query;
@@ -8,21 +8,21 @@ use crate::soak::session::{End, Heard, Session};
 use crate::soak::skewed;
 use crate::soak::want::Want;
 
-/// A notice with the tag.
+/// Makes the server send a notice with the tag.
 pub(super) fn notice(session: &mut Session<'_>) -> Result<(), End> {
     let tag = session.tag();
     let sql = format!("do $$ begin raise notice '{tag}'; end $$");
     session.query(&sql, &[Want::Notice(tag), Want::tag("DO")], 'I').map(drop)
 }
 
-/// An error with the tag.
+/// Makes the server send an error with the tag.
 pub(super) fn exception(session: &mut Session<'_>) -> Result<(), End> {
     let tag = session.tag();
     let sql = format!("do $$ begin raise exception '{tag}'; end $$");
     session.query(&sql, &[Want::Error("P0001", tag)], 'I').map(drop)
 }
 
-/// Changes a parameter that follows the client.
+/// Changes a parameter that the pooler tracks for the client.
 pub(super) fn set_zone(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let zone = draw_zone(random);
     session.next_zone = Some(zone);
@@ -34,12 +34,12 @@ pub(super) fn set_zone(session: &mut Session<'_>, random: &mut Random) -> Result
     super::reading::own_settings(session)
 }
 
-/// A Query without SQL.
+/// A Query with an empty string.
 pub(super) fn empty(session: &mut Session<'_>) -> Result<(), End> {
     session.query("", &[Want::Any(b'I')], 'I').map(drop)
 }
 
-/// Something that runs long enough to be cancelled, terminated or left.
+/// A query that runs long enough to be cancelled, to have its server terminated, or to be abandoned by its client.
 pub(super) fn sleep(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let tag = session.tag();
     let millis = skewed(random, 3, 9);
@@ -50,7 +50,7 @@ pub(super) fn sleep(session: &mut Session<'_>, random: &mut Random) -> Result<()
     heard.map(drop)
 }
 
-/// A transaction in statement mode is refused, when the server says that it stands in one.
+/// A transaction in statement mode is refused as soon as the server reports that it is in one.
 pub(super) fn forbidden_transaction(session: &mut Session<'_>) -> Result<(), End> {
     session.send("begin", &query("begin"))?;
     if let Heard::Failed(_) = session.hear_part(&[Want::tag("BEGIN")])? {
@@ -59,7 +59,7 @@ pub(super) fn forbidden_transaction(session: &mut Session<'_>) -> Result<(), End
     session.hear_end("transaction blocks not allowed in statement pooling mode")
 }
 
-/// A transaction with things that must not outlive it: a temporary table, local settings, a cursor, a pause.
+/// A transaction with state that must end with it: a temporary table, local settings, a cursor, a pause.
 pub(super) fn in_transaction(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     if !begin(session, random)? {
         return Ok(());
@@ -84,7 +84,7 @@ pub(super) fn in_transaction(session: &mut Session<'_>, random: &mut Random) -> 
     settle(session)
 }
 
-/// A transaction whose client leaves while nothing runs.
+/// A transaction whose client leaves while no query runs.
 pub(super) fn abandoned_transaction(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     if begin(session, random)? && owner(session)? == Heard::All {
         session.diary.note("leaves in a transaction".to_string());
@@ -93,7 +93,7 @@ pub(super) fn abandoned_transaction(session: &mut Session<'_>, random: &mut Rand
     settle(session)
 }
 
-/// A setting of this transaction alone: it was nobody's before.
+/// Makes a setting local to this transaction; no other client may have left a value in it.
 fn owner(session: &mut Session<'_>) -> Result<Heard, End> {
     let tag = session.tag();
     let sql = format!(
@@ -104,7 +104,7 @@ fn owner(session: &mut Session<'_>) -> Result<Heard, End> {
     session.query(&sql, &Want::one_row(&["before", "mine"], &["t", &tag]), 'T')
 }
 
-/// A table that lives as long as the transaction; the second of its name in one transaction replaces the first.
+/// A temporary table that is dropped at the end of the transaction; a second one in the same transaction replaces the first.
 fn temporary_table(session: &mut Session<'_>) -> Result<Heard, End> {
     let tag = session.tag();
     let name = format!("soak_temporary_{}", session.diary.serial());

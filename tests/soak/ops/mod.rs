@@ -1,7 +1,7 @@
-//! What clients ask, in all styles of the protocol.
-//!
-//! Always true: every request carries a tag that was never sent before, and says exactly what must come back.
-//! Not here: what may come instead (`session`).
+//! The requests of the clients, in all styles of the protocol.
+//! //!
+//! //! Always true: every request carries a tag that was never sent before, and states exactly which answer it expects.
+//! //! Not here: which other messages may arrive instead (`session`).
 
 mod mixed;
 mod reading;
@@ -31,7 +31,7 @@ pub(crate) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &m
     }
 }
 
-/// What a client looks at first: nothing of those who had this server before may be left.
+/// The first check of a new connection: nothing may be left of the clients that used this server before.
 pub(crate) fn begin_life(session: &mut Session<'_>) -> Result<(), End> {
     match cast::mode(session.who.database) {
         Mode::Session => sessions::expect_nothing(session),
@@ -64,7 +64,8 @@ fn read(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     }
 }
 
-/// A command without rows, such as BEGIN, in either protocol; how the transaction stands after it, and after an error.
+/// Runs a command without rows, such as BEGIN, in either protocol; `ready` and `failed` are the transaction statuses after
+/// success and after an error.
 fn command(
     session: &mut Session<'_>,
     random: &mut Random,
@@ -83,7 +84,7 @@ fn command(
     session.hear_or(&wants, ready, failed)
 }
 
-/// Begins a transaction; whether it stands.
+/// Begins a transaction. Returns whether it is open.
 fn begin(session: &mut Session<'_>, random: &mut Random) -> Result<bool, End> {
     let heard = command(session, random, "begin", "BEGIN", ('T', "IE"))?;
     went_well(session, heard)
@@ -98,7 +99,7 @@ fn settle(session: &mut Session<'_>) -> Result<(), End> {
     Ok(())
 }
 
-/// Whether a step of a transaction went well; if not, the transaction is ended.
+/// Returns whether a step of a transaction succeeded; if not, ends the transaction.
 fn went_well(session: &mut Session<'_>, heard: Heard) -> Result<bool, End> {
     match heard {
         Heard::All => Ok(true),

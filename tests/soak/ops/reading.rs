@@ -7,7 +7,7 @@ use crate::soak::session::{End, Heard, Session};
 use crate::soak::skewed;
 use crate::soak::want::Want;
 
-/// The client's own settings must hold on whatever server answers.
+/// The client's own settings must be in force on any server that answers.
 pub(super) fn own_settings(session: &mut Session<'_>) -> Result<(), End> {
     let (tag, name) = (session.tag(), session.who.name());
     let sql = format!(
@@ -17,7 +17,7 @@ pub(super) fn own_settings(session: &mut Session<'_>) -> Result<(), End> {
     session.query(&sql, &wants, 'I').map(drop)
 }
 
-/// Several statements in one Query; one of them may fail, and then none behind it is run.
+/// Several statements in one Query; one of them may fail, and then none of the following ones is run.
 pub(super) fn several_statements(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let count = 2 + random.below(5);
     let failing = random.below(2 * count);
@@ -26,7 +26,7 @@ pub(super) fn several_statements(session: &mut Session<'_>, random: &mut Random)
         let tag = session.tag();
         if number == failing {
             sql.push_str("select 1 / 0 as zero; ");
-            // Constants are divided when the query is planned, before its columns are described.
+            // PostgreSQL divides constants when it plans the query, before it describes the columns.
             wants.push(Want::Error("22012", "division by zero".to_string()));
             let rest = session.tag();
             sql.push_str(&format!("select '{rest}'"));
@@ -77,7 +77,7 @@ pub(super) fn pipeline(session: &mut Session<'_>, random: &mut Random) -> Result
                 bytes.extend(
                     [parse("", &format!("select '{other}'")), bind("", "", &[]), execute("", 0), sync()].concat(),
                 );
-                // The parameter is known when Bind plans the query, so it fails there.
+                // Bind plans the query with the known parameter, so the division fails there.
                 wants.push(Want::Any(b'1'));
                 wants.push(Want::Error("22012", String::new()));
             }
@@ -96,7 +96,7 @@ pub(super) fn pipeline(session: &mut Session<'_>, random: &mut Random) -> Result
     batches.iter().try_for_each(|wants| session.hear(wants, 'I').map(drop))
 }
 
-/// Describes a statement with Flush, and executes it when it knows.
+/// Describes a statement with Flush, and executes it after the description has arrived.
 pub(super) fn extended_in_two_steps(session: &mut Session<'_>) -> Result<(), End> {
     let tag = session.tag();
     let bytes = [parse("", &format!("select $1::text as \"{tag}\"")), describe(b'S', ""), frame(b'H', b"")].concat();
@@ -162,7 +162,7 @@ pub(super) fn function_call(session: &mut Session<'_>) -> Result<(), End> {
     session.hear(&[Want::Function(format!("{tag}{other}"))], 'I').map(drop)
 }
 
-/// A row that does not fit any buffer.
+/// A row that is larger than any buffer.
 pub(super) fn big_row(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let tag = session.tag();
     let times = 1 + skewed(random, 6, 17);
@@ -171,7 +171,7 @@ pub(super) fn big_row(session: &mut Session<'_>, random: &mut Random) -> Result<
     session.query(&sql, &wants, 'I').map(drop)
 }
 
-/// A parameter that does not fit any buffer.
+/// A parameter that is larger than any buffer.
 pub(super) fn big_parameter(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let tag = session.tag();
     let text = format!("{tag};").repeat(1 + skewed(random, 6, 16) as usize);

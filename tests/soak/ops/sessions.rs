@@ -1,4 +1,4 @@
-//! What belongs to a whole session: in the pool mode `session` it stays with the client, and nothing of it stays behind.
+//! State of a whole session: in pool mode `session` it stays with the client, and none of it is left for the next client.
 
 use base::Random;
 use tests::message::{bind, execute, frame, parse, strings, sync};
@@ -19,7 +19,7 @@ pub(super) fn expect_nothing(session: &mut Session<'_>) -> Result<(), End> {
     session.query(&sql, &Want::one_row(&names, &[&tag, "", "t", "0", "0"]), 'I').map(drop)
 }
 
-/// Something that only a session has.
+/// A request that uses state of the session.
 pub(super) fn perform(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     match random.below(4) {
         0 => setting(session),
@@ -52,7 +52,7 @@ fn temporary_table(session: &mut Session<'_>) -> Result<(), End> {
     session.query("select a from soak_session", &Want::one_row(&["a"], &[&tag]), 'I').map(drop)
 }
 
-/// A statement under the name that everybody uses.
+/// Prepares a statement under a name that all clients use.
 fn named_statement(session: &mut Session<'_>, random: &mut Random) -> Result<(), End> {
     let tag = session.tag();
     let close = frame(b'C', &[b"S", &strings(&["mine"])[..]].concat());
@@ -75,7 +75,7 @@ fn named_statement(session: &mut Session<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// Hears what it tells itself, and nothing from others.
+/// Receives its own notification, and none of other clients.
 fn notification(session: &mut Session<'_>) -> Result<(), End> {
     let tag = session.tag();
     let channel = format!("soak_{}", session.who.id);

@@ -1,7 +1,7 @@
-//! Transactions that write rows, each of which must be there at the end, or none of it.
-//!
-//! Always true: a transaction adds one to its client's counter and writes a known number of rows with its own number.
-//! Not here: whether they are there (`rest`).
+//! Transactions that write rows: at the end all rows of a transaction must be there, or none.
+//! //!
+//! //! Always true: a transaction adds one to its client's counter and writes a known number of rows with its own number.
+//! //! Not here: whether the rows are there (`rest`).
 
 use base::Random;
 use tests::message::{bind, execute, frame, parse, query, sync};
@@ -19,7 +19,7 @@ pub(super) fn perform(session: &mut Session<'_>, random: &mut Random, ledger: &m
     }
 }
 
-/// A transaction that one request begins and ends: a Query of several statements, or a batch up to its Sync.
+/// A transaction within a single request: a Query of several statements, or a batch up to its Sync.
 pub(super) fn in_one_request(session: &mut Session<'_>, random: &mut Random, ledger: &mut Ledger) -> Result<(), End> {
     let mut new = New::draw(session, random, ledger);
     let (bytes, wants) = match random.below(2) {
@@ -29,7 +29,7 @@ pub(super) fn in_one_request(session: &mut Session<'_>, random: &mut Random, led
     ledger.commits(new.number);
     let sent = session.send(&format!("transaction {} in one request, {} rows", new.number, new.parts), &bytes);
     if let Err(End::Left) = sent {
-        // Its last message was never whole, so nothing may come of it.
+        // The last message was never sent whole, so the transaction must not take effect.
         ledger.ended(new.number, Outcome::Absent);
     }
     sent?;
@@ -67,12 +67,12 @@ fn in_steps(session: &mut Session<'_>, random: &mut Random, ledger: &mut Ledger,
     settle(session)
 }
 
-/// A transaction before it is written.
+/// A transaction that has not been written yet.
 struct New {
     client: usize,
     number: usize,
     parts: u8,
-    /// What stands in its rows.
+    /// The text in its rows.
     note: String,
     counter: (u64, u64),
 }
@@ -85,7 +85,7 @@ impl New {
         Self { client: session.who.id, number: ledger.begin(parts), parts, note, counter }
     }
 
-    /// What the answer told, for the ledger.
+    /// Records the outcome that the answer tells in the ledger.
     fn note(&mut self, session: &Session<'_>, ledger: &mut Ledger, heard: Result<Heard, End>) -> Result<Heard, End> {
         let tally = &session.world.tally;
         match &heard {
@@ -106,7 +106,7 @@ impl New {
         format!("update soak_counters set n = n + 1 where client = {} returning n", self.client)
     }
 
-    /// Nobody else counts here, so the number shows what has been committed before.
+    /// Only this client updates its counter, so the value shows how many transactions were committed before.
     fn count_wants(&self, with_columns: bool) -> Vec<Want> {
         let number = [Want::Between(self.counter.0 + 1, self.counter.1 + 1), Want::tag("UPDATE 1")];
         with_columns.then(|| Want::columns(&["n"])).into_iter().chain(number).collect()
@@ -150,7 +150,7 @@ impl New {
         [parse("", &sql), bind("", "", &values), execute("", 0)].concat()
     }
 
-    /// Each row by a Query of its own; now and then an error in between that a savepoint heals.
+    /// Inserts each row with a separate Query; sometimes with an error in between, which is rolled back to a savepoint.
     fn insert_one_by_one(&self, session: &mut Session<'_>, random: &mut Random) -> Result<Heard, End> {
         for part in 0..self.parts {
             if random.below(4) == 0 {
@@ -167,8 +167,8 @@ impl New {
         Ok(Heard::All)
     }
 
-    /// COPY from the client in either protocol, with the rows sent before or after the server has said that it listens; now and
-    /// then the client gives up in the middle.
+    /// COPY from the client in either protocol, with the rows sent before or after CopyInResponse; sometimes the client
+    /// sends CopyFail in the middle.
     fn copy_in(&self, session: &mut Session<'_>, random: &mut Random) -> Result<Heard, End> {
         let (is_extended, is_waiting, is_failing) = (random.below(2) == 0, random.below(2) == 0, random.below(6) == 0);
         let begin = match is_extended {
@@ -195,8 +195,8 @@ impl New {
         Ok(if is_failing { Heard::Failed("57014".to_string()) } else { heard })
     }
 
-    /// COPY as libpq does it in the extended protocol: the Sync goes before the rows, and is ignored by a server that reads
-    /// them; another one ends it.
+    /// COPY as libpq does it in the extended protocol: the Sync goes before the rows. A server that reads the rows ignores
+    /// it; a second Sync ends the batch.
     fn copy_in_with_an_early_sync(&self, session: &mut Session<'_>, random: &mut Random) -> Result<Heard, End> {
         let (is_waiting, is_failing) = (random.below(2) == 0, random.below(3) == 0);
         let copy = [parse("", COPY), bind("", "", &[]), execute("", 0), sync()].concat();
@@ -219,7 +219,7 @@ impl New {
         self.end_unproven(session)
     }
 
-    /// Whether the first Sync was ignored depends on the moment of the error: there is one ReadyForQuery more or not.
+    /// Whether the server ignored the first Sync depends on the moment of the error, so there may be one more ReadyForQuery.
     fn end_unproven(&self, session: &mut Session<'_>) -> Result<Heard, End> {
         session.hear_ready("E")?;
         session.send("rollback", &query("rollback"))?;
@@ -259,7 +259,7 @@ impl New {
         }
     }
 
-    /// All rows and the COMMIT in one write, each with its own end. What fails makes all that follow fail.
+    /// Sends all rows and the COMMIT in one write, each with its own Sync. After an error all that follow fail too.
     fn pipeline_to_the_end(&mut self, session: &mut Session<'_>, ledger: &mut Ledger) -> Result<(), End> {
         let mut bytes = Vec::new();
         for part in 0..self.parts {
@@ -292,7 +292,7 @@ impl New {
     }
 }
 
-/// An error inside a transaction, taken back.
+/// An error inside a transaction, rolled back to a savepoint.
 fn stumble(session: &mut Session<'_>) -> Result<Heard, End> {
     let heard = session.query("savepoint here", &[Want::tag("SAVEPOINT")], 'T')?;
     if heard != Heard::All {

@@ -1,16 +1,17 @@
-//! What somebody else does to the names that clients use: renames, drops and makes anew roles, schemas, functions, types and tables.
-//!
-//! Always true: it is done to both sides while no session is in a transaction or keeps its server, by a connection to PostgreSQL itself; and
-//! only where a direct session looks names up again, too. What a session has bound to a number is not a name any more, and a server that is
-//! lent later can be told a name only. So, by these rules, the programs are fair:
-//! * A role is renamed or dropped when nobody has it. Who has said `SET ROLE` before stays, directly, who it was; through the pooler it is
-//!   whom the name means when its next server is told (`docs/operating/running.md`).
-//! * A type is renamed, and never dropped, as long as statements may be prepared with a constant of it, and no statement has a parameter
-//!   or a result of it: PostgreSQL would fail on the number, or say that a cached plan must not change its result.
-//! * What is made anew answers with the same types; and a function that does nothing to a session still does nothing, for a pooler reads
-//!   functions that are made behind its back again after a minute only.
-//!
-//! Not here: when it is done (`mod`), how often (`program`).
+//! What another session does to the objects that clients use: renames, drops and creates anew roles, schemas, functions,
+//! types and tables.
+//! //!
+//! //! Always true: the change is made on both sides while no session is in a transaction or keeps its server, through a direct
+//! //! connection to PostgreSQL; and only where a direct session also resolves names again. An OID that a session has resolved is
+//! //! not a name any more, and a server that is lent later can be given only a name. So these rules make a program fair:
+//! //! * A role is renamed or dropped when no session has it. After `SET ROLE` a direct session keeps its role under a new name;
+//! //!   through the pooler it gets the role that has the name when its next server is set up (`docs/operating/running.md`).
+//! //! * A type is renamed, but never dropped while statements may be prepared with a constant of it, and no statement has a
+//! //!   parameter or a result of it: PostgreSQL would fail on the OID, or report that a cached plan must not change its result.
+//! //! * An object that is created anew has the same result types; and a function that does nothing to a session still does nothing,
+//! //!   because the pooler notices functions that another session creates only after a minute.
+//! //!
+//! //! Not here: when a change is made (`mod`), how often (`program`).
 
 use std::time::Instant;
 
@@ -18,27 +19,27 @@ use tests::client::Client;
 
 use super::{PATIENCE, Stage};
 
-/// Something that somebody else does.
+/// A change that another session makes.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// `ROLE` is the role of the test, `#` a number.
+    /// `ROLE` stands for the role of the test, `#` for a number.
     pub(super) sql: &'static str,
     pub(super) of: Of,
-    /// What clients say next.
+    /// The statements that clients run next.
     pub(super) then: &'static [&'static str],
 }
 
 /// Where a change is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Of {
-    /// Once, for roles are all databases'.
+    /// Once, because roles belong to the whole cluster.
     Roles,
     /// In the database of each side.
     Databases,
 }
 
 impl Stage<'_> {
-    /// Somebody else does it, on both sides.
+    /// Makes the change on both sides, through another session.
     pub(super) fn change(&self, of: Of, sql: &str) -> Result<(), String> {
         let databases = match of {
             Of::Roles => &[&self.direct][..],
@@ -47,7 +48,7 @@ impl Stage<'_> {
         for database in databases {
             let mut somebody = Client::login(self.house.postgres.address(), "postgres", database);
             let until = Instant::now() + PATIENCE;
-            // A server whose client has just left with a temporary table is cleaned at its own pace.
+            // A server whose client has just left with a temporary table is cleaned up at its own pace.
             loop {
                 let answer = somebody.query(sql);
                 match answer.errors.first() {
@@ -67,7 +68,6 @@ const NEW_ONE: &str = "drop schema if exists gone cascade; alter schema one rena
     create table one.who as select 'new one #' as a; create table one.kind as select 1 as a;
     grant usage on schema one to public; grant select on one.who, one.kind to public";
 
-/// All of them.
 pub(super) const CHANGES: [Change; 14] = [
     Change {
         sql: "drop role if exists ROLE_old; alter role ROLE rename to ROLE_old; create role ROLE; grant ROLE to u",
@@ -144,7 +144,7 @@ const BECOMES: &[&str] =
 const LOOKS: &[&str] = &["select a from who", "select a, # from who", "execute p#", "execute s#", "select whose()"];
 const CALLS: &[&str] = &["select whose()", "select touch('app.other', 'f#')", "execute p#", "execute s#"];
 
-/// What there is in the beginning, as the owner of all of it.
+/// The objects at the beginning, created by the owner of all of them.
 pub(super) const FUNCTIONS: &str = "
     create function touch(text, text) returns text language sql as $$ select set_config($1, $2, false) $$;
     create function lost(text) returns int language plpgsql as

@@ -1,9 +1,10 @@
-//! Random programs that use all that a session may have: of many clients on few servers, and each on a connection of its own.
-//!
-//! Always true: what each client is told is the same on both sides, and so is, after each step, what its session has; a program that
-//! differs is told as short as it can be made.
-//! Not here: the programs (`program`), what somebody else does to what they use (`elsewhere`), the messages of the protocol in any order
-//! and torn (`differential`).
+//! Random programs that use all kinds of session state: many clients on few servers, compared with a direct connection for
+//! each client.
+//! //!
+//! //! Always true: each client receives the same answers on both sides, and has the same session state after each step; a program
+//! //! that differs is made as short as possible before it is reported.
+//! //! Not here: the programs (`program`), what another session does to the objects (`elsewhere`), protocol messages in any order and
+//! //! in pieces (`differential`).
 
 mod elsewhere;
 mod pair;
@@ -21,7 +22,7 @@ pub(crate) use pair::{KEEPS, seen};
 use pair::{Pair, hear};
 use program::{Says, Step, draw};
 
-/// Some programs, each time.
+/// A fixed number of programs, the same in each run.
 pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(house: &House) {
     let stage = Stage::open(house, "alike");
     for seed in 0..8 {
@@ -30,7 +31,7 @@ pub(crate) fn random_sessions_are_what_they_would_be_on_a_direct_connection(hous
     stage.verified_count();
 }
 
-/// As many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
+/// Runs as many steps as `TRUNKLINE_SESSION_STEPS` says, from the seed `TRUNKLINE_SESSION_SEED` on.
 // Only when named.
 pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -47,7 +48,7 @@ pub(crate) fn as_many_random_sessions_as_wanted(house: &House) {
     println!("{} times what was known of a session was what its server told", stage.verified_count());
 }
 
-/// How often what was known of sessions was compared with what servers told, and how often they differed.
+/// How often the known state of a session was compared with the answer of a server, and how often they differed.
 pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
     let answer = pooler.console("SHOW LISTS");
     let items = |list: &str| {
@@ -57,13 +58,13 @@ pub(crate) fn verified(pooler: &Pooler) -> [u64; 2] {
     ["sessions_verified", "sessions_mistaken"].map(items)
 }
 
-/// The steps of one program, where many are wanted.
+/// Steps of one program in the long run.
 const STEPS_EACH: usize = 500;
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 const CLIENTS: usize = 20;
 const SERVERS: usize = 2;
-/// Timers that the programs meet: shorter than one of their statements, and so short that servers come and go.
+/// Timers that expire during the programs: shorter than one of their statements, and so short that servers come and go.
 const TIMERS: [&str; 5] = [
     "server_mend_timeout = 1.5",
     "server_idle_timeout = 1",
@@ -72,7 +73,7 @@ const TIMERS: [&str; 5] = [
     "lock_sweep_interval = 1",
 ];
 
-/// The pooler, and two databases that are the same: what clients lock and notify on one side is not seen on the other.
+/// The pooler, and two equal databases: locks and notifications of one side are not seen on the other.
 struct Stage<'a> {
     house: &'a House,
     pooler: Pooler,
@@ -97,7 +98,7 @@ impl<'a> Stage<'a> {
         Self { house, pooler, database: database.into(), direct }
     }
 
-    /// How often servers have told, when they were asked nevertheless, what was known of their sessions: always.
+    /// How often a verifying state probe confirmed the known state of a session; none may have contradicted it.
     fn verified_count(&self) -> u64 {
         let [verified, mistaken] = verified(&self.pooler);
         assert_eq!(mistaken, 0, "of {verified}; the log names each");
@@ -105,7 +106,8 @@ impl<'a> Stage<'a> {
         verified
     }
 
-    /// Plays a program; one that differs is made shorter first. In every other one, servers are asked also what is known.
+    /// Runs a program; one that differs is made shorter first. In every other program, verifying state probes are switched
+    /// on.
     fn perform(&self, seed: u64, length: usize) {
         let verify = format!("SET session_verify = {}", (seed + 1) % 2);
         let answer = self.pooler.console(&verify);
@@ -131,13 +133,14 @@ impl<'a> Stage<'a> {
         panic!("seed {seed}, {why}:\n{}", told.join("\n"));
     }
 
-    /// What a client waits for in vain is a difference, too.
+    /// An answer that does not arrive is a difference, too.
     fn try_play(&self, steps: &[Step]) -> Result<(), String> {
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.play(steps)));
         played.unwrap_or_else(|why| Err(why.downcast_ref::<String>().cloned().unwrap_or_default()))
     }
 
-    /// What a client has locked is free when it has left, on either side as soon as that is noticed.
+    /// Waits until no advisory lock is left: the locks of a client that has left are released on either side as soon as that
+    /// is noticed.
     fn await_no_locks(&self) -> Result<(), String> {
         let until = Instant::now() + Duration::from_secs(1);
         let locks = format!(
@@ -173,7 +176,7 @@ impl<'a> Stage<'a> {
                 hear(&mut pairs).map_err(|why| format!("{step}: {why}"))?;
             }
         }
-        // Whoever has heard too much has heard it before this.
+        // A client that receives too many notifications has received them before this.
         for pair in &mut pairs {
             pair.both(&[query("rollback")])?;
             pair.both(&[query("unlisten *; listen last")])?;

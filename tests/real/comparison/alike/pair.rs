@@ -1,7 +1,7 @@
-//! A client on each side: it says the same, and is told and has the same.
-//!
-//! Always true: a difference is told with what both sides were told, or have.
-//! Not here: what is said (`program`).
+//! A client on each side: both send the same messages, and must have the same answers and session state.
+//! //!
+//! //! Always true: a difference is reported with the answers or the state of both sides.
+//! //! Not here: what is sent (`program`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use super::{PATIENCE, Stage};
 pub(super) struct Pair {
     pub(super) pooled: Client,
     pub(super) direct: Client,
-    /// Of its transaction, as the last ReadyForQuery had it.
+    /// The transaction status in the last ReadyForQuery.
     pub(super) status: char,
-    /// It is in a transaction, or has something that keeps its server.
+    /// The client is in a transaction, or has state that keeps its server.
     pub(super) is_busy: bool,
     pub(super) listens: bool,
-    /// It is not who it has logged in as.
+    /// The current role is not the role of the login.
     has_role: bool,
-    /// The statements that it has prepared by the protocol and that LISTEN.
+    /// Names of the statements that were prepared by the protocol and run LISTEN.
     listening: BTreeSet<u64>,
-    /// Those that SQL is not to execute.
+    /// Names of the statements that must not be run by SQL EXECUTE.
     crashing: BTreeSet<u64>,
-    /// What each side has heard that the other has not.
+    /// Notifications that one side has received and the other has not.
     heard: [Vec<String>; 2],
 }
 
@@ -46,11 +46,13 @@ impl Pair {
         }
     }
 
-    /// Whether it is in a transaction and would LISTEN there. Who listens already has not read yet what was told since its transaction began, and hears
-    /// of the new channel what was told before it listened to that: an accident of PostgreSQL's queue, where one server reads for one client.
-    ///
-    /// Or it would execute by SQL what is no query and was prepared by the protocol: of some of that PostgreSQL 15 crashes, such as `RELEASE`
-    /// without a transaction.
+    /// Returns whether a step must be left out. One reason is LISTEN in a transaction: a client that listens already has not
+    /// yet read the
+    ///     /// notifications since its transaction began, and receives those that were sent on the new channel before it listened there,
+    ///     /// which is an accident of PostgreSQL's queue where one server reads for one client.
+    ///     ///
+    ///     /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
+    ///     /// on some of them, such as `RELEASE` without a transaction.
     pub(super) fn is_early(&self, step: &Step) -> bool {
         if let Says::Simple(sql) | Says::Unnamed(sql) = &step.says
             && sql.contains("execute")
@@ -59,7 +61,7 @@ impl Pair {
             return true;
         }
         if matches!(step.says, Says::Prepares(..)) && self.status == 'E' {
-            // Whether a name that is taken is refused, or any Parse, depends on what stands there.
+            // Whether a taken name or any Parse is refused depends on what stands there.
             return true;
         }
         let listens = match &step.says {
@@ -93,7 +95,7 @@ impl Pair {
             }
             Says::Changes(of, sql) => return stage.change(*of, sql),
             Says::Leaves => {
-                // Nobody else has a lock then.
+                // No other client has a lock then.
                 let had_locks = self.is_busy;
                 *self = Self::come(stage);
                 return if had_locks { stage.await_no_locks() } else { Ok(()) };
@@ -117,7 +119,7 @@ impl Pair {
         Ok(())
     }
 
-    /// It is who it has logged in as, before somebody else renames or drops whom it could be.
+    /// Resets the role, before another session renames or drops a role that the client could have.
     pub(super) fn leave_role(&mut self) -> Result<(), String> {
         if self.has_role {
             self.both(&[query("reset role")])?;
@@ -126,7 +128,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Says the same on both sides; what is answered.
+    /// Sends the same messages on both sides. Returns the answer.
     pub(super) fn both(&mut self, messages: &[Vec<u8>]) -> Result<Answer, String> {
         let mut sides = [&mut self.pooled, &mut self.direct];
         sides.iter_mut().for_each(|client| client.peer.send(&messages.concat()));
@@ -142,7 +144,7 @@ impl Pair {
     }
 }
 
-/// What a session has: settings, who it is, and what it holds.
+/// The state of a session: settings, role, and what it holds.
 pub(crate) fn seen(client: &mut Client) -> Vec<String> {
     let mut told = |sql: &str| {
         client.ask(sql);
@@ -150,13 +152,13 @@ pub(crate) fn seen(client: &mut Client) -> Vec<String> {
     };
     let mut seen: Vec<String> = told(HAS).rows.iter().map(|row| format!("{row:?}")).collect();
     let settings = told("show all");
-    // One with a dot that has been reset is empty, or was never there: that is told by HAS.
+    // A reset setting whose name has a dot is empty, or was never there: HAS covers that.
     let settings = settings.rows.iter().filter(|row| !row[0].as_ref().is_some_and(|name| name.contains('.')));
     seen.extend(settings.map(|row| format!("{:?} = {:?}", row[0], row[1])));
     seen
 }
 
-/// Waits until all who are in no transaction have heard the same on both sides.
+/// Waits until all clients outside a transaction have received the same notifications on both sides.
 pub(super) fn hear(pairs: &mut [Pair]) -> Result<(), String> {
     for (who, pair) in pairs.iter_mut().enumerate().filter(|(_, pair)| pair.listens && pair.status == 'I') {
         let until = Instant::now() + Duration::from_secs(5);
@@ -182,7 +184,7 @@ pub(super) fn hear(pairs: &mut [Pair]) -> Result<(), String> {
     Ok(())
 }
 
-/// What a client sees of its session.
+/// Session state that a client can see.
 const HAS: &str = "
     select coalesce(nullif(current_setting('app.tenant', true), ''), '-'),
         coalesce(nullif(current_setting('app.other', true), ''), '-'), current_user::text, session_user::text
@@ -193,7 +195,7 @@ const HAS: &str = "
     union all select 'temporary', relname, '', '' from pg_class where relnamespace = pg_my_temp_schema() and relkind = 'r'
     order by 1, 2, 3, 4";
 
-/// Whether a session has what keeps its server.
+/// Returns whether a session has state that keeps its server.
 pub(crate) const KEEPS: &str = "select exists(select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())
     or exists(select from pg_cursors where is_holdable) or exists(select from pg_class where relnamespace = pg_my_temp_schema())
     or exists(select from pg_prepared_statements where from_sql and strpos(statement, chr(92)) > 0)";

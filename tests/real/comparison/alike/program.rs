@@ -1,7 +1,7 @@
-//! The programs: what clients do, and what somebody else does to what they use.
-//!
-//! Always true: the same seed draws the same program.
-//! Not here: how it is played (`mod`), what somebody else does (`elsewhere`).
+//! The programs: the steps of clients, and the changes that another session makes.
+//! //!
+//! //! Always true: the same seed draws the same program.
+//! //! Not here: how it is run (`mod`), the changes (`elsewhere`).
 
 use std::fmt;
 
@@ -10,29 +10,30 @@ use base::Random;
 use super::CLIENTS;
 use super::elsewhere::{CHANGES, Change, Of};
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) who: usize,
     pub(super) says: Says,
-    /// It keeps a server, or begins a transaction: one client may do so at a time, so that there is a server for the others.
+    /// The step keeps a server, or begins a transaction: only one client may do so at a time, so that the others have a
+    /// server.
     pub(super) keeps: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Says {
     Simple(String),
-    /// A Parse of no name, a Bind, an Execute.
+    /// Parse of the unnamed statement, Bind, Execute.
     Unnamed(String),
-    /// A Parse of this name.
+    /// Parse with this name.
     Prepares(u64, String),
-    /// A Bind of this name, an Execute.
+    /// Bind of this statement, Execute.
     Executes(u64),
-    /// A Close of this name.
+    /// Close of this statement.
     Closes(u64),
-    /// It leaves, and comes again.
+    /// The client disconnects and reconnects.
     Leaves,
-    /// Nothing: somebody else does this.
+    /// No step of the client: another session makes this change.
     Changes(Of, String),
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for Step {
 }
 
 impl Says {
-    /// The role is all databases'.
+    /// Fills in the name of the role, which belongs to the whole cluster.
     pub(super) fn with_role(&self, database: &str) -> Self {
         let named = |sql: &String| sql.replace("ROLE", &format!("{database}_role"));
         match self {
@@ -73,7 +74,7 @@ impl Step {
     }
 }
 
-/// A program: the same for the same seed.
+/// Draws a program; the same seed draws the same one.
 pub(super) fn draw(seed: u64, length: usize) -> Vec<Step> {
     let mut random = Random::new(seed);
     let mut steps = Vec::with_capacity(length + 3);
@@ -84,7 +85,7 @@ pub(super) fn draw(seed: u64, length: usize) -> Vec<Step> {
         }
     }
     if seed % LONG_EVERY == 5 {
-        // Its server is likely to have other settings.
+        // The next server of the client is likely to have other settings.
         let says = Says::Simple(LONG.into());
         steps.insert(length / 2, Step { who: random.below(CLIENTS as u64) as usize, says, keeps: false });
     }
@@ -94,7 +95,7 @@ pub(super) fn draw(seed: u64, length: usize) -> Vec<Step> {
 fn step(random: &mut Random) -> Step {
     let mut below = |count: u64| random.below(count);
     let who = below(CLIENTS as u64) as usize;
-    // Some do most of it: otherwise nobody would do much in one session.
+    // A few clients take most of the steps: otherwise no session would do much.
     let who = if below(2) == 0 { who % 4 } else { who };
     let (sql, keeps) = match below(20) {
         0..7 => (KEEPING[below(KEEPING.len() as u64) as usize], true),
@@ -110,13 +111,13 @@ fn step(random: &mut Random) -> Step {
         4 if below(4) == 0 => Says::Closes(below(STATEMENTS)),
         _ => Says::Simple(sql),
     };
-    // What has been prepared may be anything.
+    // A prepared statement may be of any kind.
     let is_execution = matches!(&says, Says::Simple(sql) | Says::Unnamed(sql) if sql.contains("execute "));
     let keeps = keeps || is_execution || matches!(says, Says::Executes(_));
     Step { who, says, keeps }
 }
 
-/// Somebody else changes something, and some use it.
+/// Another session makes a change, and some clients use the changed object.
 fn change(random: &mut Random, steps: &mut Vec<Step>) {
     let mut below = |count: usize| random.below(count as u64) as usize;
     let Change { sql, of, then } = &CHANGES[below(CHANGES.len())];
@@ -128,22 +129,22 @@ fn change(random: &mut Random, steps: &mut Vec<Step>) {
     }
 }
 
-/// What a statement is called: some as by SQL.
+/// The name of a statement; some names are also used by SQL PREPARE.
 pub(super) fn statement(number: u64) -> String {
     if number < 4 { format!("s{number}") } else { format!("p{}", number - 4) }
 }
 
 const STATEMENTS: u64 = 6;
 
-/// One of so many steps is somebody else's.
+/// One of so many steps is a change by another session.
 const CHANGE_EVERY: u64 = 30;
 /// One of so many programs has a statement that lasts longer than the pooler's timers.
 const LONG_EVERY: u64 = 8;
 /// Longer than [`TIMERS`](super::TIMERS) are.
 const LONG: &str = "select pg_sleep(1.8) is null, current_setting('work_mem')";
 
-/// What the protocol prepares has none of these in it: whether a name means anything is told with the Bind, not with the Parse, where the
-/// server has a statement of this text already.
+/// Statements that are prepared by the protocol contain none of these names: where the server has a statement of this text
+/// already, an unknown name is reported at the Bind and not at the Parse.
 const NAMES: [&str; 17] = [
     "t0",
     "t1",
@@ -164,7 +165,7 @@ const NAMES: [&str; 17] = [
     "mood",
 ];
 
-/// Steps that begin a transaction, or have a session keep its server.
+/// Steps that begin a transaction or make a session keep its server.
 const KEEPING: [&str; 24] = [
     "begin",
     "begin",

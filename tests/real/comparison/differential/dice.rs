@@ -1,11 +1,11 @@
-//! Draws from a seed.
+//! Random draws from a seed.
 //!
-//! Always true: the same seed, the same draws.
+//! Always true: the same seed gives the same draws.
 //! Not here: what is drawn.
 
 use base::Random;
 
-/// A source of choices.
+/// A source of random choices.
 #[derive(Debug)]
 pub(super) struct Dice {
     random: Random,
@@ -21,22 +21,22 @@ impl Dice {
         self.random.next_u64()
     }
 
-    /// A number, both ends included.
+    /// A number between `least` and `most`, both included.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.random.below(most - least + 1)
     }
 
-    /// True so many times of a hundred.
+    /// True in so many cases of a hundred.
     pub(super) fn percent(&mut self, times: u64) -> bool {
         self.random.below(100) < times
     }
 
-    /// One of some.
+    /// One of the values.
     pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.random.below(from.len() as u64) as usize].clone()
     }
 
-    /// One of some, by weight.
+    /// One of the values, by weight.
     pub(super) fn weighed<T: Clone>(&mut self, from: &[(u64, T)]) -> T {
         let mut left = self.random.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in from {

@@ -58,20 +58,20 @@ fn unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
     Unit { bursts }
 }
 
-/// Queries, one or a pipeline.
+/// One Query, or several in a pipeline.
 fn queries(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     let count = dice.weighed(&[(70, 1), (20, 3), (10, 8)]);
     vec![Burst::new((0..count).map(|_| messages::simple(dice, taste.seat)).collect())]
 }
 
-/// Batches, one by one or a pipeline over several Syncs.
+/// Batches one after another, or in a pipeline over several Syncs.
 fn batches(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     let count = dice.weighed(&[(60, 1), (25, 2), (15, 5)]);
     let bursts = (0..count).flat_map(|_| batch(dice, taste)).collect();
     join(dice, bursts)
 }
 
-/// Sends some bursts without waiting, and some in one write.
+/// Joins some bursts into one write, and sends some without waiting for the answer.
 fn join(dice: &mut Dice, bursts: Vec<Burst>) -> Vec<Burst> {
     let mut joined: Vec<Burst> = Vec::new();
     let way = dice.between(0, 3);
@@ -88,7 +88,7 @@ fn join(dice: &mut Dice, bursts: Vec<Burst>) -> Vec<Burst> {
     joined
 }
 
-/// Something that may leave a transaction open, and the end of that.
+/// Bursts that may leave a transaction open, followed by its end.
 fn closed(dice: &mut Dice, inner: impl FnOnce(&mut Dice) -> Vec<Burst>) -> Vec<Burst> {
     let mut bursts = inner(dice);
     bursts.push(Burst::new(vec![query(dice.pick(&["rollback", "commit"]))]));
@@ -113,15 +113,16 @@ fn transaction(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     bursts
 }
 
-/// Whether others may prepare the same text.
+/// Whether other programs may prepare the same text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Text {
     Shared,
-    /// In a transaction that has failed, unknown to the pooler as yet, PostgreSQL refuses a Parse that the pooler answers.
+    /// In a failed transaction whose failure the pooler does not know yet, PostgreSQL refuses a Parse that the pooler
+    /// answers itself.
     Own,
 }
 
-/// A statement with a name, used in several batches, outside a transaction maybe on several servers, and closed.
+/// A named statement, used in several batches (outside a transaction possibly on several servers), and closed.
 fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     let name = format!("s{:x}", dice.seed());
     let mut statement = Pencil::new(dice, taste.seat, Values::Apart).any();
@@ -132,12 +133,12 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     if dice.percent(50) {
         first.push(describe("S", &name));
     }
-    // In a transaction that fails, which of two errors comes next may depend on what the pooler is sure of.
+    // In a transaction that fails, which of two errors comes next may depend on which statements the pooler is sure of.
     if text == Text::Shared && dice.percent(15) {
         first.extend([close("S", &name), parse(&name, &statement.text)]);
     }
     if text == Text::Shared && dice.percent(15) {
-        // Another name for the same.
+        // Another name for the same text.
         first.extend([parse(&format!("{name}b"), &statement.text), describe("S", &format!("{name}b"))]);
     }
     first.push(sync());
@@ -151,7 +152,7 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
     join(dice, bursts)
 }
 
-/// A portal that is read bit by bit over several Syncs of one transaction.
+/// A portal that is read in parts over several Syncs of one transaction.
 fn suspended(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     let statement = Pencil::new(dice, taste.seat, Values::Apart).rows();
     let bound = bind(dice, "long", "", &statement.values);
@@ -165,7 +166,7 @@ fn suspended(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     join(dice, bursts)
 }
 
-/// Messages that are legal and that no driver sends.
+/// Messages that are legal but that no driver sends.
 fn strange(dice: &mut Dice) -> Vec<Burst> {
     let data = || Message::new(&["CopyData", "nobody's"]);
     let messages = match dice.between(0, 6) {
@@ -180,7 +181,7 @@ fn strange(dice: &mut Dice) -> Vec<Burst> {
     vec![Burst::new(messages)]
 }
 
-/// What only a client with a server of its own may do.
+/// A unit that only a client with a dedicated server may send.
 fn session_unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
     let mut bursts = Vec::new();
     for _ in 0..dice.between(1, 3) {
@@ -200,7 +201,7 @@ fn session_unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
     Unit { bursts }
 }
 
-/// Takes away the end of the last unit, where that is fair, so that the client vanishes in the middle of it.
+/// Removes the end of the last unit, where that is fair, so that the client vanishes in the middle of the unit.
 fn broken_off(dice: &mut Dice, program: Program) -> Program {
     let mut shorter = program.clone();
     if let Some(unit) = shorter.units.last_mut() {
@@ -221,5 +222,5 @@ fn cut(dice: &mut Dice, burst: &Burst) -> Cut {
     }
 }
 
-/// A burst of up to so many bytes may be written byte by byte.
+/// A burst of at most so many bytes may be written byte by byte.
 const BYTE_BY_BYTE_MAX: usize = 300;

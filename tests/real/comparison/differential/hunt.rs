@@ -1,7 +1,7 @@
-//! Rounds of programs, and what is done when one of them is answered differently through the pooler.
-//!
-//! Always true: a round is made by its seed alone; a difference is told with the smallest program that still shows it.
-//! Not here: how to tell that (`report`).
+//! Runs rounds of programs, and shrinks one that is answered differently through the pooler.
+//! //!
+//! //! Always true: a round depends on its seed alone; a difference is reported with the smallest program that still shows it.
+//! //! Not here: how a difference is reported (`report`).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use super::stage::{Lane, SEATS, Stage, Way};
 use super::{report, rules, shrink};
 use crate::house::House;
 
-/// Programs that are played at the same time, on some of the ways.
+/// Programs that run at the same time, on some of the ways to PostgreSQL.
 #[derive(Debug, Clone)]
 pub(super) struct Round {
     pub(super) seed: u64,
     pub(super) programs: Vec<Program>,
-    /// The seed of clients without manners beside them.
+    /// The seed of the badly behaved clients beside them.
     pub(super) rude: Option<u64>,
     ways: Vec<Way>,
 }
@@ -62,7 +62,7 @@ impl Round {
         Self { seed: self.seed, programs, rude, ways: vec![way.clone()] }
     }
 
-    /// Plays it directly and on its ways; the first difference, if there is one.
+    /// Runs the round directly and on its ways. Returns the first difference, if there is one.
     ///
     /// # Errors
     /// Why one of the programs is not fair.
@@ -81,7 +81,7 @@ impl Round {
     }
 }
 
-/// Plays rounds with these seeds; panics with the first difference, shrunk.
+/// Runs rounds with these seeds; panics with the first difference, shrunk.
 pub(super) fn hunt(house: &House, name: &str, seeds: &[u64]) {
     let stage = Stage::open(house, name, LANES);
     let (next, is_over, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -110,7 +110,7 @@ pub(super) fn hunt(house: &House, name: &str, seeds: &[u64]) {
     println!("{} programs in {:.1} s, no difference", seeds.len() * SEATS, begun.elapsed().as_secs_f32());
 }
 
-/// So many seeds, told by one.
+/// So many seeds, derived from one.
 pub(super) fn seeds(first: u64, programs: u64) -> Vec<u64> {
     let mut random = Random::new(first);
     (0..programs.div_ceil(SEATS as u64)).map(|_| random.next_u64()).collect()
@@ -128,7 +128,7 @@ fn round(lane: &mut Lane<'_>, seed: u64, major: u32) -> Option<String> {
     }
 }
 
-/// Rounds that are played side by side.
+/// Rounds that run at the same time.
 const LANES: usize = 2;
-/// Rounds between two words about how far we are.
+/// Rounds between two progress lines.
 const PROGRESS_EVERY: usize = 500;

@@ -1,7 +1,7 @@
-//! Messages and bursts by short names, and the parts of programs that are made of them.
-//!
-//! Always true: what is made here keeps the rules of `rules`.
-//! Not here: how often which part comes (`generate`).
+//! Messages and bursts by short names, and the parts of programs that consist of them.
+//! //!
+//! //! Always true: these parts keep the rules of `rules`.
+//! //! Not here: how often each part is used (`generate`).
 
 use tests::message::{frame, strings};
 
@@ -37,7 +37,7 @@ pub(super) fn close(kind: &str, name: &str) -> Message {
     Message::new(&["Close", kind, name])
 }
 
-/// A Bind; now and then with NULL, a value too many, or answers in binary.
+/// A Bind; sometimes with NULL, with one value too many, or with results in binary.
 pub(super) fn bind(dice: &mut Dice, portal: &str, statement: &str, values: &[String]) -> Message {
     let mut values: Vec<Option<&str>> = values.iter().map(|value| Some(value.as_str())).collect();
     if dice.percent(3) {
@@ -67,7 +67,7 @@ fn binary_bind(portal: &str, statement: &str, values: &[Option<&str>]) -> Vec<u8
     frame(b'B', &body)
 }
 
-/// A FunctionCall, good or not.
+/// A FunctionCall, valid or invalid.
 pub(super) fn function_call(dice: &mut Dice) -> Message {
     let calls: [&[&str]; 5] = [
         &["FunctionCall", "177", "40", "2"],
@@ -86,7 +86,7 @@ pub(super) fn simple(dice: &mut Dice, seat: usize) -> Message {
     query(&texts.join("; "))
 }
 
-/// A Query that also begins or ends transactions. Whoever sends it closes with a ROLLBACK.
+/// A Query that may also begin or end transactions. The caller closes with a ROLLBACK.
 pub(super) fn simple_with_control(dice: &mut Dice, seat: usize) -> Message {
     let count = dice.between(1, 5);
     let mut texts = Vec::new();
@@ -112,7 +112,8 @@ pub(super) struct Taste<'a> {
     pub(super) has_control: bool,
 }
 
-/// A batch of the extended protocol, with its Sync at the end; in several bursts where a Flush is waited for.
+/// A batch of the extended protocol with its Sync at the end; in several bursts where the client waits for the answer to a
+/// Flush.
 pub(super) fn batch(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     let mut bursts = vec![Burst::new(Vec::new())];
     for _ in 0..dice.between(1, 4) {
@@ -134,7 +135,7 @@ pub(super) fn batch(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     bursts
 }
 
-/// From the Parse of the unnamed statement to its last Execute, or something strange.
+/// From the Parse of the unnamed statement to its last Execute, or something unusual.
 fn piece(dice: &mut Dice, taste: Taste<'_>) -> Vec<Message> {
     match dice.between(0, 99) {
         0 | 1 => return vec![query("select 'a Query in a batch'")],
@@ -185,7 +186,7 @@ pub(super) fn portal(dice: &mut Dice, statement: &str, values: &[String]) -> Vec
     messages
 }
 
-/// A message about something that is not there.
+/// A message that names an object that does not exist.
 pub(super) fn missing(dice: &mut Dice) -> Message {
     match dice.between(0, 5) {
         0 | 1 => describe("P", "missing"),
@@ -195,7 +196,7 @@ pub(super) fn missing(dice: &mut Dice) -> Message {
     }
 }
 
-/// A COPY from the client: good, refused, broken off, with too much, in many ways of writing.
+/// COPY from the client: successful, refused, aborted, or with too many messages, written in many ways.
 pub(super) fn copy_in(dice: &mut Dice, seat: usize) -> Vec<Burst> {
     let is_pipelined = dice.percent(30);
     let times = if dice.percent(12) { 2 } else { 1 };
@@ -264,7 +265,7 @@ fn copy_batch(dice: &mut Dice, sql: &str) -> Vec<Message> {
     messages
 }
 
-/// Rows in pieces that may end anywhere; one of them may be bad.
+/// Rows in pieces that may end anywhere; one row may be invalid.
 fn rows(dice: &mut Dice) -> Vec<String> {
     let count = dice.weighed(&[(80, 8), (15, 300), (5, 9_000)]);
     let count = dice.between(0, count);
@@ -292,5 +293,5 @@ fn rows(dice: &mut Dice) -> Vec<String> {
     pieces
 }
 
-/// Rows are sent in so many messages at most; the last has the rest.
+/// Rows are sent in at most so many messages; the last message has the rest.
 const PIECES_MAX: usize = 200;

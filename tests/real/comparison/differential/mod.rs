@@ -1,12 +1,12 @@
 //! Random programs of protocol messages, answered by PostgreSQL and through the pooler: the answers must be the same.
-//!
-//! Always true: a round of programs is played at the same time, each on its own tables, first directly, then through pools
-//! of one, two and eight servers and in session mode, with both kernel interfaces in turn. So each program is measured, and
-//! interferes with the others; half of the rounds have clients without manners beside them. Everything that a client receives is compared, byte by byte and in order, and so is what
-//! it leaves in its tables.
-//! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
-//!
-//! What is a fair program is said in `rules`, what may differ in `normal`; read these two first.
+//! //!
+//! //! Always true: the programs of a round run at the same time, each on its own tables, first directly, then through pools of one,
+//! //! two and eight servers and in session mode, with both kernel interfaces in turn. So each program is compared, and interferes
+//! //! with the others; half of the rounds have badly behaved clients beside them. Everything that a client receives is compared,
+//! //! byte by byte and in order, and so is what it leaves in its tables.
+//! //! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
+//! //!
+//! //! `rules` says which programs are fair, `normal` what may differ; read these two first.
 
 mod dice;
 mod generate;
@@ -36,7 +36,7 @@ pub(crate) fn random_programs_are_answered_as_by_postgresql(house: &House) {
     hunt::hunt(house, "differential", &hunt::seeds(FIXED, FIXED_PROGRAMS));
 }
 
-/// As many programs as the environment asks for, of fresh seeds: `cargo xtask differential`.
+/// As many programs as the environment variables say, from fresh seeds: `cargo xtask differential`.
 // Only when named.
 pub(crate) fn as_many_random_programs_as_wanted(house: &House) {
     let wish = |name: &str| {
@@ -52,8 +52,8 @@ pub(crate) fn as_many_random_programs_as_wanted(house: &House) {
     hunt::hunt(house, "wanted", &seeds);
 }
 
-/// The seed of the bounded run, and how many programs it plays.
+/// The seed of the bounded run, and its number of programs.
 const FIXED: u64 = 3;
 const FIXED_PROGRAMS: u64 = 450;
-/// How often a round is played again: some differences need luck.
+/// How often a round is repeated: some differences need luck.
 const REPLAYS: usize = 20;

@@ -1,7 +1,7 @@
-//! Plays a program against an address and writes down everything that comes back.
-//!
-//! Always true: it ends, at the latest when a message is late; what is missing then is told by the transcript's end.
-//! Not here: comparing (`normal`).
+//! Runs a program against an address and records everything that comes back.
+//! //!
+//! //! Always true: it ends, at the latest when a message is late; the end of the transcript then tells what is missing.
+//! //! Not here: comparing (`normal`).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,34 +17,34 @@ use tests::wait::LIMIT;
 use super::program::{Burst, Ending, Hurry, Program, Then};
 use super::rest::Rest;
 
-/// What a client was told.
+/// What a client received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Transcript {
     /// The parameters of the login.
     pub(super) welcome: BTreeMap<String, String>,
     /// Everything after the first ReadyForQuery.
     pub(super) frames: Vec<Frame>,
-    /// How many of `frames` had come when the client went on after each burst that waits.
+    /// How many of `frames` had arrived when the client went on after each burst that waits.
     pub(super) marks: Vec<usize>,
-    /// How it ended.
+    /// How the connection ended.
     pub(super) end: End,
-    /// What the program has left in its tables.
+    /// The contents of the program's tables afterwards.
     pub(super) left: Vec<Vec<Option<String>>>,
 }
 
 /// How a connection ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client left by itself, without looking back.
+    /// The client left by itself and read no further.
     #[default]
     Left,
     /// The other side closed it, after a Terminate.
     Closed,
-    /// Something else, in words.
+    /// Another end, as a description.
     Broken(String),
 }
 
-/// How a client knows that it has been answered.
+/// How a client knows that its burst has been answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace<'a> {
     /// By PostgreSQL's own rules.
@@ -53,29 +53,31 @@ pub(super) enum Pace<'a> {
     Marks(&'a [usize]),
 }
 
-/// Where a program is played.
+/// Where a program is run.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) address: SocketAddr,
     pub(super) database: String,
     /// How long a message may take.
     pub(super) patience: Duration,
-    /// PostgreSQL before 14 tells a parameter that was set or taken back also where it is what it was. Whether it is told once more is not compared there.
+    /// PostgreSQL before 14 also reports a parameter that was set or reset without a change of its value. Such a repetition
+    /// is not compared there.
     pub(super) tells_again: bool,
 }
 
 impl Transcript {
-    /// What came up to each mark, as a script expects it.
+    /// The answers up to each mark, in the form that a script expects.
     pub(super) fn answers(&self) -> Vec<String> {
         let starts = [0].into_iter().chain(self.marks.iter().copied());
         starts.zip(&self.marks).map(|(from, to)| list(&self.frames[from..*to])).collect()
     }
 }
 
-/// Plays a program.
+/// Runs a program.
 ///
 /// # Errors
-/// A sentence when it is not fair: a unit of it leaves something of the session open. Told only by PostgreSQL's own rules.
+/// A sentence when the program is not fair: a unit of it leaves state of the session open. Checked only with
+/// [`Pace::Rules`].
 pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Transcript, String> {
     let mut talk = match Talk::login(line, program) {
         Ok(talk) => talk,
@@ -103,7 +105,7 @@ pub(super) fn play(line: &Line, program: &Program, pace: Pace<'_>) -> Result<Tra
     Ok(talk.transcript)
 }
 
-/// Messages in the words of the scripts.
+/// Messages in the notation of the scripts.
 pub(super) fn list(frames: &[Frame]) -> String {
     frames.iter().map(|frame| show(&decode(notation::Sender::Server, frame))).collect::<Vec<_>>().join(", ")
 }
@@ -113,7 +115,7 @@ struct Talk {
     peer: Peer,
     patience: Duration,
     tells_again: bool,
-    /// The parameters as they were told last.
+    /// The last reported value of each parameter.
     told: BTreeMap<String, String>,
     rest: Rest,
     transcript: Transcript,
@@ -173,7 +175,7 @@ impl Talk {
         let is_enough = |talk: &Self| match pace {
             Pace::Rules => talk.rest.is_reached(),
             Pace::Marks(marks) => {
-                // PostgreSQL has ended the session where there is no mark: so does the pooler.
+                // Where there is no mark, PostgreSQL has ended the session, and the pooler must do so too.
                 marks.get(talk.transcript.marks.len()).is_some_and(|mark| talk.transcript.frames.len() >= *mark)
             }
         };
@@ -220,7 +222,7 @@ impl Talk {
     }
 }
 
-/// The writing half. From its first long burst on, a client writes beside its reading, so that it and PostgreSQL do not
+/// The writing half. From its first long burst on, a client writes in a separate thread, so that it and PostgreSQL do not
 /// both wait for the other to read.
 enum Pen {
     Inline(TcpStream),
@@ -234,13 +236,13 @@ impl Pen {
             Self::Inline(stream) if bytes > INLINE_BYTES_MAX => {
                 let stream = stream.try_clone().map_err(|error| error.to_string())?;
                 let (sender, receiver) = channel();
-                // It ends with the connection at the latest.
+                // The thread ends with the connection at the latest.
                 std::thread::spawn(move || write_beside(stream, &receiver));
                 *self = Self::Beside(sender);
                 self.write(pieces)
             }
             Self::Inline(stream) => write(stream, &pieces).map_err(|error| error.to_string()),
-            // That nobody writes any more shows in what is read.
+            // A failed write shows in what the client reads.
             Self::Beside(sender) => {
                 let _ = sender.send(pieces);
                 Ok(())
@@ -259,5 +261,5 @@ fn write(stream: &mut TcpStream, pieces: &[Vec<u8>]) -> std::io::Result<()> {
     pieces.iter().try_for_each(|piece| stream.write_all(piece))
 }
 
-/// A burst up to so many bytes fits into the kernel's buffers, whatever is being answered.
+/// A burst of at most so many bytes fits into the kernel's buffers, whatever is being answered.
 const INLINE_BYTES_MAX: usize = 16_384;

@@ -1,7 +1,7 @@
-//! A program: what one client says, from its login to its end.
-//!
-//! Always true: a program is a value; the same seed makes the same one, and it can be cut smaller and shown as a script.
-//! Not here: which programs are fair to compare (`rules`), and how one comes about (`generate`).
+//! A program: what one client sends, from its login to its end.
+//! //!
+//! //! Always true: a program is a value; the same seed makes the same one, and it can be made smaller and shown as a script.
+//! //! Not here: which programs are fair to compare (`rules`), and how they are generated (`generate`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,19 +21,19 @@ pub(super) struct Program {
     pub(super) ending: Ending,
 }
 
-/// To what the effects of a program on its session are confined.
+/// Where the effects of a program on its session end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confinement {
-    /// The transaction: it may run in any mode.
+    /// At the end of the transaction: the program may run in any pool mode.
     Transaction,
-    /// The session: it may run in session mode only.
+    /// At the end of the session: the program may run in session mode only.
     Session,
 }
 
-/// When a client first says something.
+/// When a client sends its first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hurry {
-    /// When it has been let in.
+    /// After the login.
     No,
     /// Along with its startup packet.
     Yes,
@@ -44,11 +44,11 @@ pub(super) enum Hurry {
 pub(super) enum Ending {
     /// With Terminate.
     Terminate,
-    /// By closing its connection, wherever it stands.
+    /// By closing its connection in any state.
     Vanish,
 }
 
-/// Something with a beginning and an end: the server stands outside a transaction before and after it.
+/// A sequence before and after which the server is outside a transaction.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unit {
     pub(super) bursts: Vec<Burst>,
@@ -66,7 +66,7 @@ pub(super) struct Burst {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
     Whole,
-    /// In pieces whose borders come from this seed.
+    /// In pieces whose borders are drawn from this seed.
     Pieces(u64),
     Bytes,
 }
@@ -80,7 +80,7 @@ pub(super) enum Then {
     GoOn,
 }
 
-/// One message, in the words of the scripts and in bytes.
+/// One message, in the notation of the scripts and in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     words: Vec<String>,
@@ -95,28 +95,26 @@ impl Message {
         Self { words, bytes }
     }
 
-    /// A message that the scripts have no name for.
+    /// A message for which the scripts have no name.
     pub(super) fn raw(bytes: Vec<u8>) -> Self {
         let words = ["hex".to_string()].into_iter().chain(bytes.iter().map(|byte| format!("{byte:02x}"))).collect();
         Self { words, bytes }
     }
 
-    /// Its type.
     pub(super) fn kind(&self) -> u8 {
         self.bytes[0]
     }
 
-    /// Its bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// It as who receives it sees it.
+    /// The message as its receiver sees it.
     pub(super) fn frame(&self) -> Frame {
         Frame { tag: self.bytes[0], body: self.bytes[5..].to_vec() }
     }
 
-    /// The words of a script, uncut.
+    /// The notation of a script, unabridged.
     fn text(&self) -> String {
         self.words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
     }
@@ -151,7 +149,7 @@ impl Burst {
 }
 
 impl Program {
-    /// All bursts in order, with the number of their unit.
+    /// All bursts in order, each with the number of its unit.
     pub(super) fn bursts(&self) -> impl Iterator<Item = (usize, &Burst)> {
         self.units.iter().enumerate().flat_map(|(number, unit)| unit.bursts.iter().map(move |burst| (number, burst)))
     }
@@ -161,12 +159,12 @@ impl Program {
         self.bursts().map(|(_, burst)| burst.messages.len()).sum()
     }
 
-    /// The same seat and nothing to say: a client that does not interfere.
+    /// A program of the same client that sends nothing and so does not interfere.
     pub(super) fn silent(&self) -> Self {
         Self { startup: Vec::new(), units: Vec::new(), ending: Ending::Terminate, ..self.clone() }
     }
 
-    /// The lines of a script; `answers` are put in after each burst that waits.
+    /// The lines of a script; `answers` are inserted after each burst that waits.
     pub(super) fn script(&self, answers: &[String]) -> String {
         let startup: String = self.startup.iter().map(|(name, value)| format!(" {name}={}", quote(value))).collect();
         let mut text = format!("client c logs in user=u database=d{startup}\n");
@@ -199,7 +197,7 @@ impl Program {
     }
 }
 
-/// A word as a script has it; a run of one letter is written short.
+/// A word in the notation of a script; a run of one character is abbreviated.
 fn quote(word: &str) -> String {
     let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_.-=/".contains(c));
     if is_plain && word.len() < 100 {
@@ -216,5 +214,5 @@ fn quote(word: &str) -> String {
     }
 }
 
-/// Into how many pieces more than one a burst is cut at most.
+/// The largest number of cuts in a burst.
 const CUTS_MAX: u64 = 8;

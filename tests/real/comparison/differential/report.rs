@@ -1,7 +1,7 @@
-//! Tells a difference: the seed, the program, both transcripts where they part, and how to see it again.
-//!
-//! Always true: the program stands in the notation of `tests/talk`, with PostgreSQL's own answers.
-//! Not here: finding it (`hunt`), making it small (`shrink`).
+//! Reports a difference: the seed, the program, both transcripts around the difference, and how to reproduce it.
+//! //!
+//! //! Always true: the program is in the notation of `tests/talk`, with PostgreSQL's own answers.
+//! //! Not here: finding a difference (`hunt`), making the program small (`shrink`).
 
 use std::fmt::Write as _;
 
@@ -77,5 +77,5 @@ fn shown(frame: Option<&Frame>) -> String {
 /// Messages that are shown before and after the first difference.
 const BEFORE: usize = 5;
 const AFTER: usize = 6;
-/// Letters of a message that are shown.
+/// Characters of a message that are shown.
 const WIDTH: usize = 58;

@@ -1,19 +1,19 @@
-//! When PostgreSQL has answered everything and waits for the client.
-//!
-//! Always true: it is told by what was sent and what came, as PostgreSQL's own main loop and COPY would, without a clock.
-//! Written apart from the pooler's machine for the same question on purpose: a mistake in one shows in the other.
-//! Not here: what the pooler does. It is given as many messages to read as PostgreSQL sent.
+//! Detects when PostgreSQL has answered everything and waits for the client.
+//! //!
+//! //! Always true: it follows from the sent and received messages as in PostgreSQL's own main loop and COPY, without a clock. The
+//! //! code is independent of the pooler's code for the same question on purpose: a mistake in one shows in the other.
+//! //! Not here: what the pooler does. From the pooler, as many messages are read as PostgreSQL sent.
 
 use std::collections::VecDeque;
 
-/// A conversation with PostgreSQL, followed by types of messages.
+/// A conversation with PostgreSQL, followed by message types.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// What was sent and is not answered, the one that is being answered first.
+    /// Messages that were sent and are not answered; the first is the one that is being answered.
     sent: VecDeque<u8>,
-    /// A COPY, which the first of `sent` began, reads from the client.
+    /// Whether a COPY, begun by the first message of `sent`, reads from the client.
     is_copying: bool,
-    /// After an error in the extended protocol, up to the next Sync.
+    /// Whether the server skips messages up to the next Sync, after an error in the extended protocol.
     is_skipping: bool,
     /// The status of the last ReadyForQuery; 0 before the first.
     status: u8,
@@ -50,22 +50,22 @@ impl Rest {
         self.settle();
     }
 
-    /// Whether all is answered that PostgreSQL answers without hearing more.
+    /// Returns whether everything is answered that PostgreSQL answers without further messages.
     pub(super) fn is_reached(&self) -> bool {
         (self.is_copying && self.sent.len() == 1) || !self.sent.iter().any(|kind| b"SHQF".contains(kind))
     }
 
-    /// Whether nothing of the session is open: no transaction, no batch, no COPY.
+    /// Returns whether nothing of the session is open: no transaction, no batch, no COPY.
     pub(super) fn is_neutral(&self) -> bool {
         self.sent.is_empty() && !self.is_copying && !self.is_skipping && matches!(self.status, b'I' | 0)
     }
 
-    /// Whether a COPY reads from the client.
+    /// Returns whether a COPY reads from the client.
     pub(super) fn is_copying_in(&self) -> bool {
         self.is_copying
     }
 
-    /// Takes away what PostgreSQL reads without an answer.
+    /// Removes messages that PostgreSQL reads without an answer.
     fn settle(&mut self) {
         loop {
             let dropped = match (self.is_copying, self.is_skipping) {

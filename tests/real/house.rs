@@ -1,4 +1,4 @@
-//! What all tests of this binary share: the places and one PostgreSQL.
+//! What all tests of this binary share: the programs and one PostgreSQL.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use tests::pooler::{Ini, Pooler};
 use tests::postgres::Postgres;
 use tests::runner::skip;
 
-/// A PostgreSQL that speaks TLS.
+/// A PostgreSQL with TLS.
 pub(crate) struct Secure {
     pub(crate) postgres: Postgres,
-    /// Who has signed its certificate, which names `localhost`, and whose certificates it takes.
+    /// The authority that signed the server's certificate for `localhost`, and whose client certificates the server accepts.
     pub(crate) authority: Authority,
 }
 
-/// The places and the cluster.
+/// The programs and the clusters.
 pub(crate) struct House {
-    // Dropped before the place, whose directory it lives in.
+    // Dropped before the place, whose directory contains it.
     pub(crate) postgres: Postgres,
-    /// Another cluster, which speaks TLS.
+    /// Another cluster, which uses TLS.
     pub(crate) secure: Secure,
     pub(crate) place: Arc<Place>,
 }
@@ -28,14 +28,15 @@ impl House {
     /// Finds the programs and starts PostgreSQL.
     pub(crate) fn open() -> Result<Self, String> {
         let place = Arc::new(Place::find()?);
-        // Both here and not when the first test asks: a child dies with the thread that made it.
+        // Both start here and not when the first test needs them: a child dies with the thread that started it.
         let (postgres, secure, authority) =
             (Postgres::start(&place), Postgres::start(&place), Authority::new("the authority of PostgreSQL"));
         secure.speak_tls(&place, &authority.signs("postgres", &["localhost"]), &authority);
         Ok(Self { postgres, secure: Secure { postgres: secure, authority }, place })
     }
 
-    /// Whether PostgreSQL is older than what came with this major version; then the test has said so, and is skipped.
+    /// Returns whether PostgreSQL is older than the version that introduced a feature; if so, prints that the test is
+    /// skipped.
     pub(crate) fn is_older_than(&self, major: u32, what: &str) -> bool {
         let own = self.postgres.major();
         if own < major {
@@ -44,7 +45,7 @@ impl House {
         own < major
     }
 
-    /// The line of `[databases]` for a database of the PostgreSQL that speaks TLS.
+    /// The line of `[databases]` for a database of the PostgreSQL with TLS.
     pub(crate) fn secure_line(&self, name: &str, database: &str) -> String {
         format!("{name} = host=localhost port={} dbname={database}", self.secure.postgres.port())
     }
@@ -64,12 +65,12 @@ impl House {
         Pooler::start(&self.place, ini)
     }
 
-    /// Makes a database and starts a pooler for it, with more settings.
+    /// Creates a database and starts a pooler for it, with more settings.
     pub(crate) fn pooler(&self, database: &str, settings: &[&str]) -> Pooler {
         self.start(&self.ini(database, settings))
     }
 
-    /// Makes a database, and a configuration for it with more settings.
+    /// Creates a database, and returns a configuration for it with more settings.
     pub(crate) fn ini(&self, database: &str, settings: &[&str]) -> Ini {
         self.postgres.database(database);
         settings.iter().fold(Ini::new(&self.line(database)), |ini, setting| ini.set(setting))

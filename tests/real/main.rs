@@ -1,8 +1,8 @@
-//! The real binary before a real PostgreSQL.
-//!
-//! Always true: all tests share one throw-away cluster, and each has a pooler and (where servers are counted) a database
-//! of its own, so that they can run side by side.
-//! Not here: conversations that need a server which misbehaves byte by byte (`talk`).
+//! The real binary in front of a real PostgreSQL.
+//! //!
+//! //! Always true: all tests share one throw-away cluster, and each has a pooler and (where servers are counted) a database
+//! //! of its own, so that they can run side by side.
+//! //! Not here: conversations that need a server that misbehaves byte by byte (`talk`).
 
 mod cancel;
 mod comparison;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 type Entry = (&'static str, Alone, fn(&House));
 
-/// Every test: `build.rs` finds them by how they are declared.
+/// Every test: `build.rs` finds them by the form of their declaration.
 fn list() -> Vec<Entry> {
     include!(concat!(env!("OUT_DIR"), "/real.rs"))
 }

@@ -1,4 +1,4 @@
-//! The attacks that are quickest and tell most; `cargo xtask hostile` makes all of them.
+//! The quickest and most telling attacks; `cargo xtask hostile` makes all of them.
 
 use crate::hostile::attack::{Attack, attacks};
 use crate::hostile::table::{self, Row};
@@ -19,7 +19,7 @@ pub(crate) fn quick_attacks_hurt_no_bystander(house: &House) {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// Those that fail are not in it until what they show is mended.
+/// Attacks that fail are left out until the problem that they show is fixed.
 const QUICK: [&str; 21] = [
     "messages::close_portals",
     "messages::parse_without_name",

@@ -1,4 +1,4 @@
-//! Random programs and sessions beside direct connections; chaos; attacks.
+//! Random programs and sessions compared with direct connections; chaos; attacks.
 
 pub(crate) mod alike;
 pub(crate) mod differential;

@@ -1,4 +1,4 @@
-//! A few seconds of what `cargo xtask soak` does for minutes.
+//! A few seconds of the chaos that `cargo xtask soak` runs for minutes.
 
 use std::time::Duration;
 

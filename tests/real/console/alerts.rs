@@ -1,4 +1,4 @@
-//! The rules for Prometheus, and the metrics that they ask for, as Prometheus' own tool reads them.
+//! The rules for Prometheus, and the metrics that they use, checked with Prometheus' own tool.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ pub(crate) fn promtool_can_read_the_metrics(house: &House) {
     promtool.stdin.take().expect("a pipe").write_all(body.as_bytes()).expect("promtool reads");
     let output = promtool.wait_with_output().expect("promtool ends");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    // What it says of names is advice, and those of the exporter for PgBouncer are not ours to choose.
+    // Its remarks about names are advice, and the names of the exporter for PgBouncer are not ours to choose.
     let is_ours = |line: &&str| line.starts_with("trunkline_");
     let advice: Vec<&str> = told.lines().filter(is_ours).collect();
     assert!(!told.contains("error while linting") && advice.is_empty(), "{told}");

@@ -1,7 +1,7 @@
-//! A Chromium without a window, driven by its DevTools protocol over two pipes.
-//!
-//! Always true: what the page throws or writes as an error is kept; the browser and all its children have ended when the guard is dropped.
-//! Not here: what a page should look like.
+//! A headless Chromium, driven by its DevTools protocol over two pipes.
+//! //!
+//! //! Always true: exceptions and errors that the page reports are kept; the browser and all its children have ended when the guard is dropped.
+//! //! Not here: what a page should look like.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,10 +20,10 @@ use tests::wait::{try_wait_for, wait_for};
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
-    /// What it is told; taken when it is to end.
+    /// Requests to the browser; taken when it is to end.
     orders: Option<ChildStdin>,
     heard: Receiver<Value>,
-    /// Where it keeps its files, and what all its processes have in their command lines.
+    /// The browser's files; the path is also in the command lines of all its processes.
     directory: PathBuf,
     session: Option<String>,
     numbers: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts it with an empty page; `None` where there is no Chromium.
+    /// Starts the browser with an empty page; `None` where there is no Chromium.
     pub(crate) fn start(place: &Place) -> Option<Self> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.is_file())?;
         let directory = place.directory();
         let home = directory.display();
         let mut command = place.command(Path::new("sh"), "KILL");
-        // The protocol is spoken at the descriptors 3 and 4.
+        // The browser reads the protocol at descriptor 3 and writes at descriptor 4.
         command.args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>"$HOME/said""#]).arg(program);
         command.args(ARGUMENTS).arg(format!("--user-data-dir={home}/profile"));
         for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR"] {
@@ -70,7 +70,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Tells it something, and returns what it answers.
+    /// Sends a request, and returns its answer.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.numbers += 1;
         let number = self.numbers;
@@ -106,7 +106,7 @@ impl Browser {
         }
     }
 
-    /// What the page has complained about until now.
+    /// Errors that the page has reported so far.
     pub(crate) fn problems(&mut self) -> Vec<String> {
         self.evaluate("0");
         std::mem::take(&mut self.problems)
@@ -151,17 +151,17 @@ impl Browser {
         }
     }
 
-    /// How large the window is, and whether the page is to be light or dark.
+    /// Sets the size of the window, and whether the page is light or dark.
     pub(crate) fn look(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.call("Emulation.setEmulatedMedia", features);
-        // What depends on the size has been drawn two frames later.
+        // After two frames everything that depends on the size has been drawn.
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))");
     }
 
-    /// The page as a PNG file, down to a height that can still be looked at.
+    /// Saves the page as a PNG file, up to a height that is still readable.
     pub(crate) fn keep_picture(&mut self, path: &Path) {
         let size =
             self.evaluate("({ width: innerWidth, height: Math.min(document.documentElement.scrollHeight, 2400) })");
@@ -174,7 +174,7 @@ impl Browser {
         fs::write(path, picture).expect("a picture can be written");
     }
 
-    /// Processes of this browser that still run, the first one included.
+    /// Processes of this browser that still run, including the first one.
     fn processes(&self) -> Vec<Pid> {
         let ours = self.directory.display().to_string();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -210,7 +210,8 @@ impl Drop for Browser {
 }
 
 const PROGRAMS: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-/// Without the sandbox, which needs rights that containers lack: it opens our page only. Nothing is fetched from elsewhere.
+/// Without the sandbox, which needs rights that containers lack: the browser opens only our own page. It fetches nothing
+/// from elsewhere.
 const ARGUMENTS: [&str; 15] = [
     "--headless=new",
     "--remote-debugging-pipe",
@@ -228,6 +229,6 @@ const ARGUMENTS: [&str; 15] = [
     "--disable-breakpad",
     "--disable-crash-reporter",
 ];
-/// Generous: a browser starts slowly where others work.
+/// Generous: a browser starts slowly on a busy machine.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const END_MAX: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Metrics of how logins, TLS handshakes and cancel requests have ended, of probes, and of evictions.
+//! Metrics about the outcomes of logins, TLS handshakes and cancel requests, about probes, and about evictions.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -15,7 +15,7 @@ use super::http::{get, pooler};
 use crate::house::House;
 use crate::logins::tls::Stage;
 
-/// Waits until metrics tell this line: a client may see an end before it is counted.
+/// Waits until the metrics have this line: a client may see an end before the pooler counts it.
 fn await_line(address: SocketAddr, line: &str) {
     wait_until(line, LIMIT, || get(address, "/metrics", "").1.lines().any(|told| told == line));
 }
@@ -36,7 +36,7 @@ pub(crate) fn logins_are_counted_by_how_they_end(house: &House) {
     login("stranger", "wrong").failure();
     await_line(address, "trunkline_logins_total{step=\"server\",outcome=\"accepted\"} 1.0");
     await_line(address, "trunkline_logins_total{step=\"password\",outcome=\"refused\"} 2.0");
-    // Whoever waits for the pooler to start knocks as well.
+    // The check that the pooler is up also connects and leaves.
     let gone = "trunkline_logins_total{step=\"startup\",outcome=\"gone\"}";
     let count = || {
         let told = get(address, "/metrics", "").1;

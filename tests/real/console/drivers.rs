@@ -1,4 +1,4 @@
-//! Drivers that speak the extended protocol only, at the console.
+//! Drivers that use only the extended protocol, at the console.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::house::House;
 
-/// For the whole of a conversation.
+/// Limit for a whole conversation.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The binary form of a value, whatever its type.
@@ -36,7 +36,7 @@ pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) 
         config.host("127.0.0.1").port(pooler.port()).user("admin").dbname("pgbouncer");
         let (client, connection) = config.connect(NoTls).await.expect("let in");
         let connection = tokio::spawn(connection);
-        // Prepared with a name, described, bound, and read in binary formats.
+        // Prepared with a name, described, bound, and read in binary format.
         let pools = client.query("SHOW POOLS", &[]).await.expect("a table");
         let pool = pools.iter().find(|row| row.get::<_, &str>("database") == "drivers").expect("our pool");
         assert_eq!((pool.get::<_, &str>("user"), pool.get::<_, i32>("sv_idle")), ("u", 1));
@@ -46,7 +46,7 @@ pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) 
         for _ in 0..2 {
             let totals = client.query(&statement, &[]).await.expect("a table");
             let row = totals.iter().find(|row| row.get::<_, &str>("database") == "drivers").expect("our database");
-            // One digit, of weight 0, without a sign: 1.
+            // A numeric of one digit, of weight 0, without a sign: 1.
             assert_eq!(row.get::<_, Raw>(1).0, [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
         }
         assert_eq!(client.query("SHOW DNS_HOSTS", &[]).await.expect("an empty table").len(), 0);
@@ -63,7 +63,7 @@ pub(crate) fn a_driver_that_prepares_everything_asks_the_console(house: &House) 
     runtime.block_on(async { tokio::time::timeout(LONG, asks).await.expect("it is answered in time") });
 }
 
-/// What comes in one piece is answered in order, however much it is.
+/// Messages that arrive in one piece are answered in order, however many they are.
 pub(crate) fn a_pipeline_at_the_console_is_answered_in_order(house: &House) {
     let pooler = house.pooler("console_pipeline", &[]);
     let mut console = pooler.client("admin", "pgbouncer");
@@ -89,7 +89,7 @@ pub(crate) fn a_pipeline_at_the_console_is_answered_in_order(house: &House) {
     broken(&pooler);
 }
 
-/// What cannot be read ends the connection, as it does elsewhere.
+/// A message that cannot be read ends the connection, as in any other database.
 fn broken(pooler: &Pooler) {
     for (kind, body, text) in [
         (b'P', &b"\0SHOW VERSION\0"[..], "broken Parse packet"),

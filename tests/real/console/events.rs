@@ -1,4 +1,4 @@
-//! What has happened is shown by `SHOW EVENTS`, and a storm of something is one row.
+//! `SHOW EVENTS` shows what has happened, and combines many equal events into one row.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn events(pooler: &Pooler) -> Vec<Row> {
     (0..answer.rows.len()).map(|row| answer.named(row)).collect()
 }
 
-/// Waits until there is such an event.
+/// Waits until such an event is shown.
 fn await_event(pooler: &Pooler, kind: &str, fits: impl Fn(&Row) -> bool) -> Row {
     let mut seen = Vec::new();
     let found = try_wait_for(LIMIT, || {

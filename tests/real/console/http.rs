@@ -1,4 +1,4 @@
-//! HTTP: metrics, health, tables; who may read them, and what a stranger can do.
+//! HTTP: metrics, health, tables; who may read them, and what an unauthenticated client can do.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -118,7 +118,7 @@ pub(crate) fn the_stream_tells_events_as_they_happen(house: &House) {
     pooler.console("RESUME http_news");
 }
 
-/// Who reads the stream.
+/// A client that reads the event stream.
 struct Follower {
     stream: TcpStream,
     told: String,

@@ -1,4 +1,4 @@
-//! The console: what it tells, and what an admin orders there.
+//! The console: what it shows, and which commands an administrator gives there.
 
 pub(crate) mod alerts;
 mod browser;

@@ -1,5 +1,5 @@
-//! What an admin orders on the console: each is answered when it has been carried out, and harms nobody whom it does not
-//! concern.
+//! Commands of an administrator on the console: each is answered when it has been carried out, and affects no client that it
+//! does not concern.
 
 use nix::sys::signal::Signal;
 use tests::client::{Answer, Client};
@@ -27,7 +27,7 @@ fn state(pooler: &Pooler) -> String {
     cells.collect::<Vec<_>>().join(" ")
 }
 
-/// The order of those who move a database: PAUSE returns when nothing runs, and everybody goes on after RESUME.
+/// The procedure for moving a database: PAUSE returns when no query runs, and everything goes on after RESUME.
 pub(crate) fn a_pause_waits_for_transactions_and_a_resume_serves_who_waited(house: &House) {
     let pooler = house.pooler("order_pause", &["default_pool_size = 3"]);
     let [mut busy, mut other] = [pooler.client("u", "order_pause"), pooler.client("u", "order_pause")];
@@ -42,7 +42,7 @@ pub(crate) fn a_pause_waits_for_transactions_and_a_resume_serves_who_waited(hous
     assert_eq!(console.answer().tags, ["PAUSE"]);
     house.postgres.await_servers("order_pause", 0);
     pooler.await_log("closing because: pause mode (age=");
-    // Who comes now is let in, for the parameters are known, and waits.
+    // A new client logs in, because the server parameters are known, and then waits.
     let mut newcomer = pooler.client("u", "order_pause");
     newcomer.ask("select 8");
     pooler.await_pool("order_pause", "cl_waiting", "2");
@@ -69,7 +69,7 @@ pub(crate) fn a_pause_of_one_database_leaves_the_others_alone(house: &House) {
         row.expect("a row")["paused"].clone()
     };
     assert_eq!((paused("order_held"), paused("order_free")), ("1".to_owned(), "0".to_owned()));
-    // A reload changes nothing about it, and neither does a user who has not been here.
+    // Neither a reload nor a user without a pool changes that.
     order(&pooler, "RELOAD");
     let mut stranger =
         Client::try_login(pooler.address(), &[("user", "v"), ("database", "order_free")]).expect("let in");
@@ -105,7 +105,7 @@ pub(crate) fn a_reconnect_replaces_servers_as_they_come_back(house: &House) {
     busy.run("commit");
     assert_eq!(console.answer().tags, ["WAIT_CLOSE"]);
     assert_ne!(busy.server_pid(), old);
-    // Nothing is left to wait for.
+    // No server is left to wait for.
     order(&pooler, "WAIT_CLOSE");
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn a_setting_holds_until_the_next_reload(house: &House) {
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("7"));
     order(&pooler, "RELOAD");
     assert_eq!(shown("query_wait_timeout").as_deref(), Some("100"));
-    // As in PgBouncer, what has no default keeps what it was set to.
+    // As in PgBouncer, a setting without a default keeps its value.
     assert_eq!(shown("auth_dbname").as_deref(), Some("asker"));
     let answer = pooler.console("SET query_wait_timeout = soon");
     assert_eq!(refusal(&answer), ("08P01", "SET failed"));
@@ -185,7 +185,7 @@ pub(crate) fn the_signals_of_a_pause_are_heard(house: &House) {
     pooler.await_log("got SIGUSR2, continuing from PAUSE");
 }
 
-/// A session whose server is obsolete ends at once if the operator wants that; one inside a transaction when that is over.
+/// A session on an obsolete server ends at once if the setting says so; a session inside a transaction ends after it.
 pub(crate) fn server_fast_close_ends_sessions_outside_of_transactions(house: &House) {
     let pooler = house.pooler("order_fast", &["pool_mode = session", "server_fast_close = 1"]);
     let [mut idle, mut busy] = [pooler.client("u", "order_fast"), pooler.client("u", "order_fast")];

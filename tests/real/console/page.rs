@@ -1,4 +1,5 @@
-//! The page at `/`, in a real browser: what each view shows under a real load, by keyboard, in two sizes and two schemes.
+//! The page at `/`, in a real browser: what each view shows under a real load, by keyboard, in two sizes and two colour
+//! schemes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -63,14 +64,14 @@ impl Drop for Load {
     }
 }
 
-/// Where pictures are kept for whoever wants to look.
+/// Where screenshots are kept for inspection.
 fn picture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     target.join("page").join(format!("{name}.png"))
 }
 
-/// The view that is open, in both sizes and schemes: fits, can be read, and everything in it has a name.
+/// Checks the open view in both sizes and colour schemes: it fits, its text is readable, and every control has a name.
 fn inspect(browser: &mut Browser, name: &str) {
     for (width, height) in [(1280, 900), (400, 860)] {
         for scheme in ["light", "dark"] {
@@ -118,7 +119,7 @@ pub(crate) fn each_view_of_the_page_shows_what_happens(house: &House) {
     assert!(paint < 3000.0, "the first paint came after {paint} ms");
     assert_eq!(browser.evaluate("document.documentElement.lang"), "en");
     assert_eq!(browser.evaluate("document.querySelectorAll('header, main, footer').length"), 3);
-    // The sentence, the figures, the picture.
+    // The sentence, the figures, the chart.
     browser.await_true("at('sentence').textContent.includes('1 client of page_views/u has waited')");
     browser.await_true("at('word').textContent === 'Trouble' && at('icon').textContent === '!'");
     browser.await_true("at('spoken').textContent.startsWith('Trouble: 1 client of page_views/u')");
@@ -177,7 +178,7 @@ pub(crate) fn the_page_survives_a_restart_of_the_pooler(house: &House) {
     browser.await_true(&format!("samples > {} && last.databases[0]?.transactions === 5", samples + 1));
     let least = "Math.min(...[...databases.values()].flatMap((entry) => entry.rings.map((ring) => Math.min(...ring))))";
     assert_eq!(browser.evaluate(least), 0, "a rate is below zero");
-    // What could not be fetched while nobody listened is no fault of the page.
+    // Requests that failed while the pooler was down are not errors of the page.
     let problems = browser.problems();
     assert!(problems.iter().all(|problem| problem.contains("\"source\":\"network\"")), "{problems:?}");
 }
@@ -187,7 +188,7 @@ pub(crate) fn the_page_bears_a_thousand_pools_and_five_thousand_clients(house: &
     let (_pooler, url) = pooler(house, "page_many", &[]);
     browser.look(1280, 900, "light");
     browser.open(&url);
-    // Ten minutes of made-up events, in place of the pooler's.
+    // Ten minutes of synthetic events, in place of the pooler's.
     browser.evaluate(MANY);
     for (view, most) in [("overview", 0), ("pools", 200), ("waits", 0), ("churn", 0), ("clients", 200)] {
         browser.evaluate(&format!("location.hash = '{view}'"));
@@ -211,7 +212,7 @@ pub(crate) fn the_page_bears_a_thousand_pools_and_five_thousand_clients(house: &
 
 /// A name that would be markup if it were not put in as text.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
-/// The views after the first, and what each shows.
+/// The views after the first, and what each of them shows.
 const VIEWS: [(&str, &[&str]); 9] = [
     ("pools", &["2 pools", "page_views / u", "2 in use", "every server is taken"]),
     ("waits", &["page_views / u: 1 waits", HOSTILE, "idle in transaction", "select ?", "waiter"]),
@@ -223,7 +224,7 @@ const VIEWS: [(&str, &[&str]); 9] = [
     ("hosts", &["1 host and database", "127.0.0.1:", "in use"]),
     ("rates", &["0 limits"]),
 ];
-/// What a user of a screen reader must be told the name of.
+/// Elements for which a screen reader needs a name.
 const NAMED: [&str; 12] = [
     "button",
     "tab",
@@ -238,7 +239,7 @@ const NAMED: [&str; 12] = [
     "tabpanel",
     "table",
 ];
-/// Texts whose contrast with what is behind them is below 4.5 (WCAG 2, 1.4.3).
+/// Texts with a contrast below 4.5 against their background (WCAG 2, 1.4.3).
 const CONTRAST: &str = r#"(() => {
     const rgb = (text) => text.match(/[\d.]+/g).map(Number);
     const part = (value) => { const s = value / 255; return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4; };
@@ -255,7 +256,7 @@ const CONTRAST: &str = r#"(() => {
     }
     return dim;
 })()"#;
-/// Ends the stream, and feeds the page with events and clients of a large pooler; `step` adds a second.
+/// Ends the stream, and feeds the page with events and clients of a large pooler; `step` adds one second.
 const MANY: &str = r#"(async () => {
     stream.close(); stream.onmessage = null; connect = () => {};
     let second = 0, seed = 7;

@@ -1,4 +1,4 @@
-//! Which statements take the time: `SHOW STATEMENTS`.
+//! `SHOW STATEMENTS`: which statements take the most time.
 
 use std::collections::BTreeMap;
 
@@ -96,13 +96,13 @@ pub(crate) fn whatever_has_no_row_of_its_own_counts_as_other(house: &House) {
     for number in 0..1200 {
         client.run(&format!("select 1 as c{number}"));
     }
-    // Nobody knows which statement this is.
+    // The text is too long, so the statement cannot be identified.
     client.run(&format!("select '{}'", "x".repeat(200_000)));
     let all = rows(&pooler, database);
     let calls: u64 = all.iter().map(|row| number(row, "calls")).sum();
     assert_eq!((all.len(), calls), (1001, 1201));
     assert_eq!((&*all[1000]["statement"], number(&all[1000], "calls")), ("other", 201));
-    // A sample stands for all.
+    // A sample stands for all calls.
     pooler.console("SET track_statements = 50");
     for _ in 0..2000 {
         client.run("select now()");

@@ -1,4 +1,4 @@
-//! The console: columns, order and types as PgBouncer has them, and who may do what.
+//! The console: columns, order and types as in PgBouncer, and who may do what.
 
 use tests::client::Client;
 use tests::message::{parse, sync};
@@ -24,7 +24,7 @@ pub(crate) fn show_version_names_the_version(house: &House) {
     {
         assert_eq!(console.parameters[name], value);
     }
-    // The same for SELECT, any case, a semicolon, any blanks.
+    // The same for SELECT, for any case, a semicolon, any white space.
     for command in ["show version;", "  Show\n\"version\" ;", "SELECT version"] {
         assert!(console.query(command).value().starts_with("PgBouncer "), "{command}");
     }
@@ -141,7 +141,7 @@ pub(crate) fn show_clients_and_servers_have_their_columns(house: &House) {
     assert_eq!((active["type"].as_str(), active["state"].as_str(), active["user"].as_str()), ("C", "active", "u"));
     assert_eq!((server["type"].as_str(), server["state"].as_str(), server["user"].as_str()), ("S", "active", "u"));
     assert_eq!((&active["link"], &server["link"]), (&server["ptr"], &active["ptr"]));
-    // The names that the log has.
+    // The names in the log are the same.
     pooler.await_log(&format!("LOG {}: ", active["ptr"]));
     pooler.await_log(&format!("LOG {}: ", server["ptr"]));
     assert_ne!(active["id"], server["id"]);
@@ -162,7 +162,8 @@ pub(crate) fn a_turn_that_one_client_makes_slow_is_counted_and_told_of(house: &H
     let mut client = pooler.client("u", database);
     let begin = |line: &str| line.contains(&format!(": {database}/u@")) && line.contains("slow turn: worker 0 served");
     let is_told = |log: String| log.lines().any(|line| begin(line) && line.contains(" ms of it for what it sent"));
-    // What is prepared by a name is kept whole, and put together in one turn. PostgreSQL refuses it at its first word.
+    // The text of a named statement is kept whole, and assembled in one turn. PostgreSQL refuses this text at its first
+    // word.
     let text = format!("no {}", "x".repeat(30 << 20));
     wait_until("a text is long enough for a slow turn", LIMIT, || {
         client.peer.send(&[parse("slow", &text), sync()].concat());
@@ -329,7 +330,7 @@ fn columns(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
     pairs.iter().map(|(name, kind)| (name.to_string(), *kind)).collect()
 }
 
-/// New columns may only stand behind those of PgBouncer.
+/// New columns may only come after those of PgBouncer.
 fn starts_with(got: &[(String, u32)], expected: &[(String, u32)]) {
     assert_eq!(&got[..expected.len().min(got.len())], expected);
 }

@@ -59,7 +59,7 @@ pub(crate) fn one_picture_has_pools_waits_and_the_sentence_as_text(house: &House
     let mut waiter = client(&pooler, "top_once", "waiter");
     waiter.ask("select 2");
     pooler.await_pool("top_once", "cl_waiting", "1");
-    // The sentence names who waits as soon as that has lasted.
+    // The sentence names the waiting client as soon as the wait has lasted for some time.
     let pools = wait_for("the sentence", LIMIT, || {
         let picture = once(&mut top_of(house, &pooler, &[])).success();
         picture.contains("stand idle in a transaction").then_some(picture)
@@ -73,7 +73,7 @@ pub(crate) fn one_picture_has_pools_waits_and_the_sentence_as_text(house: &House
         heading.contains(&"xact/s") && pools.lines().nth(1).is_some_and(|line| line.contains("top_once")),
         "{pools}"
     );
-    // What clients call themselves is spelled out, whatever a terminal would make of it.
+    // Characters in a client's names that a terminal would interpret are escaped.
     let clients = once(&mut top_of(house, &pooler, &["--view", "clients", "--filter", "OWNED"])).success();
     assert!(clients.contains("thinker") && clients.contains("(clients: 1 row)"), "{clients}");
     let waits = once(&mut top_of(house, &pooler, &["--view", "waits", "--sort", "what"])).success();
@@ -120,7 +120,7 @@ pub(crate) fn the_screen_hears_keys_and_leaves_the_terminal_as_it_was(house: &Ho
     terminal.await_screen("a smaller screen", |screen| screen.lines().count() == 6 && screen.contains("4 stmts"));
     terminal.resize(24, 100);
     terminal.await_text("3 applications");
-    // All of it is drawn anew.
+    // The whole screen is redrawn.
     terminal.press("\x0c");
     terminal.press("3");
     terminal.await_text("3 applications");
@@ -265,7 +265,7 @@ pub(crate) fn the_way_to_the_console_is_encrypted_and_checked(house: &House) {
     let ini = house.ini("top_tls", &["client_tls_sslmode = require"]);
     let ini = ini.set(&format!("client_tls_cert_file = {}", files.certificate.display()));
     let pooler = house.start(&ini.set(&format!("client_tls_key_file = {}", files.key.display())));
-    // As with libpq, `prefer` takes TLS where there is some.
+    // As with libpq, `prefer` uses TLS where the server offers it.
     once(&mut top_of(house, &pooler, &[])).success();
     let ours = authority.file(&house.place);
     once(top_of(house, &pooler, &[]).env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &ours)).success();
@@ -315,7 +315,7 @@ pub(crate) fn an_answer_without_end_is_cut(house: &House) {
         once(&mut top(house, &["-h", "127.0.0.1", "-p", &port, "-U", "u"]))
     };
     let long = of(20_000).success();
-    // 8 MiB of values, each of 1,007 bytes.
+    // 8 MiB of values of 1,007 bytes each.
     assert!(long.contains("(pools: 8331 rows, 11669 more left out)"), "{}", &long[long.len() - 100..]);
     assert!(!long.contains('\x1b') && long.contains("xx\\x1b[2J"));
     let endless = of(70_000).failure();
@@ -350,7 +350,8 @@ pub(crate) fn pgbouncers_console_shows_what_it_has(house: &House) {
     assert_eq!(terminal.await_end().code(), Some(0));
     holder.run("commit");
     waiter.answer();
-    // What it has not is asked only when somebody looks for it, so that its log has no error that nobody has made.
+    // A table that the pooler does not have is requested only when its view is opened, so that the pooler's log has no
+    // errors that no user has caused.
     let log = pooler.log();
     assert!(log.contains("invalid command 'SHOW WAITS'") && !log.contains("'SHOW CHURN'"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! `TRACE`: what happens to a client, an application or a database is told as it happens, without values.
+//! `TRACE`: reports what happens to a client, an application or a database as it happens, without values.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -14,15 +14,15 @@ use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
-/// A console on which a trace goes on.
+/// A console on which a trace runs.
 struct Tracer {
     console: Client,
-    /// What it has been told so far.
+    /// The lines received so far.
     told: Vec<String>,
 }
 
 impl Tracer {
-    /// Begins a trace, which every worker knows of by then.
+    /// Begins a trace; every worker knows of it when this returns.
     fn begin(pooler: &Pooler, command: &str) -> Self {
         let mut console = pooler.client("admin", "pgbouncer");
         console.ask(command);
@@ -31,7 +31,7 @@ impl Tracer {
         tracer
     }
 
-    /// Waits for a line with this in it, and returns it.
+    /// Waits for a line that contains this text, and returns it.
     fn hear(&mut self, part: &str) -> String {
         loop {
             let frame = self.console.peer.frame_within(LIMIT);
@@ -46,7 +46,7 @@ impl Tracer {
         }
     }
 
-    /// Ends it: everything that it has been told, and the tag of the answer.
+    /// Ends the trace. Returns all lines, and the tag of the answer.
     fn end(mut self) -> (Vec<String>, String) {
         self.console.cancel();
         let answer = self.console.answer();
@@ -56,7 +56,7 @@ impl Tracer {
     }
 }
 
-/// The name of the client that calls itself so.
+/// The ID of the client with this application name.
 fn id_of(pooler: &Pooler, application: &str) -> String {
     wait_for(&format!("a client called {application}"), LIMIT, || {
         let answer = pooler.console("SHOW CLIENTS");
@@ -71,7 +71,7 @@ fn called(pooler: &Pooler, database: &str, application: &str) -> Client {
     Client::try_login(pooler.address(), &parameters).expect("a login")
 }
 
-/// Lines of a program, as they come.
+/// Lines of a program's output, as they come.
 fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
@@ -107,7 +107,7 @@ pub(crate) fn psql_shows_what_happens_as_it_happens_and_control_c_ends_it(house:
     assert_eq!(line, format!("NOTICE:  the trace of client {id} ends: it was cancelled"));
     let told = all.iter().filter(|line| line.contains(&id) && line.contains("S-0x")).count();
     assert!(told > 3, "{all:#?}");
-    // psql calls it a failure whatever the answer is, since it was interrupted.
+    // psql reports a failure whatever the answer is, because it was interrupted.
     finish(child, "psql", Duration::from_secs(10));
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn what_cannot_be_traced_is_said_with_what_can(house: &House) {
     let mut tracers: Vec<_> = (0..8).map(|_| Tracer::begin(&pooler, "TRACE DATABASE trace_refused")).collect();
     let answer = console.query("TRACE DATABASE trace_refused");
     assert_eq!((&*answer.error().code, &*answer.error().text), ("53400", "no more than 8 traces at a time"));
-    // Who leaves, and who is cancelled, makes room.
+    // A trace ends, and makes room for another, when its client leaves or is cancelled.
     drop(tracers.pop());
     tracers.pop().expect("another one").end();
     wait_until("there is room again", LIMIT, || {
@@ -276,14 +276,14 @@ pub(crate) fn what_cannot_be_traced_is_said_with_what_can(house: &House) {
     });
 }
 
-/// More happens than anybody can read: the clients do not notice, and who asked reads how much is left out.
+/// More events than a client can read: the traced clients do not notice, and the reader is told how many lines are left out.
 pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
     let pooler = house.pooler("trace_storm", &[]);
     pooler.console("SET trace_values = 1");
     let mut client = pooler.client("u", "trace_storm");
     let tracer = Tracer::begin(&pooler, "TRACE DATABASE trace_storm");
     let before = pooler.memory_kb("VmRSS");
-    // Nobody reads meanwhile.
+    // The console is not read meanwhile.
     let long = format!("select length('{}')", "x".repeat(15_000));
     (0..300).for_each(|_| client.run(&long));
     let grown = pooler.memory_kb("VmRSS").saturating_sub(before);

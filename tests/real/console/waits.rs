@@ -1,4 +1,4 @@
-//! Where the time goes, who waits for whom, and why: in rigs with one cause each.
+//! `SHOW WAITS`: where the time goes, who waits for whom, and why; each test sets up a single cause.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// Waits until the first sentence of `SHOW WAITS` says so.
+/// Waits until the first sentence of `SHOW WAITS` contains this.
 fn await_sentence(pooler: &Pooler, wanted: &str) -> Answer {
     let mut told = String::new();
     let seen = tests::wait::try_wait_for(LIMIT, || {
@@ -102,7 +102,7 @@ pub(crate) fn a_long_transaction_is_logged_with_its_longest_statement_and_no_val
     assert!(line.contains(" LOG C-0x") && line.contains(": long/u@127.0.0.1:"), "{line}");
     assert!(line.contains("first_byte 3") && line.contains(", 3 round trips, the longest 3"), "{line}");
     assert!(line.ends_with(" ms: select ?, pg_sleep(?)"), "{line}");
-    // From now on all are logged, and those of a pipeline by what was prepared.
+    // From now on all are logged, and those of a pipeline with the text of the prepared statement.
     assert_eq!(pooler.console("SET log_min_duration_transaction = 0").tags, ["SET log_min_duration_transaction=0"]);
     patient.run("select 'one more'");
     pooler.await_log(" ms: select ?\n");
@@ -162,7 +162,7 @@ pub(crate) fn a_host_that_refuses_is_named_with_its_words(house: &House) {
     let line = format!("waits_host = host=127.0.0.1 port={port} user=postgres");
     let ini = Ini::new(&line).set("auth_type = any").set("server_login_retry = 1");
     let pooler = house.start(&ini);
-    // Nobody is greeted before a server has told what with: it waits.
+    // The login cannot finish before a server has reported its parameters, so the client waits.
     let mut waiter = pooler.knock();
     waiter.send(&tests::message::startup(0, &[("user", "u"), ("database", "waits_host")]));
     let answer = await_sentence(&pooler, "its host cannot be reached or refuses us");
@@ -206,7 +206,7 @@ pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &Ho
     client.run("begin");
     client.run("select pg_sleep(0.3)");
     thread::park_timeout(Duration::from_millis(200));
-    // So much that the first bytes of it come before the last are made.
+    // So long that the first bytes arrive before the last ones are produced.
     client.run("select repeat('x', 1000) from generate_series(1, 30000)");
     client.run("commit");
     let took = begun.elapsed().as_micros() as f64;
@@ -215,7 +215,7 @@ pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &Ho
     let total: f64 =
         ["waiting", "settings", "first_byte", "streaming", "client_blocked", "client_thinking"].map(spent).iter().sum();
     assert!((spent("total_time") - total).abs() < 1.0, "{before:?} {after:?}");
-    // What the client has measured includes what its own machine took.
+    // The client's own measurement includes the time of its own machine.
     assert!(total <= took && total >= took * 0.9, "{total} of {took}");
     assert!(spent("first_byte") >= 300_000.0, "{after:?}");
     assert!(spent("client_thinking") >= 190_000.0, "{after:?}");
@@ -228,14 +228,14 @@ pub(crate) fn no_value_is_shown_however_a_request_comes(house: &House) {
     let mut holder = client(&pooler, "waits_values", "holder");
     holder.run("begin; set standard_conforming_strings = off");
     let shown = || named(&pooler.console("SHOW WAITS"), "holder", "holder")["statement"].clone();
-    // A backslash takes the quote behind it along here, and not by default.
+    // With this setting a backslash escapes the quote after it; by default it does not.
     holder.run(r"select 'a\' secret', 'x'");
     assert!(!shown().contains("secret"), "{}", shown());
-    // Bytes of a message whose head came before begin nowhere that is known.
+    // The rest of a message whose header came earlier must not be parsed from a wrong position.
     let request = tests::message::query("select 'Qsecret secret'");
     for at in [1, 3, 5, 14] {
         holder.peer.send(&request[..at]);
-        // Which has been read when its worker has answered this.
+        // Its worker has read the first part when it has answered this.
         pooler.console("SHOW WAITS");
         holder.peer.send(&request[at..]);
         holder.answer();

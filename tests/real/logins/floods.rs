@@ -1,7 +1,7 @@
-//! Floods from one address, before anybody has logged in, and an honest client from another one.
-//!
-//! Always true: the flood comes from 127.0.0.2, the client from 127.0.0.1; what is held against each other is told by one of them and counted
-//! at the other, so that a slow machine changes nothing.
+//! Floods of connections from one address before any login, and a well-behaved client from another address.
+//! //!
+//! //! Always true: the flood comes from 127.0.0.2, the client from 127.0.0.1; the checks compare counts at one of them with events
+//! //! at the other, so that a slow machine changes nothing.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) fn addresses_take_turns_with_handshakes_of_tls(house: &House) {
     }
     flood.iter_mut().for_each(|peer| peer.send(&hello));
     assert_eq!(stage.ask("floods_tls", "select 2").success(), "2\n");
-    // In the order of coming all of them would have been served before.
+    // With handshakes in order of arrival, all of them would have been served before.
     let served = flood.iter().filter(|peer| peer.has_bytes()).count();
     assert!(served < FLOOD / 2, "{served} of {FLOOD} handshakes came before");
 }
@@ -38,23 +38,23 @@ pub(crate) fn silent_connections_from_one_address_keep_nobody_else_out(house: &H
         let workers = format!("workers = {workers}");
         let name = format!("floods_silent{}", &workers[workers.len() - 1..]);
         let pooler = house.pooler(&name, &[&workers, LIMIT_OF_TEN, AT_ONCE]);
-        // Whoever has looked whether the pooler is up.
+        // Waits until the connections of the check that the pooler is up are gone.
         let _ = wait_until("nobody is there", LIMIT, || counted(&pooler) == (0, 0));
         let mut silent: Vec<Peer> = (0..50).map(|_| knock_from_elsewhere(pooler.address())).collect();
-        // Refused is whoever comes when the ten are there.
+        // Each connection after the first ten is refused.
         for refused in &mut silent[10..] {
             expect_refusal(refused);
         }
         pooler.await_log("10 connections have not logged in (max_unauthenticated_connections), ");
         pooler.await_log(", 5 come from 127.0.0.2");
         assert_eq!(pooler.client("u", &name).value("select 1"), "1");
-        // The last of the ten has made room.
+        // The login has displaced the last of the ten.
         expect_refusal(&mut silent[9]);
         let lines = pooler.log().matches("connections have not logged in").count();
         assert!(lines < 10, "{lines} lines for 41 that were turned away");
         let shown = counted(&pooler);
         assert!(shown.0 <= 9 && shown.1 >= 41, "{shown:?}");
-        // Others still have theirs.
+        // The other connections still have their places.
         let packet = startup(0, &[("user", "u"), ("database", &name)]);
         silent[0].send(&packet);
         assert_eq!(silent[0].frame_within(LIMIT).expect("an answer").tag, b'R');
@@ -89,7 +89,7 @@ pub(crate) fn whoever_is_displaced_in_its_login_reads_why(house: &House) {
     let mut flood: Vec<Peer> = (0..3).map(|_| begin(knock_from_elsewhere(pooler.address()))).collect();
     let honest = begin(pooler.knock());
     expect_refusal(&mut flood[2]);
-    // One more would have as many as they.
+    // One more would make this address have as many as the flood.
     expect_refusal(&mut pooler.knock());
     drop(honest);
     assert!(!flood[0].is_closed_within(Duration::from_millis(100)));
@@ -110,7 +110,7 @@ pub(crate) fn a_reload_says_how_many_may_not_have_logged_in(house: &House) {
     let _ = wait_until("one more is counted", LIMIT, || counted(&pooler).0 == before + 1);
 }
 
-/// Connections that have not logged in, and how many were turned away.
+/// Connections that have not logged in, and how many were refused.
 fn counted(pooler: &Pooler) -> (usize, usize) {
     let lists = pooler.console("SHOW LISTS");
     let item = |name: &str| {
@@ -128,13 +128,13 @@ fn expect_refusal(peer: &mut Peer) {
     peer.closed_within(LIMIT).expect("the pooler closes");
 }
 
-/// Somebody who is not where the honest client is.
+/// A connection from another address than the well-behaved client's.
 fn knock_from_elsewhere(address: SocketAddr) -> Peer {
     Peer::tcp_from(Ipv4Addr::new(127, 0, 0, 2), address).expect("a connection")
 }
 
-/// Handshakes of the flood: more than are done while somebody logs in.
+/// Handshakes of the flood: more than the pooler finishes during one login.
 const FLOOD: usize = 1500;
 const LIMIT_OF_TEN: &str = "max_unauthenticated_connections = 10";
-/// Without it the kernel keeps silent connections to itself for a second.
+/// Without it the kernel holds back silent connections for a second.
 const AT_ONCE: &str = "tcp_defer_accept = 0";

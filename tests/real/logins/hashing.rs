@@ -1,4 +1,4 @@
-//! Passwords that are hashed for SCRAM: who waits, who is refused, and in which words.
+//! Passwords that are hashed for SCRAM: which clients wait, which are refused, and with which errors.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
@@ -12,7 +12,7 @@ use tests::wait::{LIMIT, wait_for};
 
 use crate::house::House;
 
-/// A login by a password in clear text, which must be asked for.
+/// Logs in with a clear-text password, which the pooler must request.
 pub(crate) fn enter(pooler: &Pooler, user: &str, password: &str, database: &str) -> Result<Client, Complaint> {
     let mut peer = pooler.knock();
     peer.send(&message::startup(0, &[("user", user), ("database", database)]));
@@ -49,7 +49,7 @@ pub(crate) fn a_server_that_asks_for_too_many_iterations_is_refused_by_their_num
         "that is enough",
     ] {
         let login = || Client::try_login(pooler.address(), &[("user", "u"), ("database", "hash_far")]).map(drop);
-        // The failure before this one is told for as long as it is not tried again.
+        // The previous failure is reported until the pooler tries the next login.
         let error = wait_for("another answer", LIMIT, || login().err().filter(|error| error.text.ends_with(told)));
         assert_eq!((error.severity.as_str(), &error.code[2..]), ("FATAL", "P01"));
         pooler.await_log(told.trim_start_matches("server login failed: "));
@@ -71,7 +71,7 @@ pub(crate) fn a_stored_secret_of_too_many_iterations_is_not_tried_in_clear_text(
     assert!(!pooler.log().contains("right"), "a password is in the log");
 }
 
-/// Many wait for a derivation that takes its time; half of them go. The others are served, whoever was to be first.
+/// Many clients wait for a slow key derivation and half of them leave, including the first. The others are served.
 pub(crate) fn who_leaves_gives_the_place_up_to_others_of_the_same_user(house: &House) {
     let settings = ["auth_type = scram-sha-256", "scram_iterations = 100000"];
     let ini = house.ini("hash_file", &settings).secret("many_times", "secret");

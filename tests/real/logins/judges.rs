@@ -1,4 +1,4 @@
-//! Passwords that a directory (LDAP) or the system's modules (PAM) know.
+//! Passwords that a directory (LDAP) or the system's PAM modules check.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -26,7 +26,7 @@ const PEOPLE: [Person; 5] = [
     Person { dn: "cn=searcher,dc=example,dc=net", uid: "searcher", password: "look" },
 ];
 
-/// Logs in by a password in clear text, which must be asked for.
+/// Logs in with a clear-text password, which the pooler must request.
 fn enter(pooler: &Pooler, user: &str, password: &str, database: &str) -> Result<Client, Complaint> {
     let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
     peer.send(&message::startup(0, &[("user", user), ("database", database)]));
@@ -45,7 +45,7 @@ fn refusal(outcome: Result<Client, Complaint>) -> String {
     error.text
 }
 
-/// As in a file: who is admin needs the directory, too.
+/// A configuration that uses the directory for administrators too.
 fn ini(house: &House, settings: &[&str]) -> Ini {
     let ini =
         Ini::new(&house.line("postgres")).database(&format!("{} auth_user=u", house.line_as("asked", "postgres")));
@@ -59,7 +59,7 @@ pub(crate) fn a_directory_knows_who_may_come_in(house: &House) {
     let options = format!("auth_ldap_options = {simple}");
     let pooler = house.start(&ini(house, &["auth_type = ldap", &options]));
     assert_eq!(enter(&pooler, "u", "right", "postgres").expect("let in").value("select current_user"), "u");
-    // The password is what its user logs in to the server with, which asks for it.
+    // The pooler logs in to a server that asks for a password with the password of the user.
     assert_eq!(
         enter(&pooler, "by_scram", SECRET, "postgres").expect("let in").value("select current_user"),
         "by_scram"
@@ -101,7 +101,7 @@ pub(crate) fn a_directory_is_searched_for_who_wants_to_come_in(house: &House) {
     assert!(!pooler.log().contains("hidden"), "a password is in the log");
 }
 
-/// The password is not said before the directory has shown who it is.
+/// The password is not sent before the directory has presented a valid certificate.
 pub(crate) fn a_directory_may_be_asked_by_tls(house: &House) {
     let authority = Authority::new("people");
     let path = authority.file(&house.place);
@@ -129,7 +129,7 @@ pub(crate) fn a_directory_may_be_asked_by_tls(house: &House) {
     }
 }
 
-/// A directory that says nothing keeps those waiting who need it, and nobody else.
+/// A directory that does not answer holds up only clients that need it.
 pub(crate) fn a_directory_that_does_not_answer_holds_up_its_own_only(house: &House) {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = silent.local_addr().expect("bound").port();
@@ -172,8 +172,8 @@ pub(crate) fn options_of_a_directory_that_are_wrong_or_missing_are_told(house: &
     pooler.await_log("auth_type = ldap needs auth_ldap_options");
 }
 
-/// The modules are configured for the whole machine, under the name that PgBouncer has there: where somebody has done that
-/// already, or may not do it, nothing is tried.
+/// PAM is configured for the whole machine, under the service name that PgBouncer uses: where that file exists already or
+/// may not be written, nothing is tested.
 pub(crate) fn the_systems_modules_know_who_may_come_in(house: &House) {
     let service = Path::new("/etc/pam.d/pgbouncer");
     if !geteuid().is_root() || !Path::new("/etc/pam.d").is_dir() || Service::is_anothers(service) {
@@ -198,14 +198,14 @@ pub(crate) fn the_systems_modules_know_who_may_come_in(house: &House) {
     assert_eq!(refusal(enter(&pooler, "u", "right", "asked")), "bouncer config error");
     pooler.await_log("pam_authenticate() failed: ");
     pooler.await_log("PAM can't be used together with database authentication");
-    // Who is known may still not come in now.
+    // A user whose password is right may still be refused by the account check.
     let _service = Service::write(service, "auth required pam_permit.so\naccount required pam_deny.so\n");
     assert_eq!(refusal(enter(&pooler, "u", "right", "postgres")), "PAM authentication failed");
     pooler.await_log("pam_acct_mgmt() failed: ");
     assert!(!pooler.log().contains("right"), "a password is in the log");
 }
 
-/// A file of `/etc/pam.d` that is gone in the end. One that a killed run has left behind is known by its first line.
+/// A file in `/etc/pam.d` that is removed at the end. A file left behind by a killed run is recognized by its first line.
 struct Service<'p>(&'p Path);
 
 impl<'p> Service<'p> {

@@ -1,4 +1,4 @@
-//! Who is let in, and how we log in to PostgreSQL.
+//! Which clients are admitted, and how the pooler logs in to PostgreSQL.
 
 pub(crate) mod floods;
 pub(crate) mod hashing;

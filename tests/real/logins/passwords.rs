@@ -1,4 +1,4 @@
-//! Who is let in, and how we log in to PostgreSQL.
+//! Which clients are admitted, and how the pooler logs in to PostgreSQL.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) fn md5_takes_plain_md5_and_scram_secrets(house: &House) {
     expect_out(&pooler, "by_password", "wrong", "password authentication failed");
     expect_out(&pooler, "by_md5", "wrong", "password authentication failed");
     expect_out(&pooler, "by_scram", "wrong", "SASL authentication failed");
-    // Somebody unknown is asked like one of those.
+    // An unknown user is asked for a password like a known one.
     expect_none_in(&pooler, "stranger", SECRET);
     expect_no_secrets(&pooler);
 }
@@ -65,7 +65,7 @@ pub(crate) fn scram_takes_plain_and_scram_secrets_but_no_md5(house: &House) {
 pub(crate) fn an_empty_password_or_secret_lets_nobody_in(house: &House) {
     for auth in ["plain", "md5", "scram-sha-256"] {
         let pooler = asking(house, auth);
-        // `u` stands in the auth file with an empty secret.
+        // `u` is in the auth file with an empty secret.
         match auth {
             "md5" => expect_none_in(&pooler, "u", "anything"),
             "plain" => expect_out(&pooler, "u", "anything", "password authentication failed"),
@@ -111,7 +111,7 @@ pub(crate) fn servers_are_logged_in_to_with_the_secret_of_the_auth_file(house: &
     for user in ["by_password", "by_md5", "by_scram"] {
         assert_eq!(pooler.client(user, "postgres").value("select current_user"), user);
     }
-    // The forced user's entry serves when the database line has no password.
+    // The entry of the forced user is used when the database line has no password.
     let line = format!("{} user=by_scram", house.line("postgres"));
     let pooler = house.start(&Ini::new(&line).secret("by_scram", SECRET));
     assert_eq!(pooler.client("u", "postgres").value("select current_user"), "by_scram");
@@ -137,7 +137,7 @@ pub(crate) fn scram_keys_of_the_client_open_the_server(house: &House) {
         assert_eq!(say(&pooler, "by_scram", SECRET).success(), "by_scram\n");
     }
     expect_no_secrets(&pooler);
-    // Without the keys of a client's own login the secret opens nothing.
+    // Without the SCRAM keys of a client's own login, a stored SCRAM secret does not allow a server login.
     let pooler = house.start(&Ini::new(&house.line("postgres")).secret("by_scram", &stored(house, "by_scram")));
     assert!(Client::try_login(pooler.address(), &[("user", "by_scram"), ("database", "postgres")]).is_err());
     pooler.await_log("cannot do SCRAM authentication");
@@ -151,7 +151,7 @@ pub(crate) fn a_wrong_password_for_the_server_is_told_in_its_words(house: &House
             Client::try_login(pooler.address(), &[("user", "u"), ("database", "postgres")]).expect_err("wrong");
         let text = format!("password authentication failed for user \"{user}\"");
         assert_eq!((refused.code.as_str(), refused.text), ("28P01", text));
-        // It reads as if it were about the client's own password.
+        // The message reads as if it were about the client's own password.
         let whose = format!(
             "This is about the pooler's own login at host 127.0.0.1, port {}, user \"{user}\".",
             house.postgres.port()
@@ -162,7 +162,7 @@ pub(crate) fn a_wrong_password_for_the_server_is_told_in_its_words(house: &House
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A pooler that asks with `auth` and holds a secret of each kind; its one server login needs no password.
+/// A pooler with `auth` as its method and a secret of each kind; its only server login needs no password.
 fn asking(house: &House, auth: &str) -> Pooler {
     let ini = Ini::new(&format!("{} user=v", house.line_as("fixed", "postgres")))
         .set(&format!("auth_type = {auth}"))
@@ -185,7 +185,7 @@ fn expect_in(pooler: &Pooler, user: &str) {
     assert_eq!(say(pooler, user, SECRET).success(), "v\n");
 }
 
-/// Who has no secret is asked by md5 or by SCRAM, as one of those who have.
+/// A user without a secret is asked by md5 or by SCRAM, like users who have one.
 fn expect_none_in(pooler: &Pooler, user: &str, password: &str) {
     let said = say(pooler, user, password).failure();
     let texts = ["password authentication failed", "SASL authentication failed"];

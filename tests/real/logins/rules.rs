@@ -1,4 +1,4 @@
-//! HBA rules and ident maps: who may come from where, and what happens when the files are changed or wrong.
+//! HBA rules and ident maps: who may connect from where, and what happens when the files are changed or wrong.
 
 use tests::client::Client;
 use tests::message::{self, Complaint};
@@ -8,7 +8,7 @@ use tests::wait::LIMIT;
 
 use crate::house::House;
 
-/// A pooler with these rules, and perhaps maps, in files beside its configuration.
+/// A pooler with these rules, and perhaps maps, in files next to its configuration.
 fn pooler(house: &House, rules: &str, maps: &str) -> Pooler {
     let directory = house.place.directory();
     let (hba, ident) = (directory.join("hba"), directory.join("ident"));
@@ -67,7 +67,7 @@ pub(crate) fn rules_are_read_again_and_a_file_that_is_gone_changes_nothing(house
     pooler.await_log("could not open auth_hba_file");
 }
 
-/// A line that is left out because nobody understands it would let in whom it was to keep out.
+/// Skipping a line that cannot be parsed would admit clients that it was to reject.
 pub(crate) fn a_rule_that_cannot_be_read_lets_nobody_in(house: &House) {
     let broken = [
         ("host all v all rejct", "could not parse hba config line 2: unknown method \"rejct\""),
@@ -87,14 +87,14 @@ pub(crate) fn a_rule_that_cannot_be_read_lets_nobody_in(house: &House) {
         pooler.await_log("the old settings and rules stay in force");
         assert_eq!(refusal(login(&pooler, "v", "postgres")), "login rejected", "{line}");
         login(&pooler, "u", "postgres").expect("let in by the old rules");
-        // Without old rules there is nothing to go on with.
+        // At start there are no old rules to go on with.
         let ini = Ini::new(&house.line("postgres")).set("auth_type = hba");
         let (code, said) = Pooler::start_in_vain(&house.place, &ini.set(&format!("auth_hba_file = {}", hba.display())));
         assert!(code == 1 && said.contains(&format!("{}: {told}", hba.display())), "{line}: {code} {said}");
     }
 }
 
-/// The user of the system may be who its map says, and nobody else.
+/// The user of the operating system may log in as its map says, and as no other user.
 pub(crate) fn a_peer_is_who_the_system_says(house: &House) {
     let me = std::process::Command::new("id").arg("-un").output().expect("id runs");
     let me = String::from_utf8(me.stdout).expect("a name").trim().to_owned();

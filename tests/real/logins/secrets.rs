@@ -1,4 +1,4 @@
-//! Users whose secret PostgreSQL knows (`auth_query`): who is let in, who is asked, and what goes wrong.
+//! Users whose secret PostgreSQL knows (`auth_query`): who is admitted, which pool runs the query, and what goes wrong.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const QUERY: &str = "auth_query = select usename, passwd from pg_shadow where usename = $1";
 
-/// A pooler whose file of secrets knows only `asker`, who asks about everybody else.
+/// A pooler whose auth file has only `asker`, as whom it queries the secrets of all other users.
 fn pooler(house: &House, database: &str, settings: &[&str]) -> Pooler {
     let ini = Ini::new(&house.line(database)).set("auth_type = scram-sha-256").set(QUERY);
     let ini = ini.database(&house.line("postgres"));
@@ -24,7 +24,7 @@ fn pooler(house: &House, database: &str, settings: &[&str]) -> Pooler {
     house.start(&settings.iter().fold(ini, |ini: Ini, setting| ini.set(setting)))
 }
 
-/// Makes a user of PostgreSQL, unless another test has made it.
+/// Creates a role in PostgreSQL, unless another test has created it.
 fn user(house: &House, name: &str, how: &str) {
     let create = format!("create role {name} login {how}");
     let unless = "exception when duplicate_object or unique_violation then null";
@@ -45,11 +45,11 @@ pub(crate) fn a_server_knows_who_may_come_in(house: &House) {
     assert_eq!(asks("told", "right").success(), "told\n");
     assert!(asks("told", "wrong").failure().contains("SASL authentication failed"));
     assert!(asks("nobody_at_all", "x").failure().contains("SASL authentication failed"));
-    // Who has no password cannot log in by any.
+    // A user without a password cannot log in with any password.
     for password in ["md5", "", "open"] {
         asks("open", password).failure();
     }
-    // The question went through the pool of whoever asks.
+    // The query ran in the pool of `auth_user`.
     pooler.await_log("postgres/asker@127.0.0.1");
     assert!(!pooler.log().contains("right"));
 }
@@ -92,13 +92,13 @@ pub(crate) fn nobody_sees_the_question(house: &House) {
     user(house, "told", "password 'right'");
     house.postgres.database("secret_quiet");
     let pooler = pooler(house, "secret_quiet", &["auth_user = asker", "max_client_conn = 1"]);
-    // The one client that may be there is the one that logs in: the question is none.
+    // The only permitted client is the one that logs in: the auth query does not count as a client.
     assert_eq!(asks(&pooler, "told", "right", "secret_quiet", "select 7").success(), "7\n");
     let clients = asks(&pooler, "asker", "asks", "pgbouncer", "show clients").success();
     assert_eq!(clients.lines().count(), 1, "{clients}");
 }
 
-/// How often the question has reached PostgreSQL: each asker leaves a row.
+/// How often the auth query has reached PostgreSQL: each one inserts a row.
 fn counting(house: &House, database: &str) -> String {
     let mut client = house.postgres.client(database);
     client.run("create table if not exists asked (name text)");
@@ -129,13 +129,14 @@ pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house:
             login("cached_a", "one").success();
         }
         assert_eq!((asked("cached_a"), asked("cached_b")), ("1".into(), "0".into()), "{method}");
-        // What is known of one user lets no other one in.
+        // A cached secret of one user admits no other user.
         login("cached_b", "one").failure();
         login("cached_b", "two").success();
         login("cached_a", "two").failure();
-        // Nor what is known of somebody who does not exist.
+        // Neither does a cached answer for a user that does not exist.
         assert!(login("cached_nobody", "one").failure().contains("authentication failed"));
-        // A password that has changed works: at once where the proof says something about it, else at the second try.
+        // A changed password works: at once where the client's proof shows that the cached secret is outdated, else at the
+        // second try.
         login("cached_a", "one").success();
         house.postgres.client("postgres").run("alter role cached_a password 'changed'");
         if method == "scram-sha-256" {
@@ -144,7 +145,7 @@ pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house:
         login("cached_a", "changed").success();
         login("cached_a", "one").failure();
         login("cached_a", "changed").success();
-        // A reload forgets.
+        // A reload clears the cache.
         house.postgres.client("secret_cached").run("truncate asked");
         login("cached_a", "changed").success();
         assert_eq!(asked("cached_a"), "0");
@@ -153,7 +154,7 @@ pub(crate) fn what_is_told_is_believed_for_its_time_and_for_its_user_only(house:
         assert_eq!(asked("cached_a"), "1");
         assert!(!pooler.log().contains("changed"), "a secret is in the log");
     }
-    // Without the setting each login asks.
+    // Without the setting each login runs the query.
     let pooler = pooler(house, "secret_cached", &["auth_user = asker", &query]);
     house.postgres.client("secret_cached").run("truncate asked");
     for _ in 0..3 {
@@ -171,14 +172,15 @@ pub(crate) fn what_a_server_refuses_is_asked_again(house: &House) {
     let ini = Ini::new(&house.line("secret_refused")).set("auth_type = trust").set("auth_user = asker");
     let ini = ini.set("auth_query = select name, secret from known where name = $1").secret("asker", "asks");
     let pooler = house.start(&ini.set("auth_query_cache_ttl = 600").set("server_login_retry = 0"));
-    // Who shows no password cannot show that another one is right.
+    // A client that shows no password cannot prove that another password is right.
     let come = || asks(&pooler, "by_password", "", "secret_refused", "select current_user");
     assert!(come().failure().contains("password authentication failed"));
     postgres.run(&format!("update known set secret = '{SECRET}'"));
     assert_eq!(come().success(), "by_password\n");
 }
 
-/// Who has come long ago shows nothing any more: a pool of theirs asks by itself when servers take what it was told no longer.
+/// A client that logged in long ago proves nothing any more: its pool runs the auth query by itself when servers refuse the
+/// secret it knows.
 pub(crate) fn a_password_is_changed_behind_clients_that_stay(house: &House) {
     user(house, "asker", "superuser password 'asks'");
     house.postgres.database("secret_moves");
@@ -192,14 +194,14 @@ pub(crate) fn a_password_is_changed_behind_clients_that_stay(house: &House) {
     let pooler = house.start(&ini);
     let mut stays = Client::login(pooler.address(), "moves", "secret_moves");
     assert_eq!(stays.value("select current_user"), "moves");
-    // Once this is answered, the server has told what the session has, and is idle.
+    // When this is answered, the state probe of the server has ended, and the server is idle.
     assert_eq!(stays.value("select current_user"), "moves");
     postgres.run(&sql("two"));
     postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'moves'");
     pooler.await_log("terminating connection due to administrator command");
     assert_eq!(stays.value("select current_user"), "moves");
     pooler.await_log("password authentication failed for user \"moves\"");
-    // There is none any more: that is told, and not waited for.
+    // The role has no password any more: that is reported, and not waited for.
     postgres.run("alter role moves password null");
     postgres.run("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'moves'");
     wait_until("the server is gone", LIMIT, || {
@@ -249,17 +251,17 @@ pub(crate) fn answers_that_are_no_answer_let_nobody_in(house: &House) {
         let answer = asks(&pooler, "odd", password, "secret_odd", "select 1").failure();
         assert!(answer.contains(told), "{query}: {answer}");
         pooler.await_log(logged);
-        // Nobody else has noticed.
+        // No other client notices.
         asks(&pooler, "asker", "asks", "secret_odd", "select 1").success();
     }
-    // Two rows that say the same are one.
+    // Two equal rows count as one.
     let query = "auth_query = select 'odd', 'a' where $1 = 'odd' union all select 'odd', 'a'";
     let pooler = pooler(house, "secret_odd", &["auth_user = asker", query]);
     assert!(asks(&pooler, "odd", "a", "secret_odd", "select 1").failure().contains("role \"odd\" does not exist"));
 }
 
-/// The question is put as a superuser, in a database that is somebody else's: what its owner has put before PostgreSQL's own tables,
-/// functions and operators would run with the rights of the question, at a login that fails as well.
+/// The auth query runs as a superuser in a database that belongs to another user: objects that its owner places before
+/// PostgreSQL's own tables, functions and operators would run with superuser rights, even at a login that fails.
 pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
     user(house, "asker", "superuser password 'asks'");
     user(house, "told", "password 'right'");
@@ -282,7 +284,7 @@ pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
         "create operator evil.< (leftarg = timestamptz, rightarg = timestamptz, procedure = evil.is)",
         "create function evil.set_config(text, text, boolean) returns text language sql as \
          $$ select case when evil.catch('set_config') then '' end $$",
-        // It is the owner's to set.
+        // The owner may set it.
         "alter database secret_weak set search_path = evil, pg_catalog, public",
         "create function public.look_up(wanted text, out text, out text) language sql security definer as \
          $$ select wanted, 'from_public'::text $$",
@@ -304,9 +306,9 @@ pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
                 owner.query("select by, who from evil.caught group by by, who").rows,
                 Vec::<Vec<Option<String>>>::new()
             );
-            // Names without a schema are looked for where the database says, behind PostgreSQL's own.
+            // Names without a schema are looked up in the database's own path, after `pg_catalog`.
             assert_eq!(asks("told", password).success(), "told\n", "{query:?}");
-            // The session is as it was for who comes to it otherwise.
+            // The session is unchanged for other clients of the same pool.
             let path = run(
                 psql(&pooler, "asker", "secret_weak").env("PGPASSWORD", "asks").args(["-c", "show search_path"]),
                 LIMIT,
@@ -316,7 +318,7 @@ pub(crate) fn the_owner_of_a_database_is_nobody_in_the_question(house: &House) {
     }
 }
 
-/// What is asked of a name, and what is said in the end, does not tell whether anybody has it.
+/// Neither the authentication request nor the final error tells whether a user exists.
 pub(crate) fn nobody_can_tell_who_is_known(house: &House) {
     user(house, "asker", "superuser password 'asks'");
     user(house, "told", "password 'right'");
@@ -346,7 +348,7 @@ pub(crate) fn nobody_can_tell_who_is_known(house: &House) {
     }
 }
 
-/// Clients that share one user on the server cannot answer the question by what they leave there.
+/// Clients that share one user on the server cannot change the answer of the auth query by objects that they leave there.
 pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     user(house, "asker", "superuser password 'asks'");
     user(house, "told", "password 'right'");

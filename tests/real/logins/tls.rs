@@ -20,7 +20,7 @@ use tests::wait::wait_until;
 
 use crate::house::House;
 
-/// A pooler that speaks TLS, and all that its clients need for it.
+/// A pooler with TLS, and what its clients need for it.
 pub(crate) struct Stage {
     pub(crate) pooler: Pooler,
     authority: Authority,
@@ -30,7 +30,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// For a database of its own on the PostgreSQL that speaks TLS.
+    /// A stage for a database of its own on the PostgreSQL with TLS.
     pub(crate) fn new(house: &House, database: &str, settings: &[&str]) -> Self {
         house.secure.postgres.database(database);
         let ini = Ini::new(&house.secure_line(database, database)).set("client_tls_sslmode = require");
@@ -47,7 +47,7 @@ impl Stage {
         Self { pooler: house.start(&ini), authority, ca, files, ini }
     }
 
-    /// psql by TLS, which checks the pooler's name too.
+    /// psql with TLS, which also verifies the pooler's name.
     fn psql(&self, user: &str, database: &str) -> Command {
         let mut command = psql(&self.pooler, user, database);
         command.env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &self.ca);
@@ -63,7 +63,7 @@ impl Stage {
         run(console.env("PGSSLMODE", "require").args(["-c", "RELOAD"]), LIMIT)
     }
 
-    /// A client that speaks TLS at once.
+    /// A client that begins with a TLS handshake directly.
     fn direct(&self, protocols: &[&str]) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots
@@ -99,7 +99,7 @@ pub(crate) fn who_must_speak_tls_and_does_not_is_told_so(house: &House) {
     let stage = Stage::new(house, "tls_must", &[]);
     let plain = Client::try_login(stage.pooler.address(), &[("user", "u"), ("database", "tls_must")]);
     assert_eq!(plain.expect_err("refused").text, "SSL required");
-    // Who is on this machine need not hide from it.
+    // A client on the same machine may connect without TLS.
     let mut local = psql(&stage.pooler, "u", "tls_must");
     local.arg("-h").arg(stage.pooler.directory()).args(["-c", "select 1"]);
     assert_eq!(run(&mut local, LIMIT).success(), "1\n");
@@ -158,7 +158,7 @@ pub(crate) fn a_client_that_does_not_read_gets_all_in_the_end(house: &House) {
     let mut slow = stage.direct(&["postgresql"]);
     log_in(&mut slow, "tls_slow");
     slow.write_all(&message::query("select repeat('x', 1000) from generate_series(1, 20000)")).expect("sent");
-    // The server is held up until the client reads.
+    // The server is blocked until the client reads.
     house.secure.postgres.await_running("tls_slow", "repeat");
     let mut rows = 0;
     loop {
@@ -182,7 +182,7 @@ pub(crate) fn tls_may_be_spoken_at_once(house: &House) {
         log_in(&mut client, "tls_direct");
         assert_eq!(client.conn.alpn_protocol(), Some(&b"postgresql"[..]));
     }
-    // Who names none may have been led here by somebody in between, and mean another service.
+    // A client that names no protocol may have been redirected here by an attacker, and mean another service.
     let mut unnamed = stage.direct(&[]);
     let said = unnamed.write_all(&message::startup(0, &[("user", "u"), ("database", "tls_direct")]));
     let heard = said.and_then(|()| unnamed.read(&mut [0; 1]));
@@ -198,7 +198,7 @@ pub(crate) fn a_client_that_just_vanishes_is_no_warning(house: &House) {
     let stage = Stage::new(house, "tls_vanish", &[]);
     let mut client = stage.direct(&["postgresql"]);
     log_in(&mut client, "tls_vanish");
-    // Without a word of TLS.
+    // The connection ends without a TLS close alert.
     drop(client.sock.shutdown(Shutdown::Both));
     stage.pooler.await_log("closing because: client unexpected eof");
     assert!(!stage.pooler.log().contains("TLS handshake error"), "{}", stage.pooler.log());
@@ -297,7 +297,7 @@ pub(crate) fn a_servers_certificate_is_checked_as_far_as_it_is_asked_for(house: 
     let (is_served, pooler) = serves("verify-ca", &other, "localhost");
     assert!(!is_served);
     pooler.await_log("TLS handshake error: certificate verify failed: unable to get local issuer");
-    // The certificate names localhost and not its address.
+    // The certificate names localhost but not its address.
     let (is_served, pooler) = serves("verify-full", &ours, "127.0.0.1");
     assert!(!is_served);
     pooler.await_log("certificate verify failed: it does not name the host");
@@ -312,13 +312,13 @@ pub(crate) fn servers_see_our_certificate(house: &House) {
         &format!("server_tls_key_file = {}", own.key.display()),
     ];
     let stage = Stage::new(house, "tls_own", &settings);
-    // Before PostgreSQL 12 the column was called otherwise.
+    // Before PostgreSQL 12 the column had another name.
     let column = if house.secure.postgres.major() < 12 { "clientdn" } else { "client_dn" };
     let sql = &format!("select {column} from pg_stat_ssl where pid = pg_backend_pid()");
     assert_eq!(stage.ask("tls_own", sql).success(), "/CN=by_certificate\n");
 }
 
-/// As tokio-postgres cancels: the end of the handshake, the request and the farewell arrive at once.
+/// As tokio-postgres cancels: the end of the handshake, the request and the close alert arrive at once.
 pub(crate) fn who_says_one_thing_and_leaves_is_heard(house: &House) {
     let stage = Stage::new(house, "tls_brief", &[]);
     let mut client = stage.direct(&["postgresql"]);
@@ -355,7 +355,7 @@ pub(crate) fn who_says_one_thing_and_leaves_is_heard(house: &House) {
     assert!(error.contains("57014"), "{error}");
 }
 
-/// The request carries the secret of the server, so it is as secret as the server's own connection.
+/// The cancel request carries the secret key of the server, so it must be encrypted like the server's own connection.
 pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) {
     let (port, said) = tap(house.secure.postgres.address());
     house.secure.postgres.database("tls_cancel");
@@ -366,7 +366,7 @@ pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) 
         client.ask("select pg_sleep(60)");
         house.secure.postgres.await_running("tls_cancel", "pg_sleep");
         if is_switched_off {
-            // For new servers. Those that are there stay as they are, and so do the requests for them.
+            // The setting applies to new servers. Existing servers stay as they are, and so do the requests for them.
             pooler.rewrite(&ini.clone().set("server_tls_sslmode = disable"));
             pooler.console("RELOAD");
         }
@@ -384,10 +384,10 @@ pub(crate) fn a_query_on_a_secured_server_is_cancelled_in_secret(house: &House) 
     }
 }
 
-/// What has been said first on each connection.
+/// The first bytes sent on each connection.
 type Said = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A wire to this address on which the first bytes of each connection are read by the way: its port, and these bytes.
+/// A relay to this address that records the first bytes of each connection. Returns its port, and these bytes.
 fn tap(target: SocketAddr) -> (u16, Said) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -425,7 +425,7 @@ fn tap(target: SocketAddr) -> (u16, Said) {
 pub(crate) fn a_reload_reads_certificates_again(house: &House) {
     let stage = Stage::new(house, "tls_reload", &[]);
     stage.ask("tls_reload", "select 1").success();
-    // The same files with other certificates.
+    // The same paths with other certificates.
     let other = Authority::new("another authority");
     other.signs("pooler", &["127.0.0.1"]).replace(&stage.files, &house.place);
     stage.reload().success();
@@ -467,20 +467,20 @@ pub(crate) fn servers_are_replaced_when_tls_towards_them_changes(house: &House) 
     assert_eq!(client.value("select ssl from pg_stat_ssl where pid = pg_backend_pid()"), "t");
 }
 
-/// Logs in as `u` on a secured connection: the startup packet goes with the last flight of the handshake.
+/// Logs in as `u` on an encrypted connection: the startup packet goes with the last flight of the handshake.
 fn log_in(stream: &mut StreamOwned<ClientConnection, TcpStream>, database: &str) {
     stream.write_all(&message::startup(0, &[("user", "u"), ("database", database)])).expect("sent");
     while frame(stream).0 != b'Z' {}
 }
 
-/// A message that is no error: its kind and its body.
+/// Reads a message that is no error. Returns its type and its body.
 fn frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
     let (kind, body) = any_frame(stream);
     assert_ne!(kind, b'E', "{}", String::from_utf8_lossy(&body));
     (kind, body)
 }
 
-/// A message: its kind and its body.
+/// Reads a message. Returns its type and its body.
 fn any_frame(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> (u8, Vec<u8>) {
     let mut header = [0; 5];
     stream.read_exact(&mut header).expect("a header");

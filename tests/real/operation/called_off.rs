@@ -1,4 +1,5 @@
-//! An online restart that does not come to its end: whoever ends it, and when, the old process has everything or nobody has.
+//! An online restart that fails: whichever side ends it, and whenever, the old process has everything or neither process
+//! has.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -10,7 +11,8 @@ use tests::wait::{LIMIT, wait_until};
 use crate::house::House;
 use crate::operation::takeover::{DYING, await_full, state};
 
-/// A process that has been given everything; it says so when it is told to, and ends with 9 if it hears no last word.
+/// A process that has received everything; it reports success on request, and exits with 9 if the final message does not
+/// arrive.
 struct Heir(Child);
 
 impl Heir {
@@ -30,8 +32,8 @@ impl Heir {
     }
 }
 
-/// Nothing but its own end could call a handover off, and a shutdown did not keep the old process from letting go of what it
-/// used itself.
+/// Previously only the end of the new process could abort a handover, and a shutdown did not keep the old process from
+/// releasing its own resources.
 pub(crate) fn until_the_last_word_it_can_be_called_off(house: &House) {
     let mut pooler = house.pooler("take_back", &[]);
     let mut client = pooler.client("u", "take_back");
@@ -57,14 +59,15 @@ pub(crate) fn until_the_last_word_it_can_be_called_off(house: &House) {
     assert!(!pooler.socket().exists(), "it was its own to the end");
 }
 
-/// The old process waited for stillness without a limit, and did not see that nobody waited with it: it served nobody any more.
+/// Previously the old process waited for quiet without a limit and did not notice that the new process had died: it served
+/// no client any more.
 pub(crate) fn a_new_process_that_dies_before_everything_stands_still_changes_nothing(house: &House) {
     let mut pooler = house.pooler("take_restless", &["suspend_timeout = 0"]);
     let (mut slow, mut other) = (pooler.client("u", "take_restless"), pooler.client("u", "take_restless"));
     slow.ask("select repeat('x', 1000) from generate_series(1, 200000)");
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
-    // Until then the kernel takes everything, and whoever is given nothing more is at rest.
+    // Until then the kernel accepts all data, and a client that is sent nothing more is at rest.
     await_full(&mut console);
     let suspended = |pooler: &Pooler| pooler.log().matches("the new process is ready, suspending").count();
     let mut new = pooler.beside(&["-R"], &[]);

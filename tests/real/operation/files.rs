@@ -1,4 +1,4 @@
-//! The configuration: read at start, checked, read again; and the command line.
+//! The configuration: read at start, checked, reloaded; and the command line.
 
 use std::process::Command;
 use std::time::Duration;
@@ -141,7 +141,7 @@ pub(crate) fn check_tells_all_mistakes_at_once(house: &House) {
     }
 }
 
-/// Such files were good, and could not start, or did what nobody had meant.
+/// Previously such files passed the check, although they could not start or did something unintended.
 pub(crate) fn check_finds_what_a_start_would_and_what_nobody_can_have_meant(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer has no --check");
@@ -171,13 +171,13 @@ pub(crate) fn check_finds_what_a_start_would_and_what_nobody_can_have_meant(hous
         "5 mistakes",
     ];
     expect(said, 1, &parts);
-    // One mistake hides no other.
+    // One mistake does not hide another.
     let broken = directory.join("broken.txt");
     house.place.write(&broken, "\"u\" \n");
     let tls = "client_tls_sslmode = require\nclient_tls_key_file = /nowhere/k\nclient_tls_cert_file = /nowhere/c\nserver_tls_ca_file = /nowhere/a\n";
     let said = check(&format!("{base}pool_mod = x\nauth_file = {}\n{tls}", broken.display()));
     expect(said, 1, &["pool_mode", "broken.txt", "/nowhere/k", "/nowhere/c", "/nowhere/a", "5 mistakes"]);
-    // What works, and not as it looks.
+    // Files that work, but not as they look.
     let odd = "[databases]\nd = host=127.0.0.1\nd = host=127.0.0.2\n* = host=127.0.0.1\n";
     let strangers = "admin_users = u, ghost\nserver_idle_timeout = 5\n";
     let said = check(&format!("{odd}{base}{strangers}"));
@@ -189,7 +189,7 @@ pub(crate) fn check_finds_what_a_start_would_and_what_nobody_can_have_meant(hous
     expect(said, 0, &parts);
     let said = check(&format!("{base}auth_user = ghost\n"));
     expect(said, 0, &["check.ini:4: auth_user ghost is not in auth_file"]);
-    // The nearest right thing.
+    // The message suggests the nearest correct form.
     for (line, part) in [
         ("[databases]\nd = host=a;port=b", "pairs are separated by spaces"),
         ("[databases]\nd = host=a sslmode=require", "server_tls_sslmode in [pgbouncer]"),

@@ -1,8 +1,8 @@
-//! The configurations that distributions, images and operators write: each is taken as it is.
-//!
-//! Always true: `tests/ini` has one of each kind, in our own words with their keys; `@DIR@` stands for a directory in which
-//! the files lie that they name.
-//! Not here: what the settings do.
+//! Configurations as distributions, images and operators write them: each is accepted unchanged.
+//! //!
+//! //! Always true: `tests/ini` has one of each kind, in our own words with their keys; `@DIR@` stands for a directory that contains
+//! //! the files that they name.
+//! //! Not here: what the settings do.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) fn what_others_generate_is_accepted_with_exact_warnings(house: &House
     }
 }
 
-/// Zalando's image runs a PgBouncer with a patch of its own; one that has not been patched refuses this line too.
+/// Zalando's image runs a patched PgBouncer; an unpatched one refuses this line too.
 pub(crate) fn a_setting_of_zalandos_own_is_named(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer has no --check");
@@ -40,7 +40,7 @@ pub(crate) fn a_setting_of_zalandos_own_is_named(house: &House) {
     assert!(ended.err.ends_with("1 mistake\n"), "{ended:?}");
 }
 
-/// The file that the distribution's package installs, if it is here: as it is, and with everything said that it only tells.
+/// The file that the distribution's package installs, if it is here: unchanged, and with all commented settings enabled.
 pub(crate) fn the_distributions_own_file_is_accepted(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer has no --check");
@@ -56,8 +56,8 @@ pub(crate) fn the_distributions_own_file_is_accepted(house: &House) {
     assert!(ended.code() == 0 && ended.err.is_empty(), "{ended:?}\n{}", said(&text));
 }
 
-/// Lines such as `;name = value` without their semicolon. A name that was said already, and a value that is only described,
-/// stay told.
+/// Enables lines such as `;name = value` by removing the semicolon. A name that is already set, and a value that is only
+/// described, stay comments.
 fn said(text: &str) -> String {
     let mut names = Vec::new();
     let mut said = String::new();
@@ -66,7 +66,7 @@ fn said(text: &str) -> String {
         let name = told.split('=').next().unwrap_or_default().trim();
         let is_name =
             told.contains('=') && !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-        // These name files that nobody has; `service_name` is for Windows.
+        // These name files that do not exist; `service_name` is for Windows.
         let is_odd = name.ends_with("_file") || name == "resolv_conf" || name == "service_name";
         let is_good = is_name && !is_odd && !names.contains(&name);
         names.extend(is_name.then_some(name));
@@ -76,7 +76,7 @@ fn said(text: &str) -> String {
     said
 }
 
-/// Everything that the samples name.
+/// Creates everything that the samples name.
 fn furnish(house: &House) -> PathBuf {
     let directory = house.place.directory();
     let authority = Authority::new("an authority");
@@ -104,7 +104,7 @@ fn check(house: &House, ini: &Path) -> Ended {
     run(house.place.command(house.place.pooler(), "KILL").arg("--check").arg(ini), LIMIT)
 }
 
-/// Name, the warnings without the path in front, and what is counted.
+/// Name, the warnings without the path in front, and the expected counts.
 const SAMPLES: [(&str, &[&str], &str); 6] = [
     (
         "debian",

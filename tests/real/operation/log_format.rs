@@ -6,7 +6,7 @@ use tests::pooler::Pooler;
 
 use crate::house::House;
 
-/// The objects of a log, each of which is a line.
+/// The JSON objects of a log, one per line.
 fn objects(pooler: &Pooler) -> Vec<Value> {
     let log = pooler.log();
     let lines = log.lines().filter(|line| line.starts_with('{'));

@@ -1,7 +1,7 @@
-//! Names of hosts: name servers of our own are asked over the network, as `resolv_conf` says.
-//!
-//! Always true: PostgreSQL listens on 127.0.0.1 and 127.0.0.2, so that it can be seen where a name led to.
-//! Not here: names that the system looks up.
+//! Host names: the pooler asks the test's own name servers over the network, as `resolv_conf` says.
+//! //!
+//! //! Always true: PostgreSQL listens on 127.0.0.1 and 127.0.0.2, so that a test can see to which address a name led.
+//! //! Not here: names that the system resolves.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// A database at the host of this name, and a file of name servers.
+/// A database at the host of this name, and a file that lists name servers.
 fn ini(house: &House, database: &str, host: &str, resolv_conf: &str) -> (Ini, PathBuf) {
     house.postgres.database(database);
     let file = house.place.directory().join("resolv.conf");
@@ -23,7 +23,7 @@ fn ini(house: &House, database: &str, host: &str, resolv_conf: &str) -> (Ini, Pa
     (Ini::new(&line).set(&format!("resolv_conf = {}", file.display())), file)
 }
 
-/// The address that a new client is served from.
+/// The address of the server that serves a new client.
 fn seen_at(pooler: &Pooler, database: &str) -> String {
     pooler.client("u", database).value("select host(inet_server_addr())")
 }
@@ -35,7 +35,7 @@ fn shown(pooler: &Pooler, subject: &str) -> Vec<String> {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
 }
 
-/// A client that will wait for its login.
+/// A client that waits for its login.
 fn knock(pooler: &Pooler, database: &str) -> Peer {
     let mut peer = Peer::tcp(pooler.address()).expect("the pooler listens");
     peer.send(&message::startup(0, &[("user", "u"), ("database", database)]));
@@ -70,7 +70,7 @@ pub(crate) fn names_are_asked_of_the_servers_of_resolv_conf(house: &House) {
         assert!(rows[0].starts_with("my_db|") && rows[0].ends_with("|127.0.0.2"), "{rows:?}");
         assert!(rows[1].starts_with("nothing|") && rows[1].ends_with('|'), "{rows:?}");
         assert!(rows[2].starts_with("other.shop.test|") && rows[2].ends_with("|127.0.0.1"), "{rows:?}");
-        // The name server's word counts, as far as the settings go.
+        // The TTL of the name server is used, within the bounds of the settings.
         assert!((20..=40).contains(&ttl(0)) && (10..=30).contains(&ttl(1)) && (41..=60).contains(&ttl(2)), "{rows:?}");
         assert_eq!(shown(&pooler, "DNS_ZONES"), ["shop.test|0|1"]);
     }
@@ -123,7 +123,7 @@ pub(crate) fn a_name_server_that_is_silent_is_passed_over(house: &House) {
     let pooler = house.start(&ini.database(&gone));
     assert_eq!(seen_at(&pooler, "lookup_silent"), "127.0.0.2");
     assert!(silent.asked().contains(&"db.shop.test A".to_owned()));
-    // Where nobody answers, no other name is guessed.
+    // Where the name server does not answer, no other name is tried.
     let text = format!("{}search other.test\noptions timeout:1 attempts:1\n", silent.line());
     assert!(reload(house, &pooler, &file, &text));
     let _waits = knock(&pooler, "gone");
@@ -153,7 +153,7 @@ pub(crate) fn a_file_of_name_servers_that_is_wrong_is_refused(house: &House) {
     pooler.console("RECONNECT");
     assert_eq!(seen_at(&pooler, "lookup_wrong"), "127.0.0.1");
     assert!(reload(house, &pooler, &file, &second.line()));
-    // What was just found is believed for a moment whatever its name server says.
+    // A name that was just resolved is used for a moment, whatever TTL its name server gave.
     wait_until("the new name server counts", LIMIT, || {
         pooler.console("RECONNECT");
         seen_at(&pooler, "lookup_wrong") == "127.0.0.2"

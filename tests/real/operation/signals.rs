@@ -1,4 +1,4 @@
-//! Signals and SHUTDOWN: who may finish, who is refused, and when it ends.
+//! Signals and SHUTDOWN: which clients may finish, which are refused, and when the process ends.
 
 use nix::sys::signal::Signal;
 use tests::client::Client;
@@ -16,7 +16,7 @@ pub(crate) fn sigterm_waits_for_the_clients(house: &House) {
     wait_until("nobody listens on TCP", LIMIT, || Peer::tcp(pooler.address()).is_err());
     assert_eq!(client.value("select 1"), "1");
     assert_eq!(client.value("select 2"), "2");
-    // The unix socket still answers, but only the console is let in.
+    // The unix socket still answers, but only the console may be used.
     let mut peer = pooler.knock();
     peer.send(&message::startup(0, &[("user", "u"), ("database", "signal_term")]));
     assert_eq!(Client::finish_login(peer, LIMIT).map(|_| ()).expect_err("refused").text, "pooler is shutting down");
@@ -90,7 +90,7 @@ pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
         }
         assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
         pooler.await_log("shutdown_timeout: have waited for 1 seconds");
-        // Nothing runs on at PostgreSQL for somebody who has been sent away.
+        // No query of a disconnected client goes on running in PostgreSQL.
         let mut look = house.postgres.client("postgres");
         let running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(67)' and state = 'active'";
         wait_until("its query is cancelled", LIMIT, || look.value(running) == "0");
@@ -108,7 +108,7 @@ pub(crate) fn sighup_reads_the_configuration_again(house: &House) {
     pooler.await_log("got SIGHUP, re-reading config");
     wait_until("the new value is shown", LIMIT, || setting(&pooler, "default_pool_size") == "12");
     assert_eq!(pooler.client("u", "added").value("select 1"), "1");
-    // Known to us now; PostgreSQL does not know it.
+    // The pooler knows the user now, but PostgreSQL does not.
     let error = Client::try_login(pooler.address(), &[("user", "newcomer"), ("database", "added")]).map(|_| ());
     assert_eq!(error.expect_err("no such role").text, "role \"newcomer\" does not exist");
     assert_eq!(client.value("select 1"), "1", "a reload harms no client");

@@ -1,4 +1,4 @@
-//! Every way to be reached, and to reach a server; both kernel interfaces.
+//! Every way to connect to the pooler and to a server; both kernel interfaces.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -81,7 +81,7 @@ pub(crate) fn the_owner_of_the_process_enters_the_console_without_a_password(hou
     let out = run(command.args(["-U", "pgbouncer", "-d", "pgbouncer", "-c", "SHOW VERSION"]), LIMIT).success();
     assert!(out.starts_with("PgBouncer "), "{out}");
     pooler.await_log("pgbouncer access from unix socket");
-    // Over TCP the name alone opens nothing.
+    // Over TCP the user name alone does not suffice.
     let error = run(psql(&pooler, "pgbouncer", "pgbouncer").args(["-c", "SHOW VERSION"]), LIMIT).failure();
     assert!(error.contains("password") || error.contains("authentication"), "{error}");
 }

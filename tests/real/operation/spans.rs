@@ -1,4 +1,4 @@
-//! Spans of statements that carry a `traceparent` are posted to a collector of OpenTelemetry.
+//! Spans of statements that carry a `traceparent` are posted to an OpenTelemetry collector.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,17 +14,17 @@ use tests::wait::{LIMIT, wait_until};
 use crate::console::http::get;
 use crate::house::House;
 
-/// The id of a trace of this number, and a comment that says that a statement belongs to it.
+/// A trace ID made from this number, and the comment that makes a statement part of the trace.
 fn trace(number: u32) -> (String, String) {
     let trace = format!("{:032x}", u128::from(number) << 64 | 0xfeed_0000_0000_0000);
     let comment = format!("/*traceparent='00-{trace}-{PARENT}-01'*/");
     (trace, comment)
 }
 
-/// The span of the application.
+/// The application's span.
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// A configuration with these settings beside what all have, for a database that is there.
+/// A configuration with these settings besides the common ones, for an existing database.
 fn ini(house: &House, database: &str, settings: &[&str]) -> Ini {
     let ini = Ini::new(&house.line(database)).set("pool_mode = transaction");
     settings.iter().fold(ini, |ini, setting| ini.set(setting))
@@ -47,13 +47,13 @@ fn micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as u64
 }
 
-/// Whether something that is posted has this in it.
+/// Returns whether a post contains this text.
 fn is_posted(collector: &Collector, text: &str) -> bool {
     let has = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     collector.posts().iter().any(|post| has(&post.body) || has(post.head.as_bytes()))
 }
 
-/// A metric.
+/// The value of a metric.
 fn metric(port: u16, name: &str) -> f64 {
     let (_, body) = get(([127, 0, 0, 1], port).into(), "/metrics", "");
     let line = body.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {body}"));
@@ -78,7 +78,7 @@ pub(crate) fn a_statement_has_spans_of_its_wait_and_of_its_server(house: &House)
     let (root, wait, server) =
         (named(&spans, "trunkline spans_wait"), named(&spans, "wait for a server"), named(&spans, "server"));
     assert_eq!((&*root.parent, &*wait.parent, &*server.parent), (PARENT, &*root.id, &*root.id));
-    // The clock of the whole machine is one; what is allowed for is what a clock may be set by meanwhile.
+    // All processes use the clock of one machine; the tolerance covers adjustments of the clock in between.
     assert!(begun <= root.begun + 5_000 && root.ended <= ended + 5_000, "{begun} {root:#?} {ended}");
     assert!(wait.micros() >= 20_000 && server.micros() >= 30_000, "{spans:#?}");
     assert!(wait.micros() + server.micros() <= root.micros() && root.micros() <= ended - begun, "{spans:#?}");
@@ -141,7 +141,7 @@ pub(crate) fn the_ratio_decides_by_the_id_of_the_trace(house: &House) {
     for trace in &traces {
         client.run(&format!("select 1 /*traceparent='00-{trace:032x}-{PARENT}-01'*/"));
     }
-    // All ones: it is above any threshold.
+    // A trace ID of all ones is above any sampling threshold.
     let last = "f".repeat(32);
     client.run(&format!("select 1 /*traceparent='00-{last}-{PARENT}-01'*/"));
     collector.await_trace(&last);
@@ -173,11 +173,11 @@ pub(crate) fn a_prepared_statement_has_them_when_it_is_prepared_and_executed_fir
     ]);
     say(&[execute("a"), message::sync()]);
     say(&[execute("a"), message::sync()]);
-    // All at once, as drivers without a cache of statements do.
+    // All in one write, as drivers without a statement cache do.
     say(&[message::parse("b", &format!("select $1::text {two_comment}")), execute("b"), message::sync()]);
     say(&[execute("b"), message::sync()]);
     say(&[message::parse("c", &format!("select $1::text {last_comment}")), message::sync()]);
-    // Somebody else's statement is between.
+    // Another trace's statement comes in between.
     say(&[execute("a"), message::sync()]);
     say(&[execute("c"), message::sync()]);
     let (end, comment) = trace(4);
@@ -196,7 +196,7 @@ pub(crate) fn a_text_may_come_in_parts_and_be_long(house: &House) {
     let mut client = pooler.client("u", "spans_parts");
     client.run("begin");
     let ((torn, torn_comment), (before, before_comment), (behind, behind_comment)) = (trace(1), trace(2), trace(3));
-    // A client that has a server is forwarded as it speaks.
+    // A client that has a server is forwarded as its bytes arrive.
     let request = message::query(&format!("select 1 {torn_comment}"));
     let received = || {
         let stats = pooler.console("SHOW STATS");
@@ -240,7 +240,7 @@ pub(crate) fn errors_are_told_by_their_codes(house: &House) {
     let (kind, state, spans) = code(1);
     assert_eq!((kind, state), both("22012"));
     assert!(named(&spans, "server").is_error);
-    // In vain for a server.
+    // The client waits for a server in vain.
     first.run("begin");
     let unserved = second.query(&text(2, "select 1")).error().code.clone();
     let (kind, state, spans) = code(2);
@@ -248,7 +248,7 @@ pub(crate) fn errors_are_told_by_their_codes(house: &House) {
     let wait = named(&spans, "wait for a server");
     assert!(wait.is_error && wait.micros() >= 900_000 && spans.len() == 2, "{spans:#?}");
     assert_eq!(wait.attribute("trunkline.wait.reason"), "none_free");
-    // It thinks better of it.
+    // The client cancels its request while it waits.
     let mut third = client();
     third.ask(&text(3, "select 1"));
     pooler.await_pool("spans_errors", "cl_waiting", "1");
@@ -256,7 +256,7 @@ pub(crate) fn errors_are_told_by_their_codes(house: &House) {
     assert_eq!(third.answer().error().code, "57014");
     let (kind, state, spans) = code(3);
     assert_eq!(((kind, state), spans.len()), (both("57014"), 2));
-    // Its server goes.
+    // The server ends.
     first.run("commit");
     let pid = first.value("select pg_backend_pid()");
     first.ask(&text(4, "select pg_sleep(100)"));
@@ -265,7 +265,7 @@ pub(crate) fn errors_are_told_by_their_codes(house: &House) {
     first.answer();
     let (kind, _, _) = code(4);
     assert_eq!(kind, "57P01");
-    // Its client goes.
+    // The client disconnects.
     let mut fourth = client();
     fourth.ask(&text(5, "select pg_sleep(100)"));
     pooler.await_pool("spans_errors", "sv_active", "1");
@@ -320,7 +320,7 @@ pub(crate) fn a_collector_that_is_down_or_slow_delays_nobody(house: &House) {
         metric(port, "trunkline_spans_sent_total") >= 2.0
             && metric(port, "trunkline_span_export_failures_total") >= 2.0
     );
-    // What is refused is dropped, and the log has one line of it.
+    // A refused batch is dropped, and the log has one line about it.
     collector.answer(Answers::With(401, ""));
     for number in 10..13 {
         let seen = collector.posts().len();
@@ -330,7 +330,7 @@ pub(crate) fn a_collector_that_is_down_or_slow_delays_nobody(house: &House) {
     wait_until("three are counted", LIMIT, || metric(port, "trunkline_spans_dropped_total{reason=\"refused\"}") >= 6.0);
     assert_eq!(pooler.log().matches("spans cannot be posted to").count(), 2, "{}", pooler.log());
     assert!(pooler.log().contains("it answers with status 401"));
-    // One that says nothing, and far more spans than anybody keeps.
+    // A collector that does not answer, and far more spans than the pooler keeps.
     collector.answer(Answers::Never);
     let seen = collector.posts().len();
     client.run(&format!("select 1 {}", trace(20).1));
@@ -369,7 +369,7 @@ pub(crate) fn a_collector_may_want_tls_and_a_token(house: &House) {
     let rows: Vec<_> = (0..shown.rows.len()).map(|row| shown.named(row)).collect();
     let row = rows.iter().find(|row| row["key"] == "otlp_headers").expect("it is a setting");
     assert_eq!(row["value"], "api-key=***,x-other=***");
-    // Another authority is not believed.
+    // A certificate of another authority is not accepted.
     let stranger = Authority::new("a stranger");
     let other = format!("otlp_ca_file = {}", stranger.file(&house.place).display());
     pooler.rewrite(&ini(house, "spans_tls", &[&other, headers, &collector.setting()]));
@@ -392,7 +392,7 @@ pub(crate) fn a_bad_url_is_refused_by_name(house: &House) {
     }
 }
 
-/// A client with nothing but spans in its head takes neither the processor nor the spans of others.
+/// A client that sends statements with spans at full speed takes neither the processor nor the spans of others.
 pub(crate) fn a_flood_of_traces_leaves_room_for_others(house: &House) {
     let collector = Collector::open();
     let pooler = pooler(house, "spans_flood", &collector, &["workers = 1"]);

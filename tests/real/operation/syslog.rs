@@ -9,7 +9,7 @@ use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
-/// Somebody who listens where syslog would.
+/// A socket in the place of the syslog daemon.
 struct Listener(UnixDatagram);
 
 impl Listener {
@@ -21,7 +21,7 @@ impl Listener {
         Self(socket)
     }
 
-    /// Waits for a line with this text in it, and returns it.
+    /// Waits for a line that contains this text, and returns it.
     fn hears(&self, text: &str) -> String {
         let mut bytes = [0; 4096];
         wait_for(text, LIMIT, || {
@@ -45,10 +45,10 @@ pub(crate) fn syslog_hears_what_the_log_says_and_a_reload_switches_it(house: &Ho
     assert!(line.contains(&format!(" shop[{pid}]: C-0x")), "{line}");
     pooler.console("nonsense");
     assert!(listener.hears("invalid command 'nonsense'").starts_with("<155>"), "an ERROR");
-    // Nobody waits for one who does not listen: all is served, and the log says what happened.
+    // The pooler does not wait for a missing syslog daemon: all clients are served, and the log says what happened.
     drop(listener);
     wait_until("nobody listens", LIMIT, || {
-        // A child that another test has begun may keep the socket for a moment.
+        // A child process of another test may keep the socket open for a moment.
         pooler.client("u", "syslog").run("select 1");
         pooler.log().contains("takes no lines, they are lost: nobody listens")
     });
@@ -61,7 +61,7 @@ pub(crate) fn syslog_hears_what_the_log_says_and_a_reload_switches_it(house: &Ho
     pooler.client("v", "syslog").run("select 1");
     assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
     pooler.console("more nonsense");
-    // What was said in between is not there: nobody else has been this user.
+    // Lines from the time in between are lost. No other test uses this user, so such a line would be recognized.
     let heard = wait_for("a line", LIMIT, || {
         let mut bytes = [0; 4096];
         let count = listener.0.recv(&mut bytes).ok()?;

@@ -1,5 +1,5 @@
-//! SUSPEND, the online restart (`-R`), and the service manager: nobody who can be handed over notices, and a new process that
-//! fails harms nobody.
+//! SUSPEND, the online restart (`-R`), and the service manager: clients that can be handed over do not notice, and a new
+//! process that fails does no harm.
 
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -25,7 +25,7 @@ pub(crate) fn state(pooler: &Pooler) -> String {
     cells.collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until the kernel takes nothing more of what some client does not read.
+/// Waits until the kernel accepts no more data for some client that does not read.
 pub(crate) fn await_full(console: &mut Client) {
     let (mut before, mut times) = (Vec::new(), 0);
     wait_until("the kernel takes no more", LIMIT, || {
@@ -34,7 +34,7 @@ pub(crate) fn await_full(console: &mut Client) {
             .map(|row| sockets.named(row)["send_avail"].clone())
             .filter(|bytes| bytes != "0")
             .collect();
-        // What is only on its way has moved on when one looks again.
+        // Data that is only on its way has moved on by the next look.
         times = if unsent.is_empty() || unsent != before { 0 } else { times + 1 };
         before = unsent;
         times == 20
@@ -51,7 +51,7 @@ pub(crate) fn what_is_suspended_goes_on_where_it_stood(house: &House) {
     assert_eq!(console.query("SHOW STATE").rows[2][1].as_deref(), Some("yes"));
     inside.ask("select 1");
     idle.ask("select 2");
-    // Nobody opens, and nobody is refused.
+    // New connections are neither accepted nor refused.
     let mut newcomer = Peer::tcp(pooler.address()).expect("the kernel keeps who knocks");
     newcomer.send(&message::startup(0, &[("user", "u"), ("database", "take_suspend")]));
     for peer in [&mut inside.peer, &mut idle.peer, &mut newcomer] {
@@ -71,7 +71,7 @@ pub(crate) fn who_does_not_read_is_closed_after_suspend_timeout(house: &House) {
     slow.ask("select repeat('x', 1000) from generate_series(1, 200000)");
     slow.peer.frame().expect("its answer has begun");
     let mut console = pooler.client("admin", "pgbouncer");
-    // Until then the kernel takes everything, and whoever is given nothing more is at rest.
+    // Until then the kernel accepts all data, and a client that is sent nothing more is at rest.
     await_full(&mut console);
     assert_eq!(console.query("SUSPEND").tags, ["SUSPEND"]);
     pooler.await_log("closing because: suspend_timeout (age=");
@@ -126,7 +126,7 @@ pub(crate) fn everybody_goes_on_in_the_new_process(house: &House) {
     assert_eq!(busy.answer().rows[0][1].as_deref(), Some("was awaited"));
     silent.send(&message::startup(0, &[("user", "u"), ("database", "take_all")]));
     assert_eq!(Client::finish_login(silent, LIMIT).expect("let in").value("select 1"), "1");
-    // Keys from before are good: the query of this client, and no other, is cancelled.
+    // Cancel keys from before stay valid: the query of this client, and no other, is cancelled.
     busy.ask("select pg_sleep(60)");
     house.postgres.await_running("take_all", "pg_sleep(60)");
     busy.cancel();
@@ -173,7 +173,8 @@ pub(crate) fn sessions_go_on_in_the_new_process(house: &House) {
     assert_eq!(pooler.client("u", "take_session").value("select to_regclass('mine') is null"), "t", "it was reset");
 }
 
-/// World seed 5006141: what a client said next overtook the answer to the question what its session keeps, which was behind its statement already.
+/// World seed 5006141: a client's next query overtook the answer to the state probe, which had been sent behind the previous
+/// statement already.
 pub(crate) fn a_session_that_is_asked_about_is_known_in_the_new_process(house: &House) {
     let ini = house.ini("take_asked", &["pool_mode = transaction"]);
     let mut pooler = house.start(&ini);
@@ -181,7 +182,7 @@ pub(crate) fn a_session_that_is_asked_about_is_known_in_the_new_process(house: &
     holder.run("select pg_advisory_lock(1)");
     let given = [("user", "u"), ("database", "take_asked"), ("options", "-c app.mark=given")];
     let mut client = Client::try_login(pooler.address(), &given).expect("let in");
-    // From here on its server has the setting, which is not told along with the statement.
+    // From here on the server has the setting, which is not sent again with the statement.
     assert_eq!(client.value("select current_setting('app.mark')"), "given");
     client.ask("select pg_advisory_lock(1), set_config('app.mark', null, false)");
     house.postgres.await_running("take_asked", "pg_advisory_lock(1), set_config");
@@ -203,10 +204,10 @@ pub(crate) fn scram_keys_and_statements_go_along(house: &House) {
     let mut stdin = child.stdin.take().expect("a pipe");
     writeln!(stdin, "select 'before';").expect("psql listens");
     stdin.flush().expect("psql listens");
-    // One that is there may not have answered yet.
+    // A connected client may not have received its first answer yet.
     let has_answered = "select count(*) from pg_stat_activity where datname = 'take_scram' and state = 'idle' and query like '%before%'";
     wait_until("the first answer", LIMIT, || house.postgres.value(has_answered) == "1");
-    // The next one is logged in to with what the client's own login revealed.
+    // The login of the next server uses the SCRAM keys from the client's own login.
     house.postgres.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'take_scram'");
     house.postgres.await_servers("take_scram", 0);
     pooler.restart_online();
@@ -216,7 +217,7 @@ pub(crate) fn scram_keys_and_statements_go_along(house: &House) {
 }
 
 pub(crate) fn who_waits_for_a_server_or_a_greeting_goes_on_waiting(house: &House) {
-    // Who waits for a greeting is let wait for longer than we do.
+    // The login timeout of a waiting client is longer than the test's limits.
     let ini = house.ini("take_wait", &["default_pool_size = 1", "client_login_timeout = 300"]);
     let mut pooler = house.start(&ini.clone().database("nowhere = host=127.0.0.1 port=1 dbname=x"));
     let [mut holds, mut waits] = [pooler.client("u", "take_wait"), pooler.client("u", "take_wait")];
@@ -253,7 +254,7 @@ pub(crate) fn transactions_on_secured_servers_are_waited_for(house: &House) {
     pooler.await_log("the new process is ready, suspending");
     idle.ask("select 'later'");
     assert_eq!(inside.value("select 1"), "1");
-    // Whoever looks at the log finds for whom everybody waits.
+    // The log names the connection that delays the restart.
     pooler.await_log("online restart waits for connections to come to rest: 1, C-0x");
     inside.run("commit");
     let mut old = std::mem::replace(&mut pooler, new);
@@ -303,7 +304,7 @@ pub(crate) fn a_new_process_that_cannot_serve_changes_nothing(house: &House) {
     }
     assert!(pooler.socket().exists());
     pooler.rewrite_raw(&good);
-    // Where a database is paused nothing can stand still.
+    // With a paused database, connections cannot come to rest.
     assert_eq!(pooler.console("DISABLE take_broken").tags, ["DISABLE"]);
     let mut console = pooler.client("admin", "pgbouncer");
     client.run("commit");
@@ -320,7 +321,7 @@ pub(crate) fn a_new_process_that_cannot_serve_changes_nothing(house: &House) {
     assert_eq!(refused.expect_err("let in").text, "database \"take_broken\" is disabled");
 }
 
-/// What a new process says, up to a step at which it dies.
+/// A new process that speaks the handover protocol up to a step at which it dies.
 pub(crate) const DYING: &str = r#"
 import os, socket, struct, sys
 path, step = sys.argv[1], int(sys.argv[2])
@@ -402,7 +403,8 @@ pub(crate) fn a_new_process_that_dies_at_any_step_changes_nothing(house: &House)
 
 pub(crate) fn another_user_is_given_nothing(house: &House) {
     let mut pooler = house.pooler("take_stranger", &[]);
-    // Who knows an admin's name may say so; but nobody waits where only our own user could.
+    // A client that knows an administrator's name may send this; but only the pooler's own system user could listen at that
+    // place.
     assert_eq!(pooler.console("TAKEOVER 2").tags, ["TAKEOVER"]);
     pooler.await_log("online restart failed, going on: cannot reach the new process: No such file or directory");
     assert_eq!(pooler.console("TAKEOVER 1").error().text, "this process hands over in version 2, not 1");
@@ -420,7 +422,8 @@ pub(crate) fn another_user_is_given_nothing(house: &House) {
         stream.read_to_end(&mut heard).expect("it goes");
         assert!(heard.is_empty());
         pooler.await_log("the new process is one of system user 0, not of ");
-        // Who comes to a new process before the old one does is sent away, and the old one is waited for.
+        // A client that connects to the new process before the old one does is disconnected, and the new process goes on
+        // waiting for the old one.
         drop(door);
         std::fs::remove_file(&place).expect("it is ours");
         pooler.signal(Signal::SIGSTOP);
@@ -446,7 +449,7 @@ pub(crate) fn other_settings_hold_for_who_is_taken_over(house: &House) {
     let mut gone = pooler.client("u", "take_gone");
     kept.iter_mut().for_each(|client| client.run("begin"));
     gone.run("select 1");
-    // One database is gone, another is elsewhere, and the pool is smaller.
+    // One database is removed, another has moved, and the pool is smaller.
     let elsewhere = house.line_as("take_kept", "take_moved");
     let mut text = pooler.ini_text().replace(&house.line("take_kept"), &elsewhere);
     text = text.replace(&format!("{}\n", house.line("take_gone")), "");
@@ -488,7 +491,7 @@ pub(crate) fn pgbench_notices_nothing(house: &House) {
     }
 }
 
-/// Waits until some more have been made, of which servers tell once a second at most.
+/// Waits until some more transactions are counted; backends report them at most once a second.
 fn await_transactions(house: &House, database: &str) {
     let sql = format!("select xact_commit from pg_stat_database where datname = '{database}'");
     let count = || house.postgres.value(&sql).parse::<u64>().expect("a count");
@@ -527,11 +530,12 @@ pub(crate) fn the_service_manager_is_told(house: &House) {
     let reloading = std::iter::repeat_with(hear).find(|text| !text.starts_with("STATUS=")).expect("endless");
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(hear(), "READY=1");
-    // Told before the old one is gone, by whom the service manager listens to: the old one, and the new one.
+    // Sent before the old process ends, by the process that the service manager listens to: first the old one, then the new
+    // one.
     let new = pooler.beside(&["-R"], &[("NOTIFY_SOCKET", &format!("@{name}"))]);
     let mut old = std::mem::replace(&mut pooler, new);
     assert_eq!(old.await_end(LIMIT * 3).code(), Some(0));
-    // The line of statistics comes each second, without end.
+    // The STATUS line comes each second, without end.
     let letters = std::iter::repeat_with(hear).take(20);
     let mut told: Vec<_> = letters.filter(|text| !text.starts_with("STATUS=")).take(2).collect();
     told.sort();
@@ -542,7 +546,7 @@ pub(crate) fn the_service_manager_is_told(house: &House) {
     assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
 }
 
-/// Opens sockets as a service manager does, and becomes the pooler.
+/// Opens sockets as a service manager does, and then executes the pooler.
 const PASSING: &str = r#"
 import os, socket, sys
 program, ini, port, path, count, kind = sys.argv[1:7]

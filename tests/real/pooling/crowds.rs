@@ -1,4 +1,4 @@
-//! Many of something: clients, databases, bytes; and not enough of something: descriptors, disk.
+//! Many clients, databases, or bytes; and too few descriptors, or too little disk space.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ pub(crate) fn ten_thousand_databases_are_read_in_a_second(house: &House) {
     let begun = Instant::now();
     let pooler = house.start(&ini);
     let took = begun.elapsed();
-    // A build without optimization is given more time: the figure is for the release.
+    // An unoptimized build gets more time: the limit of a second is for the release build.
     let limit = if cfg!(debug_assertions) { 4 } else { 1 };
     assert!(took < Duration::from_secs(limit), "the start took {took:?}");
     assert_eq!(pooler.client("u", "d9999").value("select 1"), "1");
@@ -101,18 +101,18 @@ pub(crate) fn without_descriptors_old_clients_go_on_and_new_ones_are_refused(hou
         for client in &mut old {
             assert_eq!(client.value("select 2"), "2");
         }
-        // The last to come found the house full, and does not have to wait to hear it.
+        // The last clients find no descriptor free, and receive the error without delay.
         let last = crowd.last_mut().expect("the kernel still takes connections");
         let answer = last.frame_within(Duration::from_secs(3)).unwrap_or_else(|lost| panic!("with {kernel}: {lost}"));
         let complaint = Complaint::read(&answer);
         assert_eq!((answer.tag, complaint.code.as_str()), (b'E', "53300"), "with {kernel}: {complaint:?}");
         assert!(complaint.text.contains("file descriptors"), "{complaint:?}");
         pooler.await_log(&complaint.text);
-        // The descriptor in reserve may have been given up for somebody who was to be told, and its number is free then.
+        // The reserve descriptor may have been closed to report this to a client, and its number is free then.
         crowd.extend((0..4).filter_map(|_| knock(pooler.address(), "crowd_files")));
         let answer = crowd.last_mut().expect("more of them").frame_within(Duration::from_secs(3));
         assert!(answer.is_ok_and(|frame| frame.tag == b'E'), "with {kernel}");
-        // An operator comes in by the unix socket all the same, and only to the console.
+        // An administrator can still connect through the unix socket, and only to the console.
         let psql = |user: &str, database: &str, sql: &str| {
             let mut command = house.place.command(&house.place.postgres_program("psql"), "KILL");
             command.args(["-X", "-At", "-w", "-h"]).arg(pooler.directory()).args(["-p", &pooler.port().to_string()]);
@@ -139,7 +139,8 @@ pub(crate) fn clients_that_take_all_descriptors_leave_some_for_servers(house: &H
     for kernel in KERNELS {
         let ini = Ini::new(&house.line("crowd_dial")).set("max_client_conn = 1000").set("workers = 1").set(kernel);
         let pooler = house.start(&ini.descriptors(64));
-        // All places are taken before anybody says what he wants: without a server nobody could ever be served.
+        // All descriptors are in use before any client sends its startup packet: without descriptors for servers no client
+        // could ever be served.
         let wish = message::startup(0, &[("user", "u"), ("database", "crowd_dial")]);
         let mut crowd: Vec<_> = (0..80).filter_map(|_| Peer::tcp(pooler.address()).ok()).collect();
         crowd.iter_mut().for_each(|peer| drop(peer.try_send(&wish[..6])));
@@ -192,7 +193,7 @@ pub(crate) fn clients_that_come_and_go_leave_nothing(house: &House) {
     round(1_600);
     let grown = pooler.memory_kb("VmRSS").saturating_sub(memory);
     assert!(grown < 2_048, "2,000 clients left {grown} kB behind");
-    // The last of them may still be on their way out, and so may a connection that has cancelled what one had asked.
+    // The last clients may still be disconnecting, and so may a cancel connection.
     wait_until("2,000 clients leave no descriptor behind, but for four servers", LIMIT, || {
         pooler.descriptors() <= files + 4
     });
@@ -231,7 +232,7 @@ pub(crate) fn nobody_reads_anothers_answer_while_clients_and_servers_die(house: 
     assert!(house.postgres.servers("crowd_chaos") <= 6);
 }
 
-/// One client of the storm: asks for its own number in many ways, and leaves in many ways; how many answers it got.
+/// One client of the storm: queries its own number in many ways, and leaves in many ways. Returns how many answers it got.
 fn live_dangerously(address: SocketAddr, number: u64) -> usize {
     let mut served = 0;
     let mut state = number.wrapping_mul(7_919) + 1;
@@ -252,7 +253,7 @@ fn live_dangerously(address: SocketAddr, number: u64) -> usize {
                 let _ = here.peer.try_send(&piece.concat());
                 served += check(&mut here, &nonce).inspect(|()| client = Some(here)).map_or(0, |()| 1);
             }
-            // Gone in the middle of a query, of a transaction, of a message.
+            // Leaves in the middle of a query, of a transaction, or of a message.
             5 => here.ask(&sql),
             6 => drop(here.peer.try_send(&[message::query("begin"), message::query(&sql)].concat())),
             _ => drop(here.peer.try_send(&message::query(&sql)[..9])),
@@ -267,7 +268,7 @@ fn login_in_a_storm(address: SocketAddr) -> Option<Client> {
     Client::finish_login(peer, LIMIT).ok()
 }
 
-/// Reads one answer: nothing but our own number may be in it. `None` when the client cannot go on.
+/// Reads one answer, which must contain no other number than our own. `None` when the client cannot go on.
 fn check(client: &mut Client, nonce: &str) -> Option<()> {
     loop {
         let frame = match client.peer.frame() {
@@ -289,13 +290,13 @@ fn check(client: &mut Client, nonce: &str) -> Option<()> {
     }
 }
 
-/// Runs a query with a middling answer, so that what is made once is made; the memory after that, in kB.
+/// Runs a query with an answer of medium size, so that one-time allocations are made. Returns the memory after that, in kB.
 fn warm(client: &mut Client, pooler: &tests::pooler::Pooler) -> u64 {
     client.run("select repeat('x', 1000000)");
     pooler.memory_kb("VmHWM")
 }
 
-/// Reads an answer without keeping it; the length of its longest message.
+/// Reads an answer without keeping it. Returns the length of its longest message.
 fn longest(client: &mut Client) -> usize {
     let mut longest = 0;
     loop {

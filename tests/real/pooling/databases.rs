@@ -1,4 +1,5 @@
-//! Databases that are dropped, renamed and copied through the pooler, as test frameworks do: nobody else may be connected to them.
+//! Databases that are dropped, renamed and copied through the pooler, as test frameworks do: no other session may be
+//! connected to them.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,8 @@ use tests::wait::wait_until;
 
 use crate::house::House;
 
-/// A pooler for `postgres` and for databases of these names, that may not be there yet; each also under another name, which may live
-/// on another worker.
+/// A pooler for `postgres` and for databases of these names, which may not exist yet; each also under a second name, which
+/// may belong to another worker.
 fn pooler(house: &House, names: &[&str], settings: &[&str]) -> Pooler {
     let ini = Ini::new(&house.line("postgres")).set("workers = 2").set("verbose = 1");
     let ini = settings.iter().fold(ini, |ini, setting| ini.set(setting));
@@ -18,7 +19,8 @@ fn pooler(house: &House, names: &[&str], settings: &[&str]) -> Pooler {
     house.start(&names.iter().fold(ini, |ini, name| ini.database(&house.line_as(&format!("{name}_too"), name))))
 }
 
-/// Uses a database under both of its names, by two users, two clients of each at a time. So many servers stay.
+/// Uses a database under both of its names, by two users with two clients each at the same time. Returns how many servers
+/// stay.
 fn use_up(house: &House, pooler: &Pooler, name: &str) -> usize {
     let names = [name.to_owned(), format!("{name}_too")];
     let whose = names.iter().flat_map(|name| ["u", "v", "u", "v"].map(|user| (user, name)));
@@ -34,7 +36,7 @@ fn use_up(house: &House, pooler: &Pooler, name: &str) -> usize {
     house.postgres.servers(name)
 }
 
-/// Says something that PostgreSQL does for nobody whose database is in use, and that succeeds without its wait of five seconds.
+/// Runs a statement that PostgreSQL refuses while a database is in use, and that succeeds without its wait of five seconds.
 fn quickly(client: &mut Client, sql: &str) {
     let since = Instant::now();
     client.run(sql);
@@ -49,7 +51,7 @@ pub(crate) fn what_is_idle_does_not_keep_a_database_in_use(house: &House) {
         let [one, two] = [format!("databases_{mode}_1"), format!("databases_{mode}_2")];
         let pooler = pooler(house, &[&one, &two], settings);
         let mut boss = pooler.client("u", "postgres");
-        // Frameworks do so at each run.
+        // Frameworks do this at each run.
         for _ in 0..2 {
             quickly(&mut boss, &format!("create database \"{one}\""));
             assert_eq!(use_up(house, &pooler, &one), 8);
@@ -81,14 +83,14 @@ pub(crate) fn servers_of_a_minimum_and_of_nobody_who_listens_leave_too(house: &H
     let mut boss = pooler.client("u", "postgres");
     let mut client = pooler.client("u", "databases_min");
     client.run("listen news");
-    // Servers that are opened for the minimum meanwhile do not bear the name of the session that listens.
+    // Servers that are opened meanwhile for the minimum do not have the application name of the session that listens.
     house.postgres.await_servers("databases_min", 4);
     wait_until("one session listens for all", Duration::from_secs(20), || {
         let sql = "select count(*) from pg_stat_activity
                    where application_name = 'trunkline listens' and datname = 'databases_min'";
         house.postgres.value(sql) == "1" && pooler.console("show channels").rows.len() == 1
     });
-    // Who listens uses the database.
+    // A listening client uses the database.
     let since = Instant::now();
     assert_eq!(boss.query("drop database databases_min").error().code, "55006");
     assert!(since.elapsed() > Duration::from_secs(4));
@@ -106,7 +108,8 @@ pub(crate) fn who_uses_a_database_keeps_its_server(house: &House) {
     let mut client = pooler.client("u", "databases_used");
     client.run("begin");
     let pid = client.server_pid();
-    // One who has no right to do it is told so at once, and nothing is closed, whatever takes time behind it.
+    // A client without the right to do this gets the error at once, and no server is closed, whatever slow statement follows
+    // it.
     let mut guest = pooler.client("admin", "postgres");
     for sql in ["drop database databases_used", "alter database databases_used rename to databases_taken"] {
         assert_eq!(guest.query(sql).error().code, "42501");
@@ -129,7 +132,7 @@ pub(crate) fn who_uses_a_database_keeps_its_server(house: &House) {
     quickly(&mut boss, "drop database databases_used");
 }
 
-/// A database that is made again under the same name is another one: nothing that was known of the old one is true of it.
+/// A database that is created again under the same name is another one: nothing known about the old one applies to it.
 pub(crate) fn a_database_that_is_made_again_is_another_one(house: &House) {
     let pooler = pooler(house, &["databases_new"], &["default_pool_size = 1"]);
     let define = |body: &str| {
@@ -141,7 +144,7 @@ pub(crate) fn a_database_that_is_made_again_is_another_one(house: &House) {
     assert_eq!(failure.expect_err("there is none yet").code, "3D000");
     boss.run("create database databases_new");
     define("null");
-    // The login that has failed is not remembered.
+    // A login that failed is not remembered.
     let mut client = pooler.client("u", "databases_new");
     client.run("select f()");
     client.run("select f()");

@@ -1,7 +1,7 @@
-//! The holes that PgBouncer has had, each by its number: none of them is here.
-//!
-//! Always true: whoever tries one is refused in words or closed, and the next client is served.
-//! Not here: what came in clear before TLS (CVE-2021-3935: `talk/startup_encryption`, `tls`).
+//! The security holes of PgBouncer, each by its CVE number: the pooler has none of them.
+//! //!
+//! //! Always true: a client that tries one gets an error or is closed, and the next client is served.
+//! //! Not here: clear-text bytes before TLS (CVE-2021-3935: `talk/startup_encryption`, `tls`).
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
@@ -15,14 +15,14 @@ use tests::wait::LIMIT;
 
 use crate::house::House;
 
-/// A name that fits nowhere, for a database made from `*`, ended the process.
+/// A name that was too long, for a database made from `*`, ended the process.
 pub(crate) fn cve_2012_4575_names_that_are_too_long(house: &House) {
     house.postgres.database("hole_long");
     let any = format!("* = host=127.0.0.1 port={}", house.postgres.port());
     let pooler = house.start(&Ini::new(&house.line("hole_long")).database(&any));
     let long = "x".repeat(3000);
     for (user, database) in [("u", &*long), (&*long, "hole_long")] {
-        // It may be refused by us or by PostgreSQL, which cuts it to what fits.
+        // The pooler may refuse it, or PostgreSQL, which truncates the name.
         let _ = Client::try_login(pooler.address(), &[("user", user), ("database", database)]);
     }
     assert_eq!(pooler.client("u", "hole_long").value("select 1"), "1");
@@ -37,14 +37,14 @@ pub(crate) fn cve_2015_4054_a_password_before_everything(house: &House) {
     assert_eq!(pooler.client("u", "hole_early").value("select 1"), "1");
 }
 
-/// Whom `auth_query` did not know came in as `auth_user`.
+/// A user that `auth_query` did not know was logged in as `auth_user`.
 pub(crate) fn cve_2015_6817_nobody_comes_in_as_who_asks(house: &House) {
     let pooler = asking(house, "hole_asker", &[]);
     let told = run(psql(&pooler, "hole_nobody", "hole_asker").env("PGPASSWORD", "asks"), LIMIT).failure();
     assert!(told.contains("SASL authentication failed"), "{told}");
 }
 
-/// The default `auth_query` let in whose password has expired.
+/// The default `auth_query` admitted users whose password had expired.
 pub(crate) fn cve_2025_2291_a_password_that_has_expired(house: &House) {
     let postgres = &house.postgres;
     postgres.client("postgres").run("create role hole_late login password 'w' valid until 'yesterday'");
@@ -56,7 +56,7 @@ pub(crate) fn cve_2025_2291_a_password_that_has_expired(house: &House) {
     assert!(enter("hole_late").failure().contains("SASL authentication failed"));
 }
 
-/// Whoever chose the `search_path` in a startup packet chose what `auth_query` meant.
+/// A client that set the `search_path` in its startup packet chose which objects `auth_query` used.
 pub(crate) fn cve_2025_12819_a_search_path_for_the_question(house: &House) {
     let query = "auth_query = select usename, passwd from pg_shadow where usename = $1";
     let pooler = asking(house, "hole_path", &["track_extra_parameters = search_path", query, "default_pool_size = 1"]);
@@ -71,7 +71,7 @@ pub(crate) fn cve_2025_12819_a_search_path_for_the_question(house: &House) {
     }
 }
 
-/// A length in a SASL message that goes around the whole range of numbers ended the process.
+/// A length in a SASL message that overflows the range of integers ended the process.
 pub(crate) fn cve_2026_6664_lengths_in_sasl_messages(house: &House) {
     let ini = house.ini("hole_sasl", &["auth_type = scram-sha-256"]).secret("hole_scram", "w");
     let pooler = house.start(&ini);
@@ -85,12 +85,12 @@ pub(crate) fn cve_2026_6664_lengths_in_sasl_messages(house: &House) {
         assert!(answer.as_ref().is_ok_and(|frame| frame.tag == b'E'), "{length}: {answer:?}");
     }
     let mut psql = psql(&pooler, "hole_scram", "hole_sasl");
-    // The proof is good; what PostgreSQL says of the user is another matter.
+    // The proof is valid; whether PostgreSQL knows the user is another matter.
     let told = run(psql.env("PGPASSWORD", "w").args(["-c", "select 1"]), LIMIT);
     assert!(told.failure().contains("role \"hole_scram\" does not exist"));
 }
 
-/// A server with a nonce of great length overwrote the stack; one whose error has no SQLSTATE ended the process.
+/// A server with a very long nonce overwrote the stack; a server error without SQLSTATE ended the process.
 pub(crate) fn cve_2026_6665_and_6666_what_a_server_may_say(house: &House) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("a bound port").port();
@@ -117,13 +117,13 @@ pub(crate) fn cve_2026_6665_and_6666_what_a_server_may_say(house: &House) {
     let error = Client::try_login(pooler.address(), &[("user", "u"), ("database", "hole_server")]).map(|_| ());
     let error = error.expect_err("it cannot be let in");
     assert!(error.text.contains("no code here"), "{error:?}");
-    // A long nonce is no fault: it is answered whole, or refused, but not cut.
+    // A long nonce is not an error: it is answered whole, or refused, but not truncated.
     let last: Option<Frame> = server.join().expect("the server has told its part").ok();
     assert!(last.is_none_or(|last| last.tag != b'p' || last.body.len() > 20_000));
     assert_eq!(pooler.client("u", "hole_other").value("select 1"), "1");
 }
 
-/// Whoever might look at the console might close clients.
+/// A user that might only look at the console could close clients.
 pub(crate) fn cve_2026_6667_who_may_look_may_not_close(house: &House) {
     let pooler = house.pooler("hole_killer", &[]);
     let mut victim = pooler.client("u", "hole_killer");
@@ -139,7 +139,7 @@ pub(crate) fn cve_2026_6667_who_may_look_may_not_close(house: &House) {
     assert_eq!(victim.value("select 2"), "2");
 }
 
-/// A pooler that asks PostgreSQL about everybody but `asker`.
+/// A pooler that queries PostgreSQL for the secrets of all users but `asker`.
 fn asking(house: &House, database: &str, settings: &[&str]) -> Pooler {
     house.postgres.database(database);
     let unless = "exception when duplicate_object or unique_violation then null";

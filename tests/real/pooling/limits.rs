@@ -1,4 +1,4 @@
-//! Limits: none is exceeded at any instant, and who meets one is told.
+//! Limits: none is exceeded at any instant, and a client that meets one gets an error.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub(crate) fn max_client_conn_refuses_the_next_with_words(house: &House) {
     let _three: Vec<_> = (0..3).map(|_| pooler.client("u", "limit_clients")).collect();
     assert_eq!(refused(&pooler, "u", "limit_clients").text, "no more connections allowed (max_client_conn)");
     pooler.await_log("pooler error: no more connections allowed (max_client_conn)");
-    // The console has a door of its own.
+    // The console is not subject to the limit.
     pooler.console("SHOW VERSION").value();
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn max_db_client_connections_counts_by_database(house: &House) {
     pooler.client("u", "postgres");
 }
 
-/// And nobody is asked for a password in vain.
+/// No password is requested in vain.
 pub(crate) fn of_two_full_limits_the_one_of_the_database_is_told(house: &House) {
     let limits = ["max_db_client_connections = 1", "max_user_client_connections = 1"];
     let pooler = house.pooler("limit_both", &limits);
@@ -58,7 +58,7 @@ pub(crate) fn max_user_client_connections_counts_by_user(house: &House) {
     assert_eq!(refused(&pooler, "v", "postgres").text, text);
 }
 
-/// Whoever named a user took one of that user's places, without having shown a password.
+/// Previously a client that named a user took one of that user's places without having shown a password.
 pub(crate) fn who_only_claims_to_be_a_user_takes_none_of_that_users_places(house: &House) {
     let settings = ["auth_type = plain", "max_user_client_connections = 1", "max_db_client_connections = 1"];
     let ini = house.ini("limit_claim", &settings).secret("owner", "right").secret("watcher", "right");
@@ -85,7 +85,7 @@ pub(crate) fn who_only_claims_to_be_a_user_takes_none_of_that_users_places(house
     }
 }
 
-/// The limit of a line that had been taken out of `[users]` held until the next start.
+/// Previously the limit of a line that had been removed from `[users]` stayed in force until the next start.
 pub(crate) fn a_user_without_a_line_of_its_own_has_the_limit_of_all(house: &House) {
     let ini = house.ini("limit_inherited", &["max_user_client_connections = 2"]);
     let pooler = house.start(&ini.clone().user("v = max_user_client_connections=1"));
@@ -98,7 +98,7 @@ pub(crate) fn a_user_without_a_line_of_its_own_has_the_limit_of_all(house: &Hous
     assert_eq!(refused(&pooler, "v", "limit_inherited").text, text);
 }
 
-/// Who was there before the limit did not count, so that twice as many could be there.
+/// Previously clients that were connected before the limit did not count, so that twice as many could be connected.
 pub(crate) fn a_limit_of_users_that_a_reload_brings_counts_who_is_there(house: &House) {
     let ini = house.ini("limit_later", &["workers = 2"]).database(&house.line("postgres"));
     let pooler = house.start(&ini);
@@ -188,7 +188,7 @@ pub(crate) fn a_minimum_evicts_nobody(house: &House) {
     house.postgres.await_servers("limit_min_max", 3);
     let pids = "select string_agg(pid::text, ' ' order by pid) from pg_stat_activity where datname = 'limit_min_max'";
     let before = house.postgres.value(pids);
-    // The pool of v would like three as well; without a query of its own it takes none from u.
+    // The pool of `v` wants three servers as well; without a query of its own it takes none from `u`.
     let second = Client::try_login(pooler.address(), &[("user", "v"), ("database", "limit_min_max")]);
     one.run("select 1");
     assert!(pooler.connections_to(house.postgres.port()) <= 3);
@@ -224,10 +224,12 @@ pub(crate) fn a_star_stands_for_databases_without_a_line(house: &House) {
     assert_eq!((error.code.as_str(), error.text.as_str()), ("3D000", "database \"limit_star_missing\" does not exist"));
 }
 
-/// Lets `count` clients run short queries until there have been as many servers as there may be, and samples all the while: there are never more.
+/// Lets `count` clients run short queries until there have been as many servers as the limit allows, and samples all the
+/// while: there are never more.
 ///
-/// The pooler's connections are counted, and not PostgreSQL's processes: one whose connection has been closed takes a
-/// moment to end. Where nothing is closed, as in a single pool, the processes may not be more either.
+/// The pooler's connections are counted, and not PostgreSQL's processes: a backend takes a moment to end after its
+/// connection
+/// /// has been closed. Where nothing is closed, as in a single pool, the processes may not be more either.
 fn assert_most_servers(house: &House, pooler: &Pooler, pools: &[(&str, &str)], count: usize, wanted: usize) {
     let end = Instant::now() + LIMIT;
     let most = AtomicUsize::new(0);

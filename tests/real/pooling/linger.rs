@@ -1,11 +1,11 @@
-//! Clients in a loop, each with settings of its own, on fewer servers than they are.
+//! Clients in a loop, each with its own settings, on fewer servers than clients.
 
 use std::thread;
 
 use crate::house::House;
 
-/// A server does some transactions of one client before it is told what the next one has set: each that comes back within the
-/// moment for which a server lingers, so on a busy machine not many.
+/// A server runs several transactions of one client before the settings of the next client are sent to it: each transaction
+/// that begins within the time for which a server lingers, so not many on a busy machine.
 pub(crate) fn clients_in_a_loop_have_some_transactions_in_a_row(house: &House) {
     let pooler = house.pooler("linger", &["pool_mode = transaction", "default_pool_size = 2"]);
     let loops = |number: u32| {

@@ -1,4 +1,4 @@
-//! Clients, servers and whole PostgreSQLs that vanish or refuse.
+//! Clients, servers and whole PostgreSQL instances that vanish or refuse.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Stdio};
@@ -14,12 +14,13 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// PostgreSQL 18 fails with whatever comes behind a `Query` or a `FunctionCall` in a batch (`StartTransactionCommand: unexpected state STARTED`).
+/// PostgreSQL 18 fails with messages after a `Query` or a `FunctionCall` in a batch (`StartTransactionCommand: unexpected
+/// state STARTED`).
 pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(house: &House) {
     let pooler = house.pooler("loss_function", &["pool_mode = transaction", "default_pool_size = 1"]);
     let (mut one, mut two) = (pooler.client("u", "loss_function"), pooler.client("u", "loss_function"));
     let pid = two.server_pid();
-    // int4pl(40, 2), whose number is 177.
+    // int4pl(40, 2), whose OID is 177.
     let call = [&177_u32.to_be_bytes()[..], b"\0\0\0\x02\0\0\0\x0240\0\0\0\x012\0\0"].concat();
     let batch = [message::parse("", "select 1"), message::bind("", "", &[]), message::execute("", 0)].concat();
     one.peer.send(&[&batch[..], &message::frame(b'F', &call), &message::sync()].concat());
@@ -39,7 +40,7 @@ pub(crate) fn a_server_that_was_told_a_function_call_in_a_batch_is_nobody_elses(
         assert!(one.answer().errors.is_empty());
     }
     assert_eq!(two.server_pid(), pid, "a batch of its own is nothing special");
-    // Nor is it anybody else's when its client has had it alone and leaves.
+    // It is not lent to another client either when its client had it exclusively and leaves.
     let pooler =
         house.pooler("loss_function_alone", &["pool_mode = session", "default_pool_size = 1", "server_reset_query ="]);
     let mut one = pooler.client("u", "loss_function_alone");
@@ -56,7 +57,7 @@ pub(crate) fn a_server_terminated_while_idle_is_not_noticed_by_clients(house: &H
     let pooler = house.pooler("loss_idle", &[]);
     let mut client = pooler.client("u", "loss_idle");
     let pid = client.server_pid();
-    // Until it has told what the session has, the server is not idle.
+    // The server is not idle before its state probe has been answered.
     pooler.await_pool("loss_idle", "sv_idle", "1");
     terminate(house, &pid);
     pooler.await_pool("loss_idle", "sv_idle", "0");
@@ -94,12 +95,13 @@ pub(crate) fn the_query_of_a_killed_client_is_cancelled_within_a_second(house: &
     kill_hard(&mut child);
     let took = await_state(house, &pid, "idle");
     assert!(took < Duration::from_millis(1500), "the query went on for {took:?}");
-    // Clean, so it is used again; closed would be right as well.
+    // The server has been cleaned up, so it is used again; closing it would be right as well.
     assert_eq!(pooler.client("u", "loss_killed").value("select 1"), "1");
     assert!(house.postgres.servers("loss_killed") <= 1);
 }
 
-/// Such a server cannot be used again, and was closed at once: PostgreSQL went on with the query, which no limit counted any more.
+/// Such a server cannot be used again, and previously was closed at once: PostgreSQL went on with the query, which no limit
+/// counted any more.
 pub(crate) fn the_query_of_a_client_that_leaves_in_the_middle_of_a_message_is_cancelled(house: &House) {
     let pooler = house.pooler("loss_torn", &["default_pool_size = 1", "server_mend_timeout = 60"]);
     let sleep = "select pg_sleep(60)";
@@ -111,7 +113,7 @@ pub(crate) fn the_query_of_a_client_that_leaves_in_the_middle_of_a_message_is_ca
     }
 }
 
-/// The same, for another reason.
+/// The same, because the server cannot run DISCARD.
 pub(crate) fn the_query_of_a_client_whose_server_cannot_be_discarded_is_cancelled(house: &House) {
     let pooler = house.pooler("loss_library", &["default_pool_size = 1", "server_mend_timeout = 60"]);
     let mut client = pooler.client("u", "loss_library");
@@ -120,7 +122,7 @@ pub(crate) fn the_query_of_a_client_whose_server_cannot_be_discarded_is_cancelle
     leaves_no_query(house, &pooler, client, "loss_library");
 }
 
-/// A client leaves while its query runs: that ends long before it is done, and the next client gets another server.
+/// A client leaves while its query runs: the query ends long before it is done, and the next client gets another server.
 fn leaves_no_query(house: &House, pooler: &Pooler, client: Client, database: &str) {
     let pid = house.postgres.await_running(database, "pg_sleep");
     drop(client);
@@ -171,7 +173,7 @@ pub(crate) fn many_killed_clients_leave_no_server_behind(house: &House) {
 
 pub(crate) fn too_many_connections_are_told_in_the_servers_words(house: &House) {
     let pooler = house.pooler("loss_crowded", &["server_login_retry = 1"]);
-    // Roles that are no superusers are counted by PostgreSQL.
+    // PostgreSQL applies the limit to roles that are no superusers.
     house.postgres.query("create role loss_small login");
     house.postgres.query("alter database loss_crowded connection limit 0");
     let ini = Ini::new(&format!("{} user=loss_small", house.line("loss_crowded"))).set("server_login_retry = 1");
@@ -272,7 +274,7 @@ fn kill_hard(child: &mut Child) {
     child.wait().expect("psql ends");
 }
 
-/// Waits until a process is in this state, or gone; how long it took.
+/// Waits until a backend has this state or has ended. Returns how long that took.
 fn await_state(house: &House, pid: &str, state: &str) -> Duration {
     let sql = format!("select count(*) from pg_stat_activity where pid = {pid} and state <> '{state}'");
     wait_until(&format!("{pid} is {state} or gone"), LIMIT, || house.postgres.value(&sql) == "0")

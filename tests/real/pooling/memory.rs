@@ -1,4 +1,4 @@
-//! What one client has the pooler remember: it is told, and it has an end.
+//! The memory that the pooler uses for one client: it is shown, and it is limited.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn prepare(client: &mut Client, name: &str, sql: &str) -> tests::client::Answer 
     client.answer()
 }
 
-/// What `SHOW CLIENTS` tells of whoever uses this database.
+/// The rows of `SHOW CLIENTS` for this database.
 fn clients(pooler: &Pooler, database: &str) -> Vec<BTreeMap<String, String>> {
     let clients = pooler.console("show clients");
     (0..clients.rows.len()).map(|row| clients.named(row)).filter(|row| row["database"] == database).collect()
@@ -24,7 +24,7 @@ fn bytes(pooler: &Pooler, database: &str) -> Vec<u64> {
     clients(pooler, database).iter().map(|row| row["memory_bytes"].parse().expect("a number")).collect()
 }
 
-/// Whoever needs more than `max_client_memory` is closed, and nobody else notices.
+/// A client that needs more than `max_client_memory` is closed, and no other client notices.
 pub(crate) fn who_prepares_too_much_is_closed_with_words(house: &House) {
     let database = "memory_full";
     let pooler = house.pooler(database, &["pool_mode = transaction", "max_client_memory = 100000"]);
@@ -36,7 +36,7 @@ pub(crate) fn who_prepares_too_much_is_closed_with_words(house: &House) {
     }
     let held = bytes(&pooler, database);
     assert!((90_000..100_000).contains(&held[0]) && (1..1000).contains(&held[1]), "{held:?}");
-    // A statement that is closed is forgotten.
+    // A statement that is closed no longer counts.
     hog.peer.send(&[tests::message::frame(b'C', b"Ss0\0"), sync()].concat());
     hog.answer();
     assert!(bytes(&pooler, database)[0] < 70_000);
@@ -50,13 +50,13 @@ pub(crate) fn who_prepares_too_much_is_closed_with_words(house: &House) {
     hog.peer.closed_within(LIMIT).expect("the pooler closes");
     pooler.await_log("client holds too much memory (max_client_memory)");
     assert!(prepare(&mut other, "yours", "select 2").errors.is_empty());
-    // A reload changes the limit for who is there.
+    // A reload changes the limit for connected clients.
     pooler.console("SET max_client_memory = 0");
     assert!(prepare(&mut other, "long", &format!("select '{}'", "x".repeat(200_000))).errors.is_empty());
     assert!(bytes(&pooler, database)[0] > 200_000);
 }
 
-/// A text that many have prepared is on the account of each.
+/// A text that many clients have prepared counts for each of them.
 pub(crate) fn a_text_that_is_shared_counts_for_each(house: &House) {
     let database = "memory_shared";
     let pooler = house.pooler(database, &["pool_mode = transaction"]);
@@ -72,7 +72,8 @@ pub(crate) fn a_text_that_is_shared_counts_for_each(house: &House) {
     assert_eq!(bytes(&pooler, database), held[..1]);
 }
 
-/// One client closes what it has prepared, and its server still has that: more text than a worker keeps, which is in nobody's way.
+/// A client closes its statements, and the server still has them: more text than a worker may keep for clients, which does
+/// not limit any client.
 pub(crate) fn what_only_a_server_has_is_in_nobody_s_way(house: &House) {
     let database = "memory_left";
     let pooler = house.pooler(database, &["pool_mode = transaction", "max_prepared_statements = 1000"]);
@@ -87,7 +88,7 @@ pub(crate) fn what_only_a_server_has_is_in_nobody_s_way(house: &House) {
     assert!(bytes(&pooler, database).iter().any(|held| *held > 900_000));
 }
 
-/// More than 64 kB of settings do not follow their client: it keeps its server, where they are, and has them.
+/// More than 64 kB of settings are not tracked: the client keeps the server that has them.
 pub(crate) fn who_sets_very_much_keeps_its_server(house: &House) {
     let database = "memory_settings";
     let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 2"]);

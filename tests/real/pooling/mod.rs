@@ -1,4 +1,5 @@
-//! Servers that clients share: who gets one, how many there are, for how long, and what happens when something fails.
+//! Servers that clients share: which client gets one, how many there are, for how long, and what happens when something
+//! fails.
 
 pub(crate) mod crowds;
 pub(crate) mod databases;

@@ -1,24 +1,25 @@
-//! Which programs are fair: those whose answers cannot depend on which server they run on. All rules, in one place:
-//!
-//! 1. Between two units the server stands outside a transaction, owes nothing, and reads no COPY. (Told by PostgreSQL's own
-//!    answers when the program runs directly, see `play`.)
-//! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
-//!    them or none, and in between no other client's can have come. Portals need no rule; they end with their transaction.
-//! 3. No name is given to a statement while it is in use, and none is used that was not given in the same unit: the pooler
-//!    closes such clients on purpose. Names are used by one program only.
-//! 4. While a COPY may read from the client, nothing else is said than CopyData, Flush, and the end of the COPY; one Sync may
-//!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the conversation.)
-//! 5. No session state but the parameters that follow a client: no LISTEN, PREPARE, temporary tables, SET of others. No
-//!    RESET of what came with the startup packet, nor of `application_name`: inside a transaction it leads to what the server began with.
-//!    These and the next are kept by the words of `sql`.
-//! 6. Nothing that answers differently each time: clocks, process numbers, random numbers, rows without an order, numbers
-//!    from sequences other than the program's own, tables of other seats, locks across seats.
-//! 7. A client leaves after it has been answered. (What is left unanswered PostgreSQL finishes, and the pooler cancels.)
-//! 8. Nothing that a version of PostgreSQL is known to fail with, see [`leave_out`].
-//!
-//! In session mode rules 1, 2, 3 and 5 do not apply.
-//!
-//! Always true: what these rules refuse is never compared; every program that is generated passes them, or the test fails.
+//! Which programs are fair: those whose answers cannot depend on the server on which they run. The complete rules:
+//! //!
+//! //! 1. Between two units the server is outside a transaction, owes no answer, and reads no COPY. (Checked by PostgreSQL's own
+//! //!    answers when the program runs directly, see `play`.)
+//! //! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
+//! //!    these messages or none, and no other client's message can come in between. Portals need no rule; they end with their
+//! //!    transaction.
+//! //! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit: the pooler
+//! //!    closes such clients on purpose. A name is used by one program only.
+//! //! 4. While a COPY may read from the client, the client sends only CopyData, Flush, and the end of the COPY; one Sync may
+//! //!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the connection.)
+//! //! 5. No session state but the parameters that the pooler tracks: no LISTEN, PREPARE, temporary tables, SET of others. No
+//! //!    RESET of startup parameters or of `application_name`: inside a transaction it leads to the value with which the server began.
+//! //!    The statements of `sql` keep this rule and the next one.
+//! //! 6. Nothing that answers differently each time: clocks, process IDs, random numbers, rows without an order, numbers
+//! //!    from sequences other than the program's own, tables of other seats, locks across seats.
+//! //! 7. A client leaves after it has been answered. (PostgreSQL would finish an unanswered request, the pooler would cancel it.)
+//! //! 8. Nothing with which a version of PostgreSQL is known to fail, see [`leave_out`].
+//! //!
+//! //! In session mode rules 1, 2, 3 and 5 do not apply.
+//! //!
+//! //! Always true: a program that these rules refuse is never compared; every generated program passes them, or the test fails.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ use tests::message::read_strings;
 use super::messages::{query, sync};
 use super::program::{Confinement, Message, Program, Then, Unit};
 
-/// Whether a program keeps the rules that can be told without running it.
+/// Checks the rules that can be checked without running a program.
 ///
 /// # Errors
 /// The rule that it breaks.
@@ -40,10 +41,10 @@ pub(super) fn check(program: &Program) -> Result<(), String> {
     check_end(program)
 }
 
-/// Puts something else in the place of what this version fails with, of which `docs/operating/versions.md` tells:
+/// Replaces the messages with which this version fails, as `docs/operating/versions.md` describes:
 ///
 /// * 10 ends the session at a savepoint in a text of several statements;
-/// * 18 fails with what follows a Query or a FunctionCall in a batch, directly. Through the pooler it follows on another server.
+/// * 18 fails with messages after a Query or a FunctionCall in a batch, directly; the pooler sends them to another server.
 pub(super) fn leave_out(program: &mut Program, major: u32) {
     let mut is_in_batch = false;
     for message in program.units.iter_mut().flat_map(|unit| &mut unit.bursts).flat_map(|burst| &mut burst.messages) {
@@ -114,11 +115,11 @@ fn check_copies(unit: &Unit) -> Result<(), String> {
     Ok(())
 }
 
-/// COPYs from the client that have been asked for and are not ended.
+/// COPYs from the client that have been requested and are not finished.
 #[derive(Default)]
 struct Copies {
     open: usize,
-    /// How many Executes to come begin one, at most.
+    /// How many COPYs the next Execute begins, at most.
     parsed: usize,
     has_rows: bool,
     has_sync: bool,

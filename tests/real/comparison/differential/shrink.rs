@@ -1,7 +1,7 @@
-//! Makes a program that is answered differently smaller, as long as it is.
-//!
-//! Always true: what comes out differs and is fair; it ends, for each step takes something away.
-//! Not here: what a program is (`program`), and whether it is fair (`rules`).
+//! Makes a program that is answered differently smaller.
+//! //!
+//! //! Always true: the result still differs and is fair; shrinking ends, because each step removes something.
+//! //! Not here: what a program is (`program`), and whether it is fair (`rules`).
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::program::{Burst, Cut, Hurry, Program};
 use super::rules;
 use super::stage::Lane;
 
-/// The smallest difference that is found from here.
+/// Returns the smallest difference that can be reached from `best`.
 pub(super) fn shrink(lane: &mut Lane<'_>, mut best: Difference) -> Difference {
     let patience = std::mem::replace(&mut lane.patience, PATIENCE);
-    // First alone: most differences need nobody else.
+    // First alone: most differences need no other programs.
     let programs = best.round.programs.clone();
     attempt(lane, &mut best, programs, None);
     for seat in 0..best.round.programs.len() {
@@ -40,7 +40,7 @@ fn shrink_one(lane: &mut Lane<'_>, best: &mut Difference, seat: usize) {
             while let Some(smaller) = step(&best.round.programs[seat], at) {
                 let mut programs = best.round.programs.clone();
                 programs[seat] = smaller;
-                // After a success, what stood behind stands here now.
+                // After a success the next part has this number.
                 if !attempt(lane, best, programs, best.round.rude) {
                     at += 1;
                 }
@@ -52,8 +52,8 @@ fn shrink_one(lane: &mut Lane<'_>, best: &mut Difference, seat: usize) {
     }
 }
 
-/// Plays smaller programs, and takes their difference if they show one. Some differences need luck, so they get some
-/// chances.
+/// Runs smaller programs, and takes their difference if they show one. Each attempt is repeated, because some differences
+/// need luck.
 fn attempt(lane: &mut Lane<'_>, best: &mut Difference, programs: Vec<Program>, rude: Option<u64>) -> bool {
     if programs.iter().any(|program| rules::check(program).is_err()) {
         return false;
@@ -127,7 +127,7 @@ fn hurry(program: &Program, at: usize) -> Option<Program> {
     (at == 0 && program.hurry == Hurry::Yes).then(|| Program { hurry: Hurry::No, ..program.clone() })
 }
 
-/// Writes one burst more whole than it was written.
+/// Writes one burst in one piece that was written in several.
 fn cut(program: &Program, at: usize) -> Option<Program> {
     let (unit, place) = places(program).filter(|(unit, place)| is_cut(&program.units[*unit].bursts[*place])).nth(at)?;
     let mut smaller = program.clone();
@@ -144,7 +144,7 @@ fn places(program: &Program) -> impl Iterator<Item = (usize, usize)> {
     program.units.iter().enumerate().flat_map(|(unit, units)| (0..units.bursts.len()).map(move |place| (unit, place)))
 }
 
-/// How often smaller programs are played before they count as showing no difference.
+/// How often smaller programs are run before they count as showing no difference.
 const CHANCES: usize = 2;
-/// How long a message may take while a difference is known. An answer that never comes is waited for often.
+/// How long a message may take during shrinking, where an answer that never comes is waited for often.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,30 +1,30 @@
-//! The statements that programs are made of.
-//!
-//! Always true: they keep rules 5 and 6 of `rules`; each touches the tables of one seat only.
-//! Not here: in which messages they are sent (`generate`).
+//! The statements of the programs.
+//! //!
+//! //! Always true: they keep rules 5 and 6 of `rules`; each touches the tables of one seat only.
+//! //! Not here: in which messages they are sent (`generate`).
 
 use super::dice::Dice;
 
-/// What every database of the comparison holds, with the tables of one seat in place of `$`.
+/// The schema of every database of the comparison, with the tables of one seat in place of `$`.
 pub(super) const SCHEMA: &str = "
     create table item$ (id serial primary key, name text unique, amount int check (amount >= 0), note text);
     create table entry$ (item int references item$ deferrable initially deferred, body text);";
 
-/// What is done before each program, with the tables of one seat in place of `$`. Rows may come to stand in any order: no
-/// statement here shows which.
+/// Run before each program, with the tables of one seat in place of `$`. The physical order of the rows may vary: no
+/// statement here shows it.
 pub(super) const SEED: &str = "delete from entry$; delete from item$; select setval('item$_id_seq', 1, false);
     insert into item$ (name, amount) select 'n' || g, g * 10 from generate_series(1, 12) g;";
 
-/// What is done now and then before that, so that dead rows do not heap up. Much slower.
+/// Run now and then before [`SEED`], so that dead rows do not accumulate. Much slower.
 pub(super) const SWEEP: &str = "truncate item$, entry$;";
 
-/// What is asked after each program, with the tables of one seat in place of `$`.
+/// Run after each program, with the tables of one seat in place of `$`.
 pub(super) const SCENE: &str = "begin; lock table item$, entry$;
     select id, name, amount, md5(note), null, null from item$
         union all select null, null, null, null, item, body from entry$ order by 1, 2, 3, 4, 5, 6;
     commit";
 
-/// What every database of the comparison holds once.
+/// Functions that every database of the comparison has once.
 pub(super) const FUNCTIONS: &str = "
     create function say(words text) returns text language plpgsql as
         $f$ begin raise notice '%', words; return 'said ' || words; end $f$;
@@ -38,7 +38,7 @@ pub(super) struct Statement {
     pub(super) values: Vec<String>,
 }
 
-/// Whether values are written into the text or given apart from it.
+/// Whether values are written into the text or passed as parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     Inside,
@@ -88,7 +88,7 @@ impl<'a> Pencil<'a> {
                 _ => format!("'{}'", value.replace('\'', "''")),
             };
         }
-        // Now and then a value that its type refuses.
+        // Sometimes a value that its type refuses.
         let given = if kind == "int" && self.dice.percent(4) { "none" } else { value };
         self.statement.values.push(given.to_string());
         format!("${}::{kind}", self.statement.values.len())
@@ -163,13 +163,13 @@ fn insert(p: &mut Pencil<'_>) -> String {
     let seat = p.seat;
     let number = p.dice.between(1, 20);
     match p.dice.between(0, 3) {
-        // Half of these names are taken.
+        // Half of these names exist already.
         0 | 1 => {
             let name = p.text(&format!("n{number}"));
             format!("insert into item{seat} (name, amount) values ({name}, {}) returning id", p.number(number))
         }
         2 => format!("insert into item{seat} (name, amount) select 'm' || g, g from generate_series(1, 5) g"),
-        // Half of these items do not exist, which is told at the end of the transaction.
+        // Half of these items do not exist, which is reported at the end of the transaction.
         _ => format!("insert into entry{seat} values ({}, {})", p.number(number), p.text("body")),
     }
 }
@@ -179,7 +179,7 @@ fn change(p: &mut Pencil<'_>) -> String {
     let number = p.dice.between(1, 14);
     match p.dice.between(0, 4) {
         0 => format!("update item{seat} set amount = amount + 1 where id = {} returning amount", p.number(number)),
-        // Below zero for the first three.
+        // Below zero for the first three items, which the check constraint refuses.
         1 => format!("update item{seat} set amount = amount - 35 where id = {}", p.number(number)),
         2 => format!("delete from item{seat} where id = {}", p.number(number)),
         3 => format!("update item{seat} set amount = amount + 5 where id > {}", p.number(number)),
@@ -202,7 +202,7 @@ fn wrong(p: &mut Pencil<'_>) -> String {
     }
 }
 
-/// Rows first, then an error.
+/// Some rows, then an error.
 fn half_wrong(p: &mut Pencil<'_>) -> String {
     let at = p.dice.between(1, 400);
     format!("select 1000 / ({} - g), repeat('y', 50) from generate_series(1, 500) g", p.number(at))
@@ -222,7 +222,7 @@ fn nothing(p: &mut Pencil<'_>) -> String {
     p.dice.pick(&["", ";", "-- nothing", "/* nothing */", ";;"]).to_string()
 }
 
-/// Answers that depend on the parameters that follow a client.
+/// Answers that depend on the tracked parameters.
 fn shown(p: &mut Pencil<'_>) -> String {
     match p.dice.between(0, 6) {
         0 => "show timezone".to_string(),
@@ -245,14 +245,14 @@ fn large_in(p: &mut Pencil<'_>) -> String {
     }
 }
 
-/// Errors outside a transaction, or where there is none of the name.
+/// Fails outside a transaction, and where no savepoint has the name.
 fn savepoint(p: &mut Pencil<'_>) -> String {
     let name = p.dice.pick(&["a", "b"]);
     let verb = p.dice.pick(&["savepoint", "savepoint", "rollback to savepoint", "rollback to", "release"]);
     format!("{verb} {name}")
 }
 
-/// Errors outside a transaction.
+/// Fails outside a transaction.
 fn cursor(p: &mut Pencil<'_>) -> String {
     match p.dice.between(0, 4) {
         0 | 1 => "declare k cursor for select g from generate_series(1, 20) g".to_string(),
@@ -272,8 +272,8 @@ fn copy_out(p: &mut Pencil<'_>) -> String {
     }
 }
 
-/// Something that sets a parameter which follows its client, or only for the transaction. `RESET` only of what did not come
-/// with the startup packet, and not of the name, which servers get from the clients of the pool.
+/// Sets a tracked parameter, or a parameter for the transaction only. Resets neither startup parameters nor
+/// `application_name`, which servers get from the clients of the pool.
 pub(super) fn setting(dice: &mut Dice, startup: &[(String, String)]) -> String {
     let values = dice.pick(&PARAMETERS);
     let is_given = values.0 == "application_name" || startup.iter().any(|(name, _)| name == values.0);
@@ -288,7 +288,7 @@ pub(super) fn setting(dice: &mut Dice, startup: &[(String, String)]) -> String {
     }
 }
 
-/// Something that only a client with a server of its own may say.
+/// A statement that only a client with a dedicated server may send.
 pub(super) fn of_session(dice: &mut Dice, seat: usize, startup: &[(String, String)]) -> String {
     match dice.between(0, 14) {
         0 => "create temp table mine (a int, b text)".to_string(),
@@ -309,7 +309,7 @@ pub(super) fn of_session(dice: &mut Dice, seat: usize, startup: &[(String, Strin
     }
 }
 
-/// Parameters that follow a client, with values in PostgreSQL's own spelling.
+/// Tracked parameters, with values in PostgreSQL's own spelling.
 pub(super) const PARAMETERS: [(&str, &[&str]); 5] = [
     ("TimeZone", &["UTC", "Europe/Berlin", "Asia/Tokyo", "America/Lima"]),
     ("DateStyle", &["ISO, MDY", "German, DMY", "SQL, DMY", "Postgres, MDY"]),

@@ -1,8 +1,8 @@
-//! Where programs are played: PostgreSQL itself, and the ways to it through the pooler.
-//!
-//! Always true: all databases are copies of one template, so that even the numbers of tables are the same; before each
-//! performance the tables of all seats are as at the beginning.
-//! Not here: what is played.
+//! Where programs are run: PostgreSQL itself, and the ways to it through the pooler.
+//! //!
+//! //! Always true: all databases are copies of one template, so that even the OIDs of tables are the same; before each run the
+//! //! tables of all seats are as at the beginning.
+//! //! Not here: which programs are run.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Stage {
     major: u32,
 }
 
-/// Databases in which one performance after another takes place.
+/// The databases of one lane, in which one run after another takes place.
 pub(super) struct Lane<'a> {
     stage: &'a Stage,
     number: usize,
@@ -43,7 +43,7 @@ pub(super) struct Way {
 }
 
 impl Stage {
-    /// Makes the databases of so many lanes, and starts a pooler for each kernel interface.
+    /// Creates the databases of so many lanes, and starts a pooler for each kernel interface.
     pub(super) fn open(house: &House, name: &str, lanes: usize) -> Self {
         let template = format!("{name}_template");
         house.postgres.database(&template);
@@ -66,7 +66,7 @@ impl Stage {
             let ini = lines.iter().fold(Ini::default(), |ini, line| ini.database(line));
             let ini =
                 ini.set(&format!("io_backend = {kernel}")).set("log_connections = 0").set("log_disconnections = 0");
-            // One of both has names for statements without one.
+            // One of the two poolers renames unnamed statements for reuse.
             let ini = ini.set(&format!("reuse_unnamed_statements = {}", u8::from(kernel == KERNELS[1])));
             (kernel, house.start(&ini))
         };
@@ -74,7 +74,7 @@ impl Stage {
         Self { poolers: KERNELS.into_iter().map(start).collect(), postgres, major }
     }
 
-    /// A lane, with its own clients for the scenery.
+    /// A lane, with clients of its own for setting up and reading the tables.
     pub(super) fn lane(&self, number: usize) -> Lane<'_> {
         let client = |place: &str| Client::login(self.postgres, "u", &format!("{place}{number}"));
         Lane { stage: self, number, direct: client("direct"), pooled: client("pooled"), patience: PATIENCE, scenes: 0 }
@@ -82,7 +82,7 @@ impl Stage {
 }
 
 impl Way {
-    /// All ways on which such programs may go; the kernel interface alternates with `turn`.
+    /// All ways that fit the confinement; the kernel interface alternates with `turn`.
     pub(super) fn all(confinement: Confinement, turn: u64) -> Vec<Self> {
         let fits = |pool: &str| confinement == Confinement::Transaction || pool == SESSION;
         let pools = POOLS.iter().map(|(pool, _)| *pool).filter(|pool| fits(pool));
@@ -91,14 +91,14 @@ impl Way {
         pools.enumerate().map(way).collect()
     }
 
-    /// In words.
+    /// Describes the way in words.
     pub(super) fn name(&self) -> String {
         format!("{} with {}", self.pool, KERNELS[self.pooler])
     }
 }
 
 impl Lane<'_> {
-    /// Plays programs on PostgreSQL itself, one per seat, at the same time.
+    /// Runs programs on PostgreSQL itself, one per seat, at the same time.
     ///
     /// # Errors
     /// Why one of them is not fair.
@@ -124,8 +124,8 @@ impl Lane<'_> {
         }
     }
 
-    /// Plays programs through the pooler, one per seat, at the same time; each waits for as much as it was told directly.
-    /// Beside them come clients without manners, of the seed `rude`.
+    /// Runs programs through the pooler, one per seat, at the same time; each reads as many messages as it received
+    /// directly. Beside them run the badly behaved clients of the seed `rude`.
     pub(super) fn through(
         &mut self,
         way: &Way,
@@ -143,7 +143,7 @@ impl Lane<'_> {
             }
             all(&line, programs, |at| Pace::Marks(&direct[at].marks))
         });
-        // Only PostgreSQL's own rules can find a program unfair.
+        // Only a direct run can find a program unfair.
         let mut played: Vec<_> = played.into_iter().map(Result::unwrap_or_default).collect();
         see_scene(&mut self.pooled, &mut played);
         played
@@ -161,7 +161,7 @@ fn all<'a>(line: &Line, programs: &[Program], pace: impl Fn(usize) -> Pace<'a>) 
     })
 }
 
-/// Writes down what each program has left in its tables. The lock waits for those that vanished in a transaction.
+/// Records the contents of each program's tables. The lock waits for clients that vanished in a transaction.
 fn see_scene(client: &mut Client, played: &mut [Transcript]) {
     for (seat, transcript) in played.iter_mut().enumerate() {
         let answer = client.query(&of_seat(SCENE, seat));
@@ -179,7 +179,7 @@ fn of_seat(sql: &str, seat: usize) -> String {
     sql.replace('$', &seat.to_string())
 }
 
-/// How many programs are played at the same time, each on its own tables. One seat more is for clients without manners.
+/// How many programs run at the same time, each on its own tables. One more seat is for the badly behaved clients.
 pub(super) const SEATS: usize = 3;
 
 /// Generous: with one server all clients wait for each other.

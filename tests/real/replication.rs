@@ -23,7 +23,7 @@ pub(crate) fn a_base_backup_is_taken_with_its_wal(house: &House) {
     }
     let pooler = physical(house, &["query_timeout = 1", "default_pool_size = 2"]);
     let target = house.place.directory().join("backup");
-    // The WAL is streamed by a second connection; the manifest is checked against every file.
+    // A second connection streams the WAL; the manifest is checked against every file.
     run(
         tool(house, "pg_basebackup", &pooler, "postgres").args(["-c", "fast", "-X", "stream", "-D"]).arg(&target),
         LONG,
@@ -31,7 +31,7 @@ pub(crate) fn a_base_backup_is_taken_with_its_wal(house: &House) {
     .success();
     let own = house.postgres.major();
     let mut verify = house.place.unleashed("pg_verifybackup");
-    // What checks the WAL reads that of its own version only.
+    // The program that checks the WAL reads only WAL of its own version.
     verify.args((own != major_of(house, "pg_verifybackup")).then_some("--no-parse-wal"));
     if own < 13 {
         skip("of PostgreSQL 10 to 12 a backup has no manifest: its files are not checked");
@@ -49,7 +49,7 @@ pub(crate) fn wal_is_received_as_it_was_written_also_through_reloads(house: &Hou
     }
     let pooler = physical(house, &["pool_mode = session"]);
     let _slot = Slot::physical(house, "rep_wal_slot");
-    // What is to be compared must not be recycled meanwhile.
+    // Segments that are compared below must not be recycled meanwhile.
     let _keeper = Slot::physical(house, "rep_wal_keeper");
     let directory = house.place.directory();
     let mut command = tool(house, "pg_receivewal", &pooler, "postgres");
@@ -67,13 +67,13 @@ pub(crate) fn wal_is_received_as_it_was_written_also_through_reloads(house: &Hou
         (!whole.is_empty()).then_some(whole)
     });
     assert_eq!(receiver.stop(Signal::SIGINT), 0);
-    // What came through is what PostgreSQL has, byte by byte.
+    // The received WAL equals PostgreSQL's own, byte by byte.
     let written = house.postgres.socket_directory().join("pg/pg_wal");
     for path in whole {
         let name = path.file_name().expect("a name");
         assert!(fs::read(&path).expect("a file") == fs::read(written.join(name)).expect("a file"), "{name:?} differs");
     }
-    // It ended as it should.
+    // The connection ended normally.
     pooler.await_log("closing because: replication client was closed");
     assert_eq!(pooler.log().matches("replication=physical").count(), 1, "it was never cut off");
 }
@@ -87,7 +87,7 @@ pub(crate) fn changes_are_decoded(house: &House) {
     let mut command = tool(house, "pg_recvlogical", &pooler, "rep_decoded");
     let receiver =
         Running::start(command.args(["-S", "rep_decoded_slot", "--start", "-s", "1", "-F", "1", "-f"]).arg(&file));
-    // The same pool serves sessions meanwhile.
+    // The same pool serves ordinary sessions meanwhile.
     pooler.client("u", "rep_decoded").run("insert into t values (42)");
     let line = "table public.t: INSERT: a[integer]:42\n";
     wait_until("the change has come", LIMIT, || fs::read_to_string(&file).unwrap_or_default().contains(line));
@@ -104,13 +104,13 @@ pub(crate) fn a_subscription_is_fed_also_with_a_transaction_in_progress(house: &
     source.run("create table t (a int primary key, b text)");
     source.run("insert into t select i, 'first' from generate_series(1, 1000) i");
     source.run("create publication p for table t");
-    // More than so much is streamed before it is committed.
+    // A transaction larger than this is streamed before its commit.
     source.run("alter database rep_source set logical_decoding_work_mem = '64kB'");
     let target = Postgres::start(&house.place);
     let mut sink = target.client("postgres");
     sink.run("create table t (a int primary key, b text)");
     let reached = format!("host=127.0.0.1 port={} user=u dbname=rep_source", pooler.port());
-    // The slot, the copy of the table and the stream are three connections, the second with a snapshot of the first kind.
+    // The slot, the copy of the table and the stream are three connections; the second one uses a snapshot of the first.
     sink.ask(&format!("create subscription s connection '{reached}' publication p with (streaming = on)"));
     let answer = sink.answer_within(LONG);
     assert!(answer.errors.is_empty(), "{answer:?}");
@@ -131,7 +131,7 @@ pub(crate) fn a_subscription_is_fed_also_with_a_transaction_in_progress(house: &
     assert_eq!(target.value(sum), source.value(sum));
     let row = streams(&pooler).into_iter().find(|row| row["type"] == "C").expect("a stream");
     assert_eq!((&*row["replication"], &*row["state"], &*row["application_name"]), ("logical", "active", "s"));
-    // RECONNECT cuts it off; it comes back and misses nothing.
+    // RECONNECT disconnects the stream; the subscriber reconnects and misses nothing.
     pooler.console("RECONNECT");
     source.run("insert into t values (0, 'last')");
     wait_until("the stream goes on", LONG, || count(&target) == "21001");
@@ -149,7 +149,7 @@ pub(crate) fn whoever_may_not_replicate_is_told_why(house: &House) {
         Client::try_login(address, &parameters).map(|_| ()).expect_err("it may not")
     };
     let refused = |user: &str, kind: &str| refused_by(pooler.address(), user, kind);
-    // No rule of PostgreSQL's for it, then no right to.
+    // First no HBA rule of PostgreSQL allows it, then the role lacks the right.
     let told = refused("admin", "true");
     assert_eq!((&*told.text, &*told.code), ("login failed", "28000"));
     let told = refused("admin", "database");
@@ -157,10 +157,10 @@ pub(crate) fn whoever_may_not_replicate_is_told_why(house: &House) {
     pooler.await_log("S: login failed: FATAL: no pg_hba.conf entry for replication connection from host");
     let directly = refused_by(house.postgres.address(), "admin", "database");
     pooler.await_log(&format!("S: login failed: FATAL: {}", directly.text));
-    // Nobody else has noticed.
+    // No other client notices.
     session.run("select 2");
     pooler.client("admin", "rep_refused").run("select 3");
-    // What the walsender refuses later is the client's, who stays.
+    // An error of the walsender after the login is passed to the client, which stays connected.
     let mut client = replica(&pooler, "rep_refused", "true");
     assert_eq!(client.query("START_REPLICATION SLOT nowhere PHYSICAL 0/0").error().code, "42704");
     assert_eq!(client.query("select 1").error().code, "0A000");
@@ -172,7 +172,7 @@ pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
     let mut session = pooler.client("u", "rep_limits");
     session.run("select 1");
     let mut one = replica(&pooler, "rep_limits", "database");
-    // The second takes the place of the server that is idle, and then the pool is full.
+    // The second one takes the place of the idle server, and then the pool is full.
     let _two = replica(&pooler, "rep_limits", "true");
     pooler.await_log("closing because: evicted");
     assert_eq!(pooler.connections_to(house.postgres.port()), 2);
@@ -180,10 +180,10 @@ pub(crate) fn streams_count_in_their_pool_or_apart_from_it(house: &House) {
     let parameters = [("user", "u"), ("database", "rep_limits"), ("replication", "true")];
     let told = Client::try_login(pooler.address(), &parameters).map(|_| ()).expect_err("the pool is full");
     assert_eq!(told.text, "query_wait_timeout");
-    // A place that is given up is the next one's.
+    // The next client gets a place that becomes free.
     one.peer.send(&message::terminate());
     assert_eq!(pooler.client("u", "rep_limits").value("select 3"), "3");
-    // With a size of their own they leave the others their places.
+    // With a separate pool size, replication connections take no places of the others.
     let line = format!("{} replication_pool_size=1", house.line("rep_limits"));
     let apart = house.start(&Ini::new(&line).set("default_pool_size = 1").set("query_wait_timeout = 5"));
     let _three = replica(&apart, "rep_limits", "database");
@@ -210,7 +210,7 @@ pub(crate) fn a_client_that_is_killed_frees_its_slot(house: &House) {
         await_inactive(house, "rep_killed_slot");
         by_name.await_pool(NAME, "sv_active", "0");
     }
-    // KILL_CLIENT and KILL are as sudden.
+    // KILL_CLIENT and KILL disconnect it as suddenly.
     let mut client = streaming(house, &pooler, "rep_killed", "rep_killed_slot");
     let id = streams(&pooler).into_iter().find(|row| row["type"] == "C").expect("a stream")["id"].clone();
     pooler.console(&format!("KILL_CLIENT {id}"));
@@ -266,8 +266,8 @@ pub(crate) fn a_stream_that_nobody_reads_is_held_back(house: &House) {
     let client = streaming(house, &pooler, "rep_slow", "rep_slow_slot");
     let much = "select count(pg_logical_emit_message(false, 'x', repeat('y', 1000000))) from generate_series(1, 60)";
     house.postgres.query(much);
-    // The walsender has sent what fits into the sockets, and waits with the rest. One that has sent all waits by the same
-    // name; one that is only slow goes on between the two looks.
+    // The walsender has sent what fits into the sockets, and waits with the rest. A walsender that has sent everything has
+    // the same wait event; one that is only slow makes progress between the two looks.
     let waits = format!(
         "select sent_lsn from pg_stat_replication join pg_stat_activity using (pid)
          where pg_stat_replication.application_name = 'rep_slow' and wait_event in ('WalSenderMain', 'WalSenderWriteData')
@@ -293,11 +293,11 @@ pub(crate) fn a_walsender_that_ends_in_good_order_is_no_crash(house: &House) {
     let mut client = replica(&pooler, "d", "true");
     client.ask("START_REPLICATION SLOT s PHYSICAL 0/1000000");
     assert_eq!(client.peer.frame_within(LIMIT).expect("an answer").tag, b'W');
-    // A walsender that has not begun to stream is ended like anybody else (`HandleWalSndInitStopping`).
+    // A walsender that has not begun to stream is terminated like any backend (`HandleWalSndInitStopping`).
     let first = client.peer.frame_within(LIMIT).expect("what was written before");
     confirm(&mut client, &first.body);
     source.begin_shutdown();
-    // All that was written, the word that this was all, and the end.
+    // The rest of the WAL, the final message, and the end of the connection.
     loop {
         let frame = client.peer.frame_within(LIMIT).expect("an orderly end");
         match frame.tag {
@@ -310,7 +310,7 @@ pub(crate) fn a_walsender_that_ends_in_good_order_is_no_crash(house: &House) {
     pooler.await_log("closing because: server closed the stream");
 }
 
-/// A pooler for physical replication: programs that replicate so ask for a database of this name.
+/// A pooler for physical replication: programs for physical replication ask for a database of this name.
 fn physical(house: &House, settings: &[&str]) -> Pooler {
     let ini = Ini::new(&house.line_as(NAME, "postgres"));
     house.start(&settings.iter().fold(ini, |ini, setting| ini.set(setting)))
@@ -323,7 +323,8 @@ fn major_of(house: &House, name: &str) -> u32 {
     numbers.into_iter().find_map(|number| number.parse().ok()).expect("a version")
 }
 
-/// Programs that replicate refuse a server that is newer than they are; then the test has said so, and is skipped.
+/// Replication programs refuse a server that is newer than they are; returns whether that is so, and prints that the test is
+/// skipped.
 fn is_too_new(house: &House, name: &str) -> bool {
     let (program, server) = (major_of(house, name), house.postgres.major());
     if program < server {
@@ -332,7 +333,7 @@ fn is_too_new(house: &House, name: &str) -> bool {
     program < server
 }
 
-/// A program of PostgreSQL's that replicates through the pooler.
+/// One of PostgreSQL's programs that replicates through the pooler.
 fn tool(house: &House, name: &str, pooler: &Pooler, database: &str) -> Command {
     let mut command = house.place.unleashed(name);
     command.args(["-w", "-d", &format!("host=127.0.0.1 port={} user=u dbname={database}", pooler.port())]);
@@ -340,7 +341,7 @@ fn tool(house: &House, name: &str, pooler: &Pooler, database: &str) -> Command {
     command
 }
 
-/// A program that goes on until it is told to stop.
+/// A program that runs until it is told to stop.
 struct Running(Option<Child>);
 
 impl Running {
@@ -349,7 +350,7 @@ impl Running {
         Self(Some(child.expect("it starts")))
     }
 
-    /// Its exit code; −1 if it was killed.
+    /// Stops the program. Returns its exit code; −1 if it was killed.
     fn stop(mut self, how: Signal) -> i32 {
         let child = self.0.take().expect("it runs until here");
         signal(child.id(), how);
@@ -368,7 +369,7 @@ impl Drop for Running {
     }
 }
 
-/// A client that replicates.
+/// A client with a replication connection.
 fn replica(pooler: &Pooler, database: &str, kind: &str) -> Client {
     let parameters = [
         ("user", "u"),
@@ -380,7 +381,7 @@ fn replica(pooler: &Pooler, database: &str, kind: &str) -> Client {
     Client::try_login(pooler.address(), &parameters).expect("it is let in")
 }
 
-/// One to which WAL is streamed.
+/// A replication client to which WAL is streamed.
 fn streaming(house: &House, pooler: &Pooler, database: &str, slot: &str) -> Client {
     let mut client = replica(pooler, database, "true");
     assert_eq!(client.query("SHOW geqo").value(), "off", "options reach the server");
@@ -390,7 +391,7 @@ fn streaming(house: &House, pooler: &Pooler, database: &str, slot: &str) -> Clie
     client
 }
 
-/// Tells a walsender that everything up to here has been written, if this is what it has sent.
+/// Confirms to a walsender that everything up to here has been written, if `sent` is a message of the stream.
 fn confirm(client: &mut Client, sent: &[u8]) {
     let end = match sent.first() {
         Some(b'w') => u64::from_be_bytes(sent[1..9].try_into().expect("a position")) + (sent.len() - 25) as u64,
@@ -400,7 +401,7 @@ fn confirm(client: &mut Client, sent: &[u8]) {
     let mut body = vec![b'r'];
     (0..3).for_each(|_| body.extend(end.to_be_bytes()));
     body.extend([0; 9]);
-    // Whoever has said its last word does not wait for this.
+    // A walsender that has sent its final message does not wait for this.
     let _ = client.peer.try_send(&message::frame(b'd', &body));
 }
 
@@ -414,9 +415,10 @@ fn last_words(client: &mut Client) -> Complaint {
     }
 }
 
-/// Writes into the WAL what nobody else writes there, and reads the stream until it has come. Other tests write, too.
+/// Writes a message into the WAL that no other test writes, and reads the stream until the message arrives. Other tests
+/// write WAL, too.
 fn goes_on(house: &House, client: &mut Client, mark: &str) {
-    // Three of them, of which the border of a page can cut one only.
+    // Three messages, only one of which can be split by a page boundary.
     let one = format!("pg_logical_emit_message(true, 'mark', '{mark}')");
     house.postgres.query(&format!("select {one}, {one}, {one}"));
     let end = Instant::now() + LIMIT;
@@ -425,7 +427,7 @@ fn goes_on(house: &House, client: &mut Client, mark: &str) {
         let left = end.saturating_duration_since(Instant::now());
         let frame = client.peer.frame_within(left).unwrap_or_else(|lost| panic!("no WAL {mark}: {lost}"));
         assert_eq!(frame.tag, b'd', "{mark}");
-        // A message may bring a part of a record. What other tests write may be many megabytes, each of which is read once.
+        // A message may contain part of a record. The WAL of other tests may be many megabytes, each of which is read once.
         if frame.body.first() == Some(&b'w') {
             heard.extend_from_slice(&frame.body[25..]);
         }
@@ -436,7 +438,7 @@ fn goes_on(house: &House, client: &mut Client, mark: &str) {
     }
 }
 
-/// A replication slot that is gone in the end: it would keep WAL, and all that is deleted, for the other tests.
+/// A replication slot that is dropped at the end: it would retain WAL and dead rows for the other tests.
 struct Slot<'h> {
     house: &'h House,
     name: &'static str,
@@ -457,7 +459,7 @@ impl<'h> Slot<'h> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // A test that has failed may leave somebody who uses it.
+        // A test that has failed may leave a connection that uses the slot.
         let ends = format!(
             "select pg_terminate_backend(active_pid) from pg_replication_slots
              where slot_name = '{0}' and active_pid is not null",
@@ -488,13 +490,13 @@ fn await_slot(house: &House, slot: &str, column: &str, value: &str) {
     wait_until(&format!("{column} of {slot} is {value}"), LIMIT, || house.postgres.value(&sql) == value);
 }
 
-/// Waits until a slot has come so far.
+/// Waits until a slot has reached this position.
 fn await_confirmed(house: &House, slot: &str, column: &str, position: &str) {
     let sql = format!("select {column} >= '{position}'::pg_lsn from pg_replication_slots where slot_name = '{slot}'");
     wait_until(&format!("{slot} has reached {position}"), LONG, || house.postgres.value(&sql) == "t");
 }
 
-/// The rows of clients and servers that replicate.
+/// The console's rows about replication clients and servers.
 fn streams(pooler: &Pooler) -> Vec<std::collections::BTreeMap<String, String>> {
     let mut rows = Vec::new();
     for command in ["SHOW CLIENTS", "SHOW SERVERS"] {
@@ -511,7 +513,7 @@ fn await_streams(pooler: &Pooler, count: usize) {
     });
 }
 
-/// The database that programs ask for which replicate physically.
+/// The database name that programs for physical replication ask for.
 const NAME: &str = "replication";
-/// For what copies or decodes a lot.
+/// For large copies and decoding.
 const LONG: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! Rate limits: no more is admitted than a rule says, and whoever is held back goes on well.
+//! Rate limits: no more is admitted than a rule allows, and a delayed client goes on well afterwards.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn refused(pooler: &Pooler, user: &str, database: &str) -> Complaint {
 pub(crate) fn transactions_go_on_at_their_rate(house: &House) {
     let ini = house.ini("rate_delay", &["workers = 2", "default_pool_size = 8"]);
     let ini = ini.rate_limit("each = events=transactions by=user rate=50 burst=10");
-    // Another database may live on another worker: the limit is for both.
+    // The other database may belong to another worker: the limit covers both.
     let pooler = house.start(&ini.database(&house.line_as("rate_delay_too", "rate_delay")));
     let mut clients: Vec<_> = (0..6)
         .map(|number| pooler.client("u", if number % 2 == 0 { "rate_delay" } else { "rate_delay_too" }))
@@ -53,13 +53,13 @@ pub(crate) fn transactions_go_on_at_their_rate(house: &House) {
         }
     });
     let took = begin.elapsed();
-    // 90 of them: the burst, and 80 at 50 a second.
+    // 90 transactions: the burst, and 80 at 50 a second.
     assert!(took >= Duration::from_millis(1600), "{took:?}");
     assert!(took < Duration::from_secs(8), "{took:?}");
     let [admitted, delayed, rejected] = counts(&pooler, "each");
     assert_eq!((admitted, rejected), (90, 0));
     assert!((70..=80).contains(&delayed), "{delayed}");
-    // Another user has a bucket of its own, and a transaction is one, however long.
+    // Another user has its own bucket, and a transaction counts once, however long it is.
     let mut other = pooler.client("v", "rate_delay");
     other.run("begin");
     let begin = Instant::now();
@@ -93,7 +93,7 @@ pub(crate) fn transactions_beyond_the_rate_are_rejected_and_sessions_go_on(house
         assert_eq!(error.detail, "The limit is 2 transactions an hour by application_name, burst 2.");
         assert!((1_700_000..=1_800_000).contains(&millis_of(&error.hint)), "{error:?}");
     }
-    // The rest of a request is skipped up to its Sync, a Query too, and each request has one answer.
+    // The rest of a refused request is skipped up to its Sync, a Query as well, and each request has one answer.
     let batch = |sql: &str| [message::parse("", sql), message::bind("", "", &[]), message::execute("", 0)].concat();
     let stream = [
         batch("select 4"),
@@ -114,11 +114,11 @@ pub(crate) fn transactions_beyond_the_rate_are_rejected_and_sessions_go_on(house
             assert_eq!(answer.errors[0].code, "53400");
         }
     }
-    // More than is held of any client.
+    // Longer than what is held of a client's messages.
     client.ask(&format!("select '{}'", "x".repeat(3_000_000)));
     assert_eq!(client.answer().errors[0].code, "53400");
     assert_eq!(counts(&pooler, "r"), [2, 0, 22]);
-    // Another program is counted apart.
+    // Another application name is counted separately.
     let mut other = pooler.client("u", "rate_reject");
     other.peer.send(&message::query("set application_name = 'other'"));
     assert_eq!(other.answer().errors[0].code, "53400");
@@ -140,7 +140,7 @@ pub(crate) fn requests_in_one_packet_are_counted_one_by_one(house: &House) {
     let told: Vec<_> = answers.iter().map(|answer| answer.errors.is_empty()).collect();
     assert_eq!(told, [true, true, true, false, false, false]);
     assert_eq!([0, 1, 2].map(|place: usize| answers[place].value()), ["1", "2", "3"]);
-    // A transaction in one packet is one.
+    // A transaction in one packet counts once.
     assert_eq!(pooler.console("SET rate_limits.r = 'events=transactions by=database rate=1/h burst=1'").errors, []);
     client.peer.send(&["begin", "select 7", "commit", "select 8"].map(message::query).concat());
     assert_eq!((client.answer().status, client.answer().value()), ('T', "7".to_owned()));
@@ -148,14 +148,14 @@ pub(crate) fn requests_in_one_packet_are_counted_one_by_one(house: &House) {
     await_delayed(&pooler, "r", 1);
     assert_eq!(pooler.console("SET rate_limits.r = 'events=transactions by=database rate=20 burst=1'").errors, []);
     assert_eq!(client.answer().value(), "8");
-    // What is delayed comes in its order.
+    // Delayed requests are answered in order.
     let begin = Instant::now();
     client.peer.send(&(0..12).flat_map(|number| message::query(&format!("select {number}"))).collect::<Vec<_>>());
     (0..12).for_each(|number| assert_eq!(client.answer().value(), number.to_string()));
     assert!(begin.elapsed() >= Duration::from_millis(500), "{:?}", begin.elapsed());
 }
 
-/// A Sync that a COPY ignores is answered by nothing: whoever waited for that would wait for ever.
+/// A Sync that a COPY ignores has no answer: a pooler that waited for one would wait for ever.
 pub(crate) fn copies_pass_though_requests_go_one_by_one(house: &House) {
     let ini = house.ini("rate_copy", &[]);
     let pooler = house.start(&ini.rate_limit("r = events=transactions rate=100000 burst=100000"));
@@ -176,12 +176,12 @@ pub(crate) fn copies_pass_though_requests_go_one_by_one(house: &House) {
         assert_eq!(client.answer().tags, ["COPY 1"]);
         assert_eq!(client.answer().value(), "1");
     }
-    // Piece by piece.
+    // In several pieces.
     client.peer.send(&[batch, message::sync()].concat());
     wait_for("the COPY begins", LIMIT, || client.peer.frame().ok().filter(|frame| frame.tag == b'G'));
     client.peer.send(&[data, message::sync()].concat());
     assert_eq!(client.answer().tags, ["COPY 1"]);
-    // And one that fails.
+    // A COPY that fails.
     client
         .peer
         .send(&[message::query("copy t from stdin"), message::frame(b'd', b"x\n"), message::frame(b'c', b"")].concat());
@@ -198,7 +198,7 @@ fn clear(house: &House, database: &str) -> Ini {
 pub(crate) fn logins_are_counted_by_address_before_and_by_user_after_the_proof(house: &House) {
     let ini = clear(house, "rate_logins").rate_limit("user = events=logins by=user rate=1/h burst=2 action=reject");
     let pooler = house.start(&ini);
-    // A stranger uses up nothing of the user that it claims to be.
+    // A client that fails to log in uses up nothing of the user that it names.
     for _ in 0..5 {
         let error = enter(&pooler, "u", "wrong", "rate_logins_forced").map(drop).expect_err("it is refused");
         assert_eq!(error.text, "password authentication failed");
@@ -212,7 +212,8 @@ pub(crate) fn logins_are_counted_by_address_before_and_by_user_after_the_proof(h
     assert!((3_500_000..=3_600_000).contains(&millis_of(&error.hint)), "{error:?}");
     pooler.await_log("begins to reject logins");
 
-    // By address nobody is even asked for a password, whoever it is; but for the admins of the console.
+    // With a limit by address the client is refused before a password is requested, whatever its user; but for the
+    // administrators of the console.
     let door = "events=logins by=address rate=1/h burst=1 action=reject";
     let mut console = enter(&pooler, "admin", "right", "pgbouncer").expect("let in");
     assert_eq!(console.query(&format!("SET rate_limits.door = '{door}'")).errors, []);
@@ -225,7 +226,7 @@ pub(crate) fn logins_are_counted_by_address_before_and_by_user_after_the_proof(h
         assert_eq!((error.code.as_str(), error.text.as_str()), ("53300", "login rate exceeded (rate limit \"door\")"));
     }
     assert!(enter(&pooler, "admin", "right", "pgbouncer").is_ok());
-    // Cancel requests are no logins.
+    // Cancel requests do not count as logins.
     tests::client::send_cancel(pooler.address(), 1, &[1, 2, 3, 4]);
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn logins_that_are_delayed_come_in_at_their_rate(house: &House) {
     let ini = house.ini("rate_login_delay", &["workers = 2"]);
     for rule in ["by=address", "by=user,database", "by=application_name"] {
         let pooler = house.start(&ini.clone().rate_limit(&format!("r = events=logins {rule} rate=20 burst=2")));
-        // Starting it took a login of the console, which is none.
+        // The login at the console during the start is not counted.
         let before = counts(&pooler, "r")[0];
         let begin = Instant::now();
         thread::scope(|scope| {
@@ -250,7 +251,7 @@ pub(crate) fn logins_that_are_delayed_come_in_at_their_rate(house: &House) {
     }
 }
 
-/// A pooler with one transaction in an hour, which is used up, and a client that waits for the next.
+/// A pooler with a limit of one transaction an hour, which is used up, and a client that waits for the next one.
 fn delayed(house: &House, database: &str, settings: &[&str]) -> (Pooler, Client, Client) {
     let ini = house.ini(database, settings).rate_limit("r = events=transactions rate=1/h");
     let pooler = house.start(&ini);
@@ -264,17 +265,17 @@ fn delayed(house: &House, database: &str, settings: &[&str]) -> (Pooler, Client,
 pub(crate) fn whoever_is_delayed_may_leave_in_any_way(house: &House) {
     let (pooler, mut other, mut client) = delayed(house, "rate_leave", &[]);
     assert_eq!(pooler.pool("rate_leave", "u")["cl_waiting"], "1");
-    // It takes its request back.
+    // The client cancels its request.
     client.cancel();
     let answer = client.answer();
     assert_eq!((answer.errors[0].code.as_str(), answer.status), ("57014", 'I'));
     assert_eq!(answer.errors[0].detail, "The request was delayed by a rate limit.");
-    // It goes.
+    // The client disconnects.
     client.ask("select 1");
     await_delayed(&pooler, "r", 2);
     drop(client);
     pooler.await_pool("rate_leave", "cl_waiting", "0");
-    // It is sent away.
+    // An administrator disconnects the client.
     other.ask("select 1");
     await_delayed(&pooler, "r", 3);
     let clients = pooler.console("SHOW CLIENTS");
@@ -282,12 +283,12 @@ pub(crate) fn whoever_is_delayed_may_leave_in_any_way(house: &House) {
     let id = waiting.expect("somebody waits")["id"].clone();
     assert_eq!(pooler.console(&format!("KILL_CLIENT {id}")).errors, []);
     assert_eq!(other.answer().errors[0].text, "admin forced disconnect");
-    // Its time is over.
+    // The client's wait times out.
     assert_eq!(pooler.console("SET query_wait_timeout = 1").errors, []);
     let mut late = pooler.client("u", "rate_leave");
     late.ask("select 1");
     assert_eq!(late.answer().errors[0].text, "query_wait_timeout");
-    // So is the process's.
+    // The process ends.
     assert_eq!(pooler.console("SET query_wait_timeout = 0").errors, []);
     let mut last = pooler.client("u", "rate_leave");
     last.ask("select 1");
@@ -298,7 +299,7 @@ pub(crate) fn whoever_is_delayed_may_leave_in_any_way(house: &House) {
 
 pub(crate) fn whoever_is_delayed_goes_on_after_anything(house: &House) {
     let (pooler, _first, mut client) = delayed(house, "rate_go_on", &[]);
-    // Nothing of it is in the way of an operator.
+    // Delayed clients do not block the administrator's commands.
     let mut console = pooler.client("admin", "pgbouncer");
     assert_eq!(console.query("PAUSE").tags, ["PAUSE"]);
     assert_eq!(console.query("RESUME").tags, ["RESUME"]);
@@ -310,21 +311,21 @@ pub(crate) fn whoever_is_delayed_goes_on_after_anything(house: &House) {
         client.peer.frame_within(Duration::from_millis(100)).is_err(),
         "a reload that changes nothing lets nobody go on"
     );
-    // It has said more than is held of it meanwhile.
+    // Meanwhile the client sends more than is held of its messages.
     client.peer.send(&(0..3000).flat_map(|_| message::query("select 'and on'")).collect::<Vec<_>>());
     pooler.rewrite(&Ini::new(&house.line("rate_go_on")));
     assert_eq!(console.query("RELOAD").tags, ["RELOAD"]);
     assert_eq!(client.answer().value(), "went on");
     (0..3000).for_each(|_| assert_eq!(client.answer().value(), "and on"));
     assert_eq!(console.query("SHOW RATE_LIMITS").rows.len(), 0);
-    // Whoever is delayed when a rule begins to reject is told so.
+    // A client that is delayed when a rule begins to reject gets the error.
     assert_eq!(console.query("SET rate_limits.r = 'events=transactions rate=1/h'").errors, []);
     client.run("select 1");
     client.peer.send(&[message::query("select 2"), message::query("select 3")].concat());
     await_delayed(&pooler, "r", 1);
     assert_eq!(console.query("SET rate_limits.r = 'events=transactions rate=1/h action=reject'").errors, []);
     assert_eq!([client.answer(), client.answer()].map(|answer| answer.errors[0].code.clone()), ["53400", "53400"]);
-    // And whoever does not read what it is told is not heard.
+    // A client that does not read its answers is not read either.
     client.peer.send(&(0..20_000).flat_map(|_| message::query("")).collect::<Vec<_>>());
     assert!(pooler.memory_kb("VmRSS") < 200_000);
     (0..20_000).for_each(|_| assert_eq!(client.answer().errors[0].code, "53400"));
@@ -338,7 +339,7 @@ pub(crate) fn whoever_is_delayed_is_delayed_in_the_new_process(house: &House) {
     second.ask("select 'as well'");
     await_delayed(&pooler, "r", 2);
     pooler.restart_online();
-    // It begins with a full bucket: one of them goes on.
+    // The new process begins with a full bucket: one of the clients goes on.
     wait_until("one is admitted", LIMIT, || counts(&pooler, "r") == [1, 1, 0]);
     assert_eq!(pooler.console("SET rate_limits.r = ''").errors, []);
     assert_eq!((client.answer().value(), second.answer().value()), ("went on".to_owned(), "as well".to_owned()));

@@ -1,14 +1,14 @@
-//! What clients make the pooler remember: it is bounded, and somebody pays for it.
-//!
-//! Always true: what is counted is what the console tells.
-//! Not here: what it costs others (`hostile`).
+//! State that clients make the pooler remember: it is bounded, and it is accounted for.
+//! //!
+//! //! Always true: the counts are those that the console shows.
+//! //! Not here: what it costs other clients (`hostile`).
 
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// Whoever comes may call itself what it likes, and every name was remembered for ever.
+/// A client may use any user name, and previously every name was remembered for ever.
 pub(crate) fn users_who_were_seen_once_are_forgotten(house: &House) {
     let line = format!("{} user=u password=secret", house.line("postgres"));
     let pooler = house.start(&Ini::new(&line).set("auth_type = any"));
@@ -32,11 +32,12 @@ fn table(pooler: &Pooler, name: &str) -> u64 {
     used.map(|used| used.expect("a number")).sum()
 }
 
-/// A thousand settings with a dot that one user mentioned had everybody in the database keep its server who might have set one.
+/// Previously a thousand settings with a dot, used by one user, made every client of the database keep its server that might
+/// have set such a setting.
 pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &House) {
     let pooler = house.pooler("remembered_settings", &["pool_mode = transaction", "default_pool_size = 1"]);
     let mut floods = Vec::new();
-    // As many in one client would keep its server.
+    // So many settings of one client would keep its server.
     for flood in 0..3 {
         let mut client = pooler.client("u", "remembered_settings");
         for number in 0..700 {
@@ -54,7 +55,7 @@ pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &
     assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "");
     assert_eq!(one.value("select current_setting('app.tenant')"), "one");
     assert_eq!(pooler.console("SHOW PINS").rows.len(), 0);
-    // Nor of one who comes later, of the same user.
+    // Nor of a client of the same user that connects later.
     drop(floods);
     let (mut three, mut four) = (pooler.client("u", "remembered_settings"), pooler.client("u", "remembered_settings"));
     three.run(sets);
@@ -62,7 +63,8 @@ pub(crate) fn settings_that_one_user_mentions_keep_no_server_of_another(house: &
     assert_eq!(three.value("select current_setting('app.tenant')"), "one");
 }
 
-/// Who listened to a million channels had one session listen to them, and the pooler remember them in three places.
+/// Previously a client that listened to a million channels made the session for all listen to them, and the pooler remember
+/// them in three places.
 pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     let database = "remembered_channels";
     let settings =
@@ -79,7 +81,7 @@ pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     let mut heard = one.heard(3);
     heard.sort();
     assert_eq!(heard, ["a 1", "c 3", "d 2"], "whoever listens");
-    // There is room for the channels of others, up to that of the database.
+    // There is room for the channels of other clients, up to the limit of the database.
     two.run("listen d; listen e; listen f");
     await_shared(&pooler, 6);
     await_kept(&pooler, 2);
@@ -90,14 +92,14 @@ pub(crate) fn who_listens_to_too_many_channels_keeps_a_server(house: &House) {
     let mut three = pooler.client("v", database);
     three.run("listen a; listen e; listen g; listen h");
     await_kept(&pooler, 4);
-    // Where nothing new is listened to there is room for anybody.
+    // Listening to a channel that is already listened to takes no room.
     three.run("unlisten g; unlisten h");
     await_kept(&pooler, 0);
     direct.run("notify e, '7'");
     assert_eq!((two.heard(1), three.heard(1)), (vec!["e 7".to_owned()], vec!["e 7".to_owned()]));
 }
 
-/// Waits until so many channels are listened to for all: before, nobody keeps a server for a pin that is told of.
+/// Waits until so many channels are shared: before, no client keeps a server for a pin that SHOW PINS lists.
 fn await_shared(pooler: &Pooler, count: usize) {
     wait_until("so many channels are shared", LIMIT, || {
         let channels = pooler.console("SHOW CHANNELS");
@@ -105,7 +107,7 @@ fn await_shared(pooler: &Pooler, count: usize) {
     });
 }
 
-/// Waits until so many reasons are left for which clients keep servers.
+/// Waits until so many pins are left.
 fn await_kept(pooler: &Pooler, count: usize) {
     wait_until("so many pins are left", LIMIT, || {
         let active = pooler.console("SHOW SERVERS");
@@ -113,7 +115,7 @@ fn await_kept(pooler: &Pooler, count: usize) {
         let kept = pooler.console("SHOW PINS");
         let mut servers: Vec<String> = (0..kept.rows.len()).map(|row| kept.named(row)["server"].clone()).collect();
         servers.dedup();
-        // One listens for all.
+        // One server listens for all.
         kept.rows.len() == count && active == servers.len() + 1
     });
 }

@@ -1,4 +1,4 @@
-//! Each timeout: what it ends, with which words, and not before its time.
+//! Each timeout: what it ends, with which error, and not before its time.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::house::House;
 
 pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
     let pooler = house.pooler("late_wait", &["default_pool_size = 1", "query_wait_timeout = 1"]);
-    // The first waits for a server to log in to, on a busy machine for too long.
+    // The first client waits for the login of a server, on a busy machine for too long.
     let parameters = [("user", "u"), ("database", "late_wait")];
     let mut holder = wait_for("a server is there", LIMIT, || Client::try_login(pooler.address(), &parameters).ok());
     let mut waiter = pooler.client("u", "late_wait");
@@ -27,7 +27,8 @@ pub(crate) fn query_wait_timeout_ends_who_waited_too_long(house: &House) {
     assert_eq!(pooler.client("u", "late_wait").value("select 2"), "2");
 }
 
-/// Everybody read that no server became free, also when the host refused, or the database was paused.
+/// Previously every waiting client was told that no server became free, also when the host refused connections or the
+/// database was paused.
 pub(crate) fn who_waited_too_long_reads_what_for(house: &House) {
     let settings =
         ["default_pool_size = 2", "query_wait_timeout = 1", "server_login_retry = 1", "log_pooler_errors = 1"];
@@ -51,7 +52,7 @@ pub(crate) fn who_waited_too_long_reads_what_for(house: &House) {
         &["No server connection became free within 1 seconds; 2 lent: ", "1 pinned by session-level advisory locks"],
     );
     assert!(error.detail.contains("1 in a transaction for "), "{error:?}");
-    // Who logs in waits, too.
+    // A client that logs in waits, too.
     let error = told(
         refused(&pooler, "down"),
         &["could be opened within 1 seconds: connect failed (host 127.0.0.1, port ", "Connection refused"],
@@ -74,7 +75,7 @@ pub(crate) fn query_timeout_ends_a_long_query_and_its_server(house: &House) {
     let answer = client.query("select pg_sleep(60)");
     assert_eq!((answer.error().code.as_str(), answer.error().text.as_str()), ("08P01", "query timeout"));
     expect_took(begun, 1.0);
-    // Many short ones in a row are not one long one.
+    // Many short queries in a row do not count as a long one.
     let mut client = pooler.client("u", "late_query");
     for _ in 0..15 {
         client.run("select pg_sleep(0.1)");
@@ -89,7 +90,7 @@ pub(crate) fn idle_transaction_timeout_ends_an_idle_transaction(house: &House) {
     let begun = Instant::now();
     assert_eq!(client.answer().error().text, "idle transaction timeout");
     expect_took(begun, 1.0);
-    // The transaction and its locks are gone; the server itself may be used again once that is proven.
+    // The transaction and its locks are gone; the server itself may be used again after its cleanup.
     let sql = format!("select count(*) from pg_stat_activity where pid = {pid} and state <> 'idle'");
     wait_until("the transaction has ended", LIMIT, || house.postgres.value(&sql) == "0");
     // A busy transaction is not an idle one.
@@ -122,7 +123,7 @@ pub(crate) fn client_idle_timeout_ends_idle_clients_only(house: &House) {
     busy.run("begin");
     busy.run("select pg_sleep(0.6)");
     busy.run("commit");
-    // Whoever waits for an answer is not idle, and begins to be so with it.
+    // A client that waits for an answer is not idle; its idle time begins with the answer.
     busy.run("select pg_sleep(1.2)");
     assert_eq!(idle.answer().error().text, "client_idle_timeout");
     expect_took(begun, 1.0);
@@ -145,7 +146,7 @@ pub(crate) fn client_login_timeout_counts_from_the_first_moment(house: &House) {
     let pooler = house.pooler("late_drip", &["client_login_timeout = 1"]);
     let begun = Instant::now();
     let mut peer = Peer::tcp(pooler.address()).expect("the port answers");
-    // A byte now and then keeps nobody's place.
+    // A byte now and then does not extend the time.
     for byte in message::startup(0, &[("user", "u"), ("database", "late_drip")]) {
         if peer.try_send(&[byte]).is_err() {
             break;
@@ -174,7 +175,7 @@ pub(crate) fn client_login_timeout_holds_while_no_server_can_be_reached(house: &
 }
 
 pub(crate) fn server_connect_timeout_gives_a_silent_server_up(house: &House) {
-    // The listener accepts by the kernel's hand and never says a word.
+    // The kernel accepts the connection, but the server never sends a message.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = silent.local_addr().expect("a bound port").port();
     let ini =
@@ -185,7 +186,7 @@ pub(crate) fn server_connect_timeout_gives_a_silent_server_up(house: &House) {
     peer.send(&message::startup(0, &[("user", "u"), ("database", "silent")]));
     pooler.await_log("closing because: connect timeout");
     expect_took(begun, 1.0);
-    // Nobody else is held up by it.
+    // No other client is delayed by it.
     assert_eq!(pooler.client("u", "late_connect").value("select 1"), "1");
     assert_eq!(Complaint::read(&peer.frame().expect("a reason")).text, "query_wait_timeout");
 }
@@ -214,7 +215,7 @@ pub(crate) fn server_lifetime_replaces_old_servers(house: &House) {
     let pooler = house.pooler("late_life", &["server_lifetime = 1", "default_pool_size = 2"]);
     let mut client = pooler.client("u", "late_life");
     let old = client.server_pid();
-    // A server in use is not closed: the transaction outlives the server's time.
+    // A server in use is not closed: the transaction may exceed the server's lifetime.
     client.run("begin");
     client.run("select pg_sleep(1.2)");
     assert_eq!(client.server_pid(), old);
@@ -232,7 +233,8 @@ pub(crate) fn server_login_retry_answers_from_memory_in_between(house: &House) {
     house.postgres.await_servers("late_retry", 0);
     let error = client.query("select 2").error().clone();
     assert!(error.text.contains("not currently accepting connections"), "{error:?}");
-    // A login may succeed, for the welcome is known; the query is answered at once, without asking the server again.
+    // A login may succeed, because the server parameters are known; the query is answered at once, without another attempt
+    // to reach the server.
     let attempts = pooler.log().matches("new connection to server").count();
     let mut next = pooler.client("u", "late_retry");
     let error = next.query("select 3").error().clone();
@@ -287,16 +289,16 @@ pub(crate) fn a_database_that_does_not_exist_is_forgotten_soon(house: &House) {
         names.filter(|name| name.starts_with("late_")).collect::<Vec<_>>()
     };
     wait_until("the database is forgotten", LIMIT, || databases() == ["late_there"]);
-    // It may have been made meanwhile.
+    // The database may have been created meanwhile.
     house.postgres.database("late_missing");
     assert_eq!(pooler.client("u", "late_missing").value("select 1"), "1");
 }
 
-/// Whoever could log in made the pooler remember any number of names for an hour.
+/// Previously a client that could log in made the pooler remember any number of names for an hour.
 pub(crate) fn of_databases_that_nobody_uses_no_more_than_5000_are_known(house: &House) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let line = format!("* = host=127.0.0.1 port={} user=u", listener.local_addr().expect("a bound port").port());
-    // Not that there is no such database: that would be forgotten anyway.
+    // The error is not that the database does not exist: such a database would be forgotten anyway.
     std::thread::spawn(move || {
         while let Ok(mut peer) = Peer::accept(&listener) {
             if peer.packet().is_ok() {
@@ -318,7 +320,8 @@ pub(crate) fn of_databases_that_nobody_uses_no_more_than_5000_are_known(house: &
     });
 }
 
-/// It took at least this long, and not much longer (PgBouncer looks three times a second; a loaded machine is slow).
+/// Checks that it took at least this long, and not much longer (PgBouncer checks three times a second; a loaded machine is
+/// slow).
 fn expect_took(begun: Instant, seconds: f32) {
     let took = begun.elapsed();
     assert!(took >= Duration::from_secs_f32(seconds - 0.05), "after only {took:?}");

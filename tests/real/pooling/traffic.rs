@@ -140,7 +140,7 @@ pub(crate) fn copy_in_the_extended_protocol_may_bring_its_sync_early(house: &Hou
         assert_eq!(client.answer().tags, ["COPY 2"]);
         assert_eq!(other.value("select count(*) from t"), if early { "4" } else { "2" });
     }
-    // Rows that PostgreSQL refuses: what was on its way is dropped, and nobody reads somebody else's answers.
+    // PostgreSQL refuses the rows: the rest of them is dropped, and no client reads another client's answers.
     client.peer.send(&[ask, message::sync()].concat());
     wait_for_kind(&mut client, b'G');
     client.peer.send(&rows(&"no number\n".repeat(50_000)));

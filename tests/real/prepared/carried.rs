@@ -1,4 +1,4 @@
-//! Statements that sessions have prepared by SQL, and take along from server to server.
+//! Statements that sessions have prepared by SQL, and that follow their client from server to server.
 
 use tests::client::Client;
 use tests::message::{bind, execute, frame, parse, sync};
@@ -6,7 +6,7 @@ use tests::pooler::Pooler;
 
 use crate::house::House;
 
-/// Whose statements a server has is whose turn it is, whatever their names are.
+/// A server has the statements of the client that it serves, whatever their names are.
 pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
     let pooler = house.pooler("carried", &settings);
@@ -22,7 +22,7 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
         assert_eq!(two.value("execute \"B \"\"b\"('x')"), "x'\\");
         assert_eq!((one.value(names), two.value(names)), ("a".into(), "B \"b,a".into()));
         assert_eq!(two.query("prepare a as select 1").error().code, "42P05");
-        // The protocol's statements are beside them.
+        // Statements of the protocol exist next to them.
         one.peer.send(&[parse("", "execute a(2)"), bind("", "", &[]), execute("", 0), sync()].concat());
         assert_eq!(one.answer().value(), "3");
     }
@@ -32,7 +32,7 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
         (one.value("execute a(1)"), one.value(names), two.value(names)),
         ("2".into(), "a".into(), "B \"b".into())
     );
-    // What is prepared stays when its transaction is rolled back, and what fails is not prepared.
+    // A statement stays prepared when its transaction is rolled back, and is not prepared when PREPARE fails.
     two.run("begin; prepare c as select 'c'; rollback");
     assert_eq!(two.query("begin; prepare d as select * from nowhere").error().code, "42P01");
     two.run("rollback");
@@ -40,19 +40,19 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
         (one.value(names), two.value(names), two.value("execute c")),
         ("a".into(), "B \"b,c".into(), "c".into())
     );
-    // One that sets something sets it for who executes it, however it was prepared.
+    // A statement that changes a setting changes it for the client that executes it, however it was prepared.
     one.run("prepare s(text) as select set_config('app.who', $1, false)");
     one.run("execute s('one')");
     two.run("do $$ begin execute 'prepare s(text) as select set_config(''app.who'', $1, false)'; end $$");
     two.run("execute s('two')");
     assert_eq!((one.value("show app.who"), two.value("show app.who")), ("one".into(), "two".into()));
-    // They end as they end on a direct connection.
+    // They are dropped as on a direct connection.
     two.run("deallocate all");
     assert_eq!((two.value(names), one.value(names)), (String::new(), "a,s".into()));
     one.run("discard all");
     assert_eq!((one.value(names), two.value(names)), (String::new(), String::new()));
 
-    // One that cannot be prepared is not there, and everything else is.
+    // A statement that cannot be prepared again is missing, and everything else is there.
     one.run("prepare a as select 'a'; prepare t as select a from t");
     one.run("set app.who = 'lucky'");
     assert_eq!((two.value("select 2"), one.value("execute t")), ("2".into(), "7".into()));
@@ -64,7 +64,7 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     );
     assert_eq!((one.query("execute t").error().code.as_str(), one.value("execute a").as_str()), ("26000", "a"));
     pooler.await_log("cannot prepare statement \"t\" of its client here: relation \"t\" does not exist");
-    // What is looked at for another reason does not make it be there.
+    // A state probe for another reason does not change whether the statement is there.
     one.run("set app.who = 'happy'");
     direct.run("alter table elsewhere rename to t");
     assert_eq!((one.value("execute t"), one.value("show app.who")), ("7".into(), "happy".into()));
@@ -74,7 +74,7 @@ pub(crate) fn statements_prepared_by_sql_follow_their_client(house: &House) {
     assert!(!pooler.log().contains("keeps its server"), "{}", pooler.log());
 }
 
-/// A server that was left while it prepared a statement in vain was closed, though nothing was wrong with it.
+/// Previously a server whose client left during a failing PREPARE was closed, although nothing was wrong with it.
 pub(crate) fn a_server_that_cannot_prepare_what_its_client_had_is_as_good_for_the_next(house: &House) {
     let pooler = house.pooler("carried_left", &["pool_mode = transaction", "default_pool_size = 1"]);
     let mut direct = house.postgres.client("carried_left");
@@ -94,7 +94,8 @@ pub(crate) fn a_server_that_cannot_prepare_what_its_client_had_is_as_good_for_th
     assert!(!pooler.log().contains("made clean"), "{}", pooler.log());
 }
 
-/// A table may change its shape while its statements are prepared on many servers: nobody is told that their plans are out of date.
+/// A table may change its columns while statements on it are prepared on many servers: no client gets an error about an
+/// outdated plan.
 pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];
     for (database, state) in [("plans_follow", "follow"), ("plans_pgbouncer", "pgbouncer")] {
@@ -117,7 +118,7 @@ pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
             direct.run(&format!("alter table t {change}"));
             let columns = if round == 0 { 2 } else { 1 };
             let counted: u64 = stats("total_query_count").parse().expect("a number");
-            // Bound alone, as one batch with its Parse by somebody new, and described first.
+            // With Bind only, in one batch after the Parse of a new client, and after Describe.
             one.peer.send(&run("s"));
             let answer = one.answer();
             assert!(answer.errors.is_empty() && answer.rows[0].len() == columns, "{state} {change}: {answer:?}");
@@ -152,7 +153,7 @@ pub(crate) fn plans_that_are_out_of_date_are_made_anew(house: &House) {
     }
 }
 
-/// What would not be the same elsewhere keeps its server, and so does too much.
+/// A statement that would mean something else on another server keeps its server, and so do too many statements.
 pub(crate) fn statements_that_cannot_be_carried_keep_their_server(house: &House) {
     let pooler = house.pooler("carried_not", &["pool_mode = transaction", "default_pool_size = 2"]);
     let mut other = pooler.client("u", "carried_not");
@@ -176,7 +177,7 @@ pub(crate) fn statements_that_cannot_be_carried_keep_their_server(house: &House)
     pooler.await_log("keeps its server: statement prepared by SQL a by prepare a as select ?");
 }
 
-/// An operator may have it otherwise.
+/// An administrator may choose another policy.
 pub(crate) fn a_policy_has_statements_prepared_by_sql_kept_or_refused(house: &House) {
     for (word, is_kept) in [("pin", true), ("warn", true), ("virtualize", false)] {
         let (database, policy) = (format!("carried_{word}"), format!("session_policy = statement={word}"));
@@ -196,8 +197,8 @@ pub(crate) fn a_policy_has_statements_prepared_by_sql_kept_or_refused(house: &Ho
     assert_eq!(one.value("select 1"), "1");
 }
 
-/// Who prepares what somebody else has prepared means what it would mean on a connection of its own: the tables may be others by now, or
-/// found elsewhere.
+/// A client that prepares the same text as another client gets what it would get on a direct connection: the tables may have
+/// changed by then, or be found in another schema.
 pub(crate) fn a_statement_that_is_shared_means_the_same_to_all_who_share_it(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
     let pooler = house.pooler("shared", &settings);
@@ -216,7 +217,7 @@ pub(crate) fn a_statement_that_is_shared_means_the_same_to_all_who_share_it(hous
     };
     let mut one = pooler.client("u", "shared");
     assert_eq!(describe(&mut one, "select a from t"), "a 23");
-    // Through us, and in a transaction that is seen by others when it is committed.
+    // Through the pooler, and in a transaction whose change others see after the commit.
     one.run("begin; alter table t alter a type bigint; commit");
     assert_eq!(describe(&mut pooler.client("u", "shared"), "select a from t"), "a 20");
     one.run("do $$ begin execute 'alter table t alter a type text'; end $$");
@@ -228,7 +229,7 @@ pub(crate) fn a_statement_that_is_shared_means_the_same_to_all_who_share_it(hous
         assert_eq!(describe(&mut one, "select * from x"), "a 23");
         assert_eq!(describe(&mut two, "select * from x"), "b 25, c 23");
     }
-    // A name stays what it is when its session goes elsewhere, as far as its names are found.
+    // The same text is prepared separately where another setting changes how it is parsed.
     one.run("reset search_path; set transform_null_equals = on");
     two.run("reset search_path");
     for (client, count) in [(&mut one, "1"), (&mut two, "0")] {
@@ -236,7 +237,7 @@ pub(crate) fn a_statement_that_is_shared_means_the_same_to_all_who_share_it(hous
         client.peer.send(&[parse("n", sql), bind("", "n", &[]), execute("", 0), frame(b'C', b"Sn\0"), sync()].concat());
         assert_eq!(client.answer().value(), count);
     }
-    // What says nothing about the meaning does not part them.
+    // Settings that do not affect the meaning do not separate statements.
     let before = parses(&pooler);
     one.run("reset transform_null_equals; set work_mem = '5MB'; set app.tenant = 'one'");
     two.run("set work_mem = '6MB'; set app.tenant = 'two'");
@@ -253,7 +254,7 @@ fn parses(pooler: &Pooler) -> u64 {
     (0..stats.rows.len()).filter_map(|row| stats.named(row).get("server_parse_count")?.parse::<u64>().ok()).sum()
 }
 
-/// Drivers of old drop what they have prepared by the protocol by SQL (PHP's PDO, psycopg with an old libpq).
+/// Old drivers drop by SQL what they have prepared by the protocol (PHP's PDO, psycopg with an old libpq).
 pub(crate) fn what_the_protocol_has_prepared_may_be_dropped_by_sql(house: &House) {
     for state in ["follow", "pgbouncer"] {
         let (database, state) = (format!("dropped_{state}"), format!("session_state = {state}"));
@@ -269,7 +270,7 @@ pub(crate) fn what_the_protocol_has_prepared_may_be_dropped_by_sql(house: &House
             prepare(&mut two, "pdo_1");
             let answer = one.query("DEALLOCATE pdo_1");
             assert_eq!((answer.tags, answer.status, answer.errors.len()), (vec!["DEALLOCATE".to_owned()], 'I', 0));
-            // It was this client's name, and nobody else's statement.
+            // Only this client's name is dropped, and no other client's statement.
             two.peer.send(&[bind("", "pdo_1", &[]), execute("", 0), sync()].concat());
             assert_eq!(two.answer().value(), "7");
             assert_eq!(one.query("deallocate pdo_1").error().code, "26000");

@@ -1,4 +1,4 @@
-//! Prepared statements: those of the protocol, and those of SQL.
+//! Prepared statements of the protocol and of SQL.
 
 pub(crate) mod carried;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! One name space of prepared statements: what is prepared by the protocol and what is prepared by SQL.
+//! One name space of prepared statements: those of the protocol and those of SQL.
 
 use tests::client::{Answer, Client};
 use tests::message::{bind, describe, execute, frame, parse, query, strings, sync};
@@ -6,7 +6,7 @@ use tests::pooler::Pooler;
 
 use crate::house::House;
 
-/// What is said at once.
+/// Messages that are sent at once.
 type Said = Vec<Vec<u8>>;
 
 fn close(name: &str) -> Vec<u8> {
@@ -27,7 +27,7 @@ fn run(name: &str) -> Said {
     vec![bind("", name, &[]), execute("", 0), sync()]
 }
 
-/// The same for a text without a name.
+/// The same for an unnamed statement.
 fn say(sql: &str) -> Said {
     [vec![parse("", sql), describe(b'S', "")], run("")].concat()
 }
@@ -36,7 +36,7 @@ fn ask(sql: &str) -> Said {
     vec![query(sql)]
 }
 
-/// What is answered, but for places in a text.
+/// The answers, without the positions in error messages.
 fn told(client: &mut Client, said: &Said) -> Vec<String> {
     client.peer.send(&said.concat());
     let answers = said.iter().filter(|message| matches!(message[0], b'Q' | b'S')).count();
@@ -49,7 +49,7 @@ fn shown(answer: &Answer) -> String {
     format!("{columns:?} {:?} {:?} {errors:?} {}", answer.rows, answer.tags, answer.status)
 }
 
-/// A pooler with two servers, and clients through it and directly.
+/// A pooler with two servers, and clients through the pooler and directly connected.
 struct Stage<'a> {
     house: &'a House,
     pooler: Pooler,
@@ -73,8 +73,8 @@ impl<'a> Stage<'a> {
         Client::login(self.house.postgres.address(), "u", self.database)
     }
 
-    /// Says the same through the pooler and directly. Before each step somebody else has had each of the servers that are free, and has
-    /// statements of the same names that say something else.
+    /// Sends the same messages through the pooler and directly. Before each step other clients have used each of the free
+    /// servers, and have different statements of the same names.
     fn compare(&self, steps: &[Said]) {
         let (mut pooled, mut direct) = (self.pooled(), self.direct());
         let mut others = [self.pooled(), self.pooled()];
@@ -97,12 +97,12 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Another client has another server than the one before.
+/// Moves the next client to another server than the one before.
 fn pooled_is_elsewhere(other: &mut Client) {
     other.run("begin; select 1; commit");
 }
 
-/// sqlx asks so for what `describe` and `query!` tell of a statement.
+/// sqlx does this for the information that `describe` and `query!` give about a statement.
 pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(house: &House) {
     if house.is_older_than(12, "plan_cache_mode") {
         return;
@@ -110,7 +110,7 @@ pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(ho
     let stage = Stage::open(house, "names");
     let explain = "EXPLAIN (VERBOSE, FORMAT JSON, COSTS off) EXECUTE s1(NULL)";
     stage.compare(&[
-        // How often a plan has been made is counted for each server.
+        // The number of custom plans is counted per server.
         ask("set plan_cache_mode = force_custom_plan"),
         prepare("s1", "select a, $1::text as b from t where a = 7"),
         ask(explain),
@@ -118,7 +118,7 @@ pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(ho
         ask("execute s1('x')"),
         say("execute s1('x')"),
         say(explain),
-        // The same by a statement with a name.
+        // The same by a named statement.
         prepare("e1", explain),
         run("e1"),
         run("e1"),
@@ -132,7 +132,7 @@ pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(ho
         // All in one packet, and with several statements in one text.
         [prepare("s2", "select 2 as two"), ask("execute s2"), ask("select 1; execute s2; execute s1('x')")].concat(),
         [prepare("s3", "select 3"), say("execute s3"), vec![close("s3"), sync()], ask("execute s3")].concat(),
-        // What is closed is gone, and what has been given anew is new.
+        // A closed statement is gone, and a name that is used again has the new meaning.
         ask("begin"),
         ask("execute s2"),
         vec![close("s2"), sync()],
@@ -147,7 +147,7 @@ pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(ho
         ask("rollback"),
         ask("execute s1('x')"),
         ask("explain execute nobody"),
-        // What fails is told.
+        // Errors are passed on.
         prepare("s4", "select 1/a from t where a = $1"),
         ask("execute s4('x')"),
         ask("execute s4"),
@@ -158,12 +158,12 @@ pub(crate) fn what_the_protocol_has_prepared_is_executed_and_explained_by_sql(ho
     ]);
 }
 
-/// What is given by one may be used, refused and dropped by the other.
+/// A name from one of the two may be used, refused and dropped by the other.
 pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
     let stage = Stage::open(house, "names_one");
     let names = "select count(*) from pg_prepared_statements where from_sql";
     stage.compare(&[
-        // A name of SQL.
+        // A name from SQL.
         ask("prepare q1 as select 'sql' as a"),
         run("q1"),
         vec![describe(b'S', "q1"), sync()],
@@ -178,7 +178,7 @@ pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
         prepare("q1", "select 'protocol' as b"),
         run("q1"),
         ask("execute q1"),
-        // A name of the protocol.
+        // A name from the protocol.
         ask("prepare q1 as select 'again'"),
         ask("execute q1"),
         ask("select 1; prepare q1 as select 'again'"),
@@ -213,7 +213,7 @@ pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
         run("q2"),
         ask("commit"),
         ask("execute q2"),
-        // Behind what may have set anything.
+        // After a call that may have set anything.
         ask("create or replace function touch() returns text language sql as $$ select set_config('app.other', 'x', false) $$"),
         ask("begin"),
         ask("select touch()"),
@@ -245,7 +245,7 @@ pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
     ]);
 }
 
-/// A text that comes in pieces is none the less read before its server has it.
+/// A text that arrives in pieces is still parsed before its server gets it.
 pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     let stage = Stage::open(house, "names_torn");
     let (mut client, explain) = (stage.pooled(), query("explain execute s1"));
@@ -254,7 +254,7 @@ pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     for cut in 1..explain.len() {
         let (first, rest) = explain.split_at(cut);
         client.peer.send(first);
-        // The pooler has read the first piece when it answers somebody else that came behind it.
+        // The pooler has read the first piece when it answers another client's command that came after it.
         stage.pooler.console("show version");
         client.peer.send(rest);
         assert!(client.answer().errors.is_empty(), "cut at {cut}");
@@ -262,7 +262,8 @@ pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     client.run("commit");
 }
 
-/// PostgreSQL looks at 63 bytes of a name, so that two which begin alike are one: what is known of one must not be taken for what the other does.
+/// PostgreSQL uses 63 bytes of a name, so that two names with the same beginning are the same: what is known of the one must
+/// not be applied to the other separately.
 pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House) {
     let stage = Stage::open(house, "names_long");
     let mut setup = house.postgres.client("names_long");
@@ -281,7 +282,7 @@ pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House
         vec![bind(&one, &one, &[]), describe(b'P', &two), execute(&two, 0), close_portal(&two), sync()],
         ask(&format!("deallocate {short}")),
         run(&two),
-        // Where SQL may have given the name, it is the server's own.
+        // Where SQL may have prepared the name, the server's own name is used.
         ask("begin"),
         ask("select touch()"),
         prepare(&one, "select 3"),
@@ -311,7 +312,8 @@ pub(crate) fn of_a_long_name_as_much_counts_as_postgresql_looks_at(house: &House
     assert_eq!(client.value("show app.who"), "me");
 }
 
-/// SQL cuts a long name at the end of a character, and the protocol at a byte: EXECUTE of the very name that the protocol had given was refused.
+/// SQL truncates a long name at the end of a character, and the protocol at a byte: previously EXECUTE of the very name from
+/// the protocol was refused.
 pub(crate) fn a_long_name_that_sql_says_is_cut_as_by_postgresql(house: &House) {
     let stage = Stage::open(house, "names_long_sql");
     let [short, one, two] = ["", "one", "two"].map(|end| format!("{}{end}", "n".repeat(63)));
@@ -340,7 +342,7 @@ pub(crate) fn a_long_name_that_sql_says_is_cut_as_by_postgresql(house: &House) {
     ]);
 }
 
-/// What a statement of the protocol does to its session it does when SQL executes it.
+/// A statement of the protocol has the same effects on the session when SQL executes it.
 pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House) {
     let stage = Stage::open(house, "names_sets");
     let (mut one, mut two) = (stage.pooled(), stage.pooled());
@@ -351,7 +353,7 @@ pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House
         two.run(&format!("execute s1('{value}')"));
         assert_eq!((one.value("show app.who"), two.value("show app.who")), (value.into(), format!("two{value}")));
     }
-    // The other way round, and where the name has been refused to something else since.
+    // The other way round, and where another Parse of the name has been refused since.
     two.run("prepare q1(text) as select set_config('app.who', $1, false)");
     for (client, name) in [(&mut one, "s1"), (&mut two, "q1")] {
         for value in ["c", "d", "e"] {
@@ -370,7 +372,8 @@ pub(crate) fn what_a_statement_sets_follows_who_executes_it_by_sql(house: &House
     }
 }
 
-/// A name was free to the protocol in the transaction in which it was given by a text that nobody could read, or by a function.
+/// Previously a name was free for the protocol in the transaction in which a text that cannot be analysed, or a function,
+/// had prepared it.
 pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: &House) {
     let stage = Stage::open(house, "names_hidden");
     let mut setup = house.postgres.client("names_hidden");
@@ -378,7 +381,7 @@ pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: 
     setup.run("create function prepares(text) returns void language plpgsql as $$ begin execute 'prepare ' || $1 || ' as select 1'; end $$");
     let long = format!("prepare q2 as select '{}'", "x".repeat(100_000));
     let both = |name: &str| [vec![parse(name, "select 'protocol'")], run(name)].concat();
-    // Behind what may have set anything, and so may have changed how texts are read.
+    // After a call that may have set anything, and so may have changed how texts are parsed.
     stage.compare(&[
         ask("begin"),
         ask("select touch()"),
@@ -395,7 +398,7 @@ pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: 
             ask("rollback"),
             run("q2"),
             ask("deallocate q2"),
-            // Other names are free, and mean what the protocol has given.
+            // Other names are free, and have the meaning that the protocol has given them.
             ask("begin"),
             ask(hidden),
             prepare("q3", "select 'protocol' as a"),

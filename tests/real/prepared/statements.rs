@@ -1,4 +1,4 @@
-//! Prepared statements with names, on servers that clients share.
+//! Named prepared statements on servers that clients share.
 
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ pub(crate) fn pgbench_with_prepared_statements_runs_in_each_mode(house: &House) 
     bench(&pooler, &[]);
     let mut ini = Ini::new(&house.line("prepared_bench")).set("pool_mode = statement");
     ini = ini.set("default_pool_size = 3").set("max_prepared_statements = 1");
-    // In statement mode no script may begin a transaction.
+    // In statement mode a script must not begin a transaction.
     bench(&house.start(&ini), &["-S"]);
 }
 
 fn bench(pooler: &Pooler, script: &[&str]) {
-    // A thread of pgbench waits for the answer to a Parse and lets its other clients keep their servers: one client each.
+    // A thread of pgbench waits for the answer to a Parse while its other clients keep their servers: so one client per
+    // thread.
     let crowd = ["-c", "12", "-j", "12", "-t", "100", "-M", "prepared"];
     let said = run(pgbench(pooler, "u", "prepared_bench").args(script).args(crowd), MINUTE).success();
     assert!(said.contains("number of failed transactions: 0 (0.000%)"), "{said}");
@@ -59,7 +60,7 @@ pub(crate) fn clients_share_what_they_prepare_and_not_its_names(house: &House) {
     assert_eq!(shown, [vec!["2"; 5], vec!["6"]]);
 }
 
-/// The text is the same, and to read it under the other's TimeZone would be another time.
+/// The text is the same, but with the other client's TimeZone its literal would be another time.
 pub(crate) fn what_is_read_when_it_is_prepared_is_read_for_each_client(house: &House) {
     let pooler = house.pooler("prepared_zones", &["default_pool_size = 1"]);
     let login = |zone: &str| {
@@ -94,14 +95,15 @@ pub(crate) fn a_statement_survives_discard_all_of_another_and_a_change_of_its_ta
     };
     assert_eq!(use_it().value(), "7");
     bob.run("alter table t alter a type text using 'number ' || a");
-    // Who does not ask what the rows look like is told once that the plan does not fit; from then on it is prepared anew.
+    // A client that does not describe the rows gets the error about the plan once; after that the statement is prepared
+    // again.
     assert_eq!(use_it().error().text, "cached plan must not change result type");
     assert_eq!(use_it().value(), "number 7");
     bob.run("deallocate all");
     assert_eq!(use_it().value(), "number 7");
 }
 
-/// Five plans that are made for their values, then one that is kept (`plan_cache_mode`): whose text comes again has that, too.
+/// Five custom plans, then a generic one (`plan_cache_mode`): a text that is sent repeatedly gets that too.
 pub(crate) fn statements_without_a_name_keep_their_plan_if_that_is_wanted(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "reuse_unnamed_statements = 1"];
     let pooler = house.pooler("prepared_again", &settings);
@@ -111,12 +113,12 @@ pub(crate) fn statements_without_a_name_keep_their_plan_if_that_is_wanted(house:
         say(client, &[parse("", "select 1 from pg_class where oid = 1259"), bind("", "", &[]), execute("", 0), sync()]);
         assert_eq!(client.answer().value(), "1");
     }
-    // Without parameters each plan may be kept. The first time it had no name.
+    // Without parameters each plan may be generic. At its first use the statement was unnamed.
     if house.postgres.major() >= 14 {
         let counts = "select generic_plans + custom_plans from pg_prepared_statements where statement like '%1259%'";
         assert_eq!(clients[0].value(counts), "9");
     }
-    // A table that is made anew while a transaction is open is seen: what was prepared before is prepared again.
+    // A table that is created again while a transaction is open is noticed: statements from before are prepared again.
     let ask = |client: &mut Client| -> Answer {
         say(client, &[parse("", "select * from t"), bind("", "", &[]), execute("", 0), sync()]);
         client.answer()
@@ -130,7 +132,7 @@ pub(crate) fn statements_without_a_name_keep_their_plan_if_that_is_wanted(house:
     assert_eq!(ask(two).value(), "number 7");
 }
 
-/// By the protocol, too, may be used what was prepared by SQL.
+/// The protocol may also use statements that were prepared by SQL.
 pub(crate) fn a_name_that_is_not_there_is_for_the_server_to_refuse(house: &House) {
     let pooler = house.pooler("prepared_unknown", &["pool_mode = transaction"]);
     let mut ann = pooler.client("u", "prepared_unknown");
@@ -149,7 +151,7 @@ pub(crate) fn a_name_that_is_not_there_is_for_the_server_to_refuse(house: &House
     assert_eq!(use_it("deallocate by_sql").error().code, "26000");
 }
 
-/// What a name means stays, and the error has the name of the client.
+/// A name keeps its meaning, and the error contains the client's name for the statement.
 pub(crate) fn a_name_that_is_in_use_is_for_the_server_to_refuse(house: &House) {
     let settings = ["pool_mode = transaction", "max_prepared_statements = 2", "default_pool_size = 1"];
     let pooler = house.pooler("prepared_twice", &settings);
@@ -188,7 +190,7 @@ pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
     bob.answer();
     say(&mut bob, &[parse("a", "select 1"), sync()]);
     assert_eq!(bob.answer().errors.last().expect("an error").text, "prepared statement name is already in use");
-    // One that failed is free.
+    // The name of a failed Parse is free.
     let mut eve = pooler.client("u", "prepared_refused");
     for _ in 0..2 {
         say(&mut eve, &[parse("a", "select * from nothing"), sync()]);
@@ -199,7 +201,8 @@ pub(crate) fn names_that_are_not_there_or_in_use_end_the_client(house: &House) {
     assert!(eve.answer().errors.is_empty());
 }
 
-/// More than may wait for answers, sent before any is read: in one batch, whose answers PostgreSQL keeps to itself, and in many.
+/// More requests than may wait for answers, sent before any answer is read: in one batch, whose answers PostgreSQL buffers,
+/// and in many.
 pub(crate) fn a_long_pipeline_is_answered_to_its_end(house: &House) {
     let pooler = house.pooler("prepared_long", &["default_pool_size = 1", "max_prepared_statements = 9"]);
     let (mut ann, mut bob) = (pooler.client("u", "prepared_long"), pooler.client("u", "prepared_long"));
@@ -224,7 +227,7 @@ pub(crate) fn a_long_pipeline_is_answered_to_its_end(house: &House) {
     }
 }
 
-/// Three times what may wait for answers.
+/// Three times the number of requests that may wait for answers.
 const LONG: usize = 3000;
 
 fn say(client: &mut Client, messages: &[Vec<u8>]) {

@@ -1,7 +1,8 @@
-//! Servers that have very much to tell of a session, or of the functions of a database, when they are asked by the pooler itself.
-//!
-//! Always true: the pooler grows by no more than it may, goes on with whoever asks, and somebody in another database notices nothing.
-//! Not here: answers to `auth_query` (`hostile/owners.rs`).
+//! Servers with very long answers to the pooler's own queries, about a session or about the functions of a database.
+//! //!
+//! //! Always true: the memory of the pooler stays within its limit, the client is served on, and a client of another database
+//! //! notices nothing.
+//! //! Not here: answers to `auth_query` (`hostile/owners.rs`).
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tests::wait::{LIMIT, wait_until};
 use crate::hostile::bystander::{Bystander, RunQueue, Seen};
 use crate::house::House;
 
-/// A pooler of one worker, and somebody in another database than that which is tried.
+/// A pooler with one worker, and a client of another database than the one under test.
 struct Trial {
     pooler: Pooler,
     bystander: Bystander,
@@ -31,7 +32,7 @@ impl Trial {
         Self { pooler, bystander, memory_kb }
     }
 
-    /// The bystander has been served all the time, and memory has not grown by more than this.
+    /// Checks that the bystander was served all the time, and that memory has not grown by more than this.
     fn end(self, mib: u64) -> Pooler {
         let Seen { longest, is_lost, .. } = self.bystander.end();
         assert!(!is_lost && longest < WAIT_MAX, "the bystander waited {longest:?}");
@@ -41,7 +42,8 @@ impl Trial {
     }
 }
 
-/// 57 MB of SQL in one session, which all came whenever its server was asked, and were kept until the answer had come to its end.
+/// 57 MB of SQL in one session. Previously every state probe returned all of it, and the pooler kept it until the end of the
+/// answer.
 pub(crate) fn a_session_of_thousands_of_long_statements_keeps_its_server(house: &House) {
     house.postgres.database("answers_statements");
     let trial = Trial::begin(house, &house.line("answers_statements"), "answers_beside_statements", &[]);
@@ -56,19 +58,20 @@ pub(crate) fn a_session_of_thousands_of_long_statements_keeps_its_server(house: 
     }
     let pooler = trial.end(16);
     let pins = pooler.console("show pins").rows;
-    // Of a thousand that are listed some could follow, and that there are more is told once.
+    // Of a thousand listed pins some could follow the client, and one entry says that there are more.
     assert!((990..=998).contains(&pins.len()), "{} are kept for", pins.len());
     client.run("deallocate all");
     assert_eq!(client.value("select current_setting('app.tenant')"), "7");
     pooler.await_pool("answers_statements", "sv_idle", "1");
 }
 
-/// 380 MB of texts.
+/// 380 MB of function bodies.
 pub(crate) fn functions_beyond_what_is_read_may_do_anything(house: &House) {
     house.secure.postgres.database("answers_functions");
     let mut direct = house.secure.postgres.client("answers_functions");
     direct.run("set check_function_bodies = off");
-    // A statement for each hundred: all of them take PostgreSQL 13 and older 5 s of a processor, which it shares with others.
+    // A statement per hundred functions: all of them take PostgreSQL 13 and older 5 s of processor time, which other tests
+    // share.
     for last in (100..=2000).step_by(100) {
         direct.run(&format!(
             "do $do$ begin for i in {last} - 99..{last} loop execute format('create function f%s() returns int language plpgsql as %L', i,
@@ -94,7 +97,7 @@ pub(crate) fn functions_beyond_what_is_read_may_do_anything(house: &House) {
     }
 }
 
-/// A server that answers what a client asks, and with this, without end, what the pooler asks by itself behind it.
+/// A server that answers a client's query, and the pooler's own query after it without end, with these messages.
 fn endless(words: impl Fn(u64) -> Vec<u8> + Clone + Send + Sync + 'static) -> Liar {
     Liar::open(move |stream| {
         let _ = Peer::accepted(stream).map(|mut peer| answer(&mut peer, &words));
@@ -130,7 +133,7 @@ fn row(about: &str, name: &str, text: &str) -> Vec<u8> {
     frame(b'D', &[&[0, 4][..], &field(about), &field(name), &field(text), &(-1_i32).to_be_bytes()].concat())
 }
 
-/// Neither rows of any kind, nor errors, nor what a server may say at any time.
+/// Neither rows of any kind, nor errors, nor asynchronous messages.
 pub(crate) fn a_server_that_answers_without_end_is_closed(house: &House) {
     type Words = fn(u64) -> Vec<u8>;
     let all: [(&str, Words); 6] = [
@@ -158,5 +161,5 @@ pub(crate) fn a_server_that_answers_without_end_is_closed(house: &House) {
     }
 }
 
-/// Longer than any turn may take, in a build for tests on a busy machine.
+/// Longer than any turn may take, in a debug build on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Functions that are made while the sessions of others follow them.
+//! Functions that are created while other sessions are pooled with state that follows them.
 
 use tests::client::Client;
 use tests::message::{bind, execute, parse, sync};
@@ -6,13 +6,13 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// What a function does was not known from the moment at which it was there until its server had been asked: in between its settings stayed
-/// for whoever came next.
+/// Previously the effects of a function were unknown from its creation until a server had been queried: in between its
+/// settings stayed on the server for the next client.
 pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
     let database = "made_functions";
     let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
     let (mut owner, mut one) = (pooler.client("u", database), pooler.client("v", database));
-    // So many that to read them takes long.
+    // So many that reading them takes long.
     owner.run(
         "do $do$ begin for i in 1..2000 loop execute format('create function f%s() returns int language plpgsql as %L', i,
             'begin ' || repeat('perform 1; ', 50) || ' return 1; end'); end loop; end $do$",
@@ -35,7 +35,7 @@ pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
     is_anybodys("at_once", &mut one);
     owner.run("begin");
     owner.run(&made("in_transaction"));
-    // What functions there are is read meanwhile by somebody who cannot see it.
+    // Meanwhile another session, which cannot see the new function, has the functions read.
     one.run("create view v as select 1");
     one.run("select f1()");
     owner.run("commit");
@@ -51,7 +51,8 @@ pub(crate) fn a_function_is_suspect_from_when_it_is_made(house: &House) {
     assert_eq!(two.value("select coalesce(current_setting('app.tenant', true), '')"), "", "together");
 }
 
-/// The process that takes a transaction over was not told that it had made functions: for up to a minute from its commit these did nothing.
+/// Previously the process that took a transaction over did not know that it had created functions: for up to a minute from
+/// the commit they were taken to have no effects.
 pub(crate) fn a_function_is_suspect_if_a_restart_comes_before_its_commit(house: &House) {
     let database = "made_taken_over";
     let mut pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);
@@ -63,7 +64,7 @@ pub(crate) fn a_function_is_suspect_if_a_restart_comes_before_its_commit(house: 
             $$ select set_config('app.tenant', value, false) $$",
     );
     pooler.restart_online();
-    // What functions there are is read by somebody who cannot see it.
+    // A session that cannot see the new functions has the functions read.
     one.run("create view v as select 1");
     wait_until("the functions are known", LIMIT, || {
         one.run("select count(*) from v");
@@ -76,14 +77,15 @@ pub(crate) fn a_function_is_suspect_if_a_restart_comes_before_its_commit(house: 
     assert_eq!(one.value("select current_setting('app.tenant')"), "one");
 }
 
-/// The same database by another name, which may have its home on another worker, was known for a minute to have no such function.
+/// Previously the same database under another name, which may belong to another worker, was known for a minute not to have
+/// the function.
 pub(crate) fn a_function_is_known_under_each_name_of_its_database(house: &House) {
     let names: Vec<String> = (0..6).map(|number| format!("made_alias_{number}")).collect();
     let ini = house.ini("made_aliases", &["default_pool_size = 1", "workers = 2"]);
     let ini = names.iter().fold(ini, |ini, name| ini.database(&house.line_as(name, "made_aliases")));
     let pooler = house.start(&ini);
     let mut pairs: Vec<_> = names.iter().map(|name| [(); 2].map(|()| pooler.client("u", name))).collect();
-    // What functions there are has been told to each.
+    // Each of them knows the functions now.
     pairs.iter_mut().flatten().for_each(|client| client.run("select 1"));
     pooler.client("u", "made_aliases").run(
         "create function set_tenant(value text) returns text language sql as
@@ -95,7 +97,7 @@ pub(crate) fn a_function_is_known_under_each_name_of_its_database(house: &House)
     }
 }
 
-/// What only its own session sees, and is gone with it, changes the session as much.
+/// Temporary objects, which only their own session sees and which are dropped with it, change the session just as much.
 pub(crate) fn temporary_views_and_functions_that_set_something_leave_nothing(house: &House) {
     let database = "made_temporary";
     let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1"]);

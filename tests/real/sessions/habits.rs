@@ -1,8 +1,8 @@
-//! What drivers send by themselves, played by many clients on few servers beside connections of their own.
-//!
-//! Always true: some clients leave and come again; what each client is told is the same on both sides, and so is what its session has after each time; in the end
-//! nobody keeps a server for whom the script does not say so.
-//! Not here: the scripts (`tests/habits`), and what they cost (`cargo xtask bench --only habits`).
+//! Statements that drivers send by themselves, run by many clients on few servers and compared with direct connections.
+//! //!
+//! //! Always true: some clients disconnect and reconnect; each client gets the same answers on both sides, and its session has the
+//! //! same state after each step; in the end no client keeps a server unless its script says so.
+//! //! Not here: the scripts (`tests/habits`), and what they cost (`cargo xtask bench --only habits`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use tests::wait::{LIMIT, try_wait_for};
 use crate::comparison::alike::{KEEPS, seen};
 use crate::house::House;
 
-/// Each script by four clients; by one if it keeps its server.
+/// Each script by four clients; by one client if the script keeps its server.
 pub(crate) fn each_alone_is_what_it_would_be_on_a_direct_connection(house: &House) {
     let (stage, habits) = (Stage::open(house, "habits", 2), read_all());
     let clients = |habit: &Habit| if habit.keeps.is_some() { 1 } else { 4 };
@@ -29,17 +29,17 @@ pub(crate) fn each_alone_is_what_it_would_be_on_a_direct_connection(house: &Hous
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), habits.len(), wrong.join("\n"));
 }
 
-/// All scripts by a client each, so that each meets servers on which all others have been.
+/// All scripts at once, one client each, so that each client meets servers that all others have used.
 pub(crate) fn all_together_are_what_they_would_be_on_direct_connections(house: &House) {
     let habits = read_all();
-    // Some keep theirs.
+    // Some scripts keep their servers.
     let keeping = habits.iter().filter(|habit| habit.keeps.is_some()).count();
     let stage = Stage::open(house, "habits_together", 2 + keeping);
     let played = stage.play(&habits.iter().collect::<Vec<_>>(), 4);
     assert_eq!(played, Ok(()));
 }
 
-/// The same programs each time, or others: of the seed `TRUNKLINE_HABITS_SEED`.
+/// The same programs each time, or those of the seed `TRUNKLINE_HABITS_SEED`.
 fn seed() -> u64 {
     std::env::var("TRUNKLINE_HABITS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -59,7 +59,7 @@ fn read_all() -> Vec<Habit> {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pooler, and two databases that are the same: what is changed and locked on one side is not seen on the other.
+/// The pooler, and two equal databases: changes and locks on one side are not seen on the other.
 struct Stage<'a> {
     house: &'a House,
     pooler: Pooler,
@@ -79,7 +79,7 @@ impl<'a> Stage<'a> {
             let mut client = house.postgres.client(database);
             client.run(&tables);
             if house.postgres.major() < 11 {
-                // A script calls it.
+                // A script calls this function.
                 client.run("create function sha224(bytea) returns bytea language sql immutable as 'select decode(md5($1), ''hex'')'");
             }
         }
@@ -87,7 +87,7 @@ impl<'a> Stage<'a> {
         Self { house, pooler: house.start(&ini), database: database.into(), direct, servers }
     }
 
-    /// A client for each habit, one message here and one there, until each has played its own so many times.
+    /// Runs a client for each script, with their messages interleaved, until each has run its script so many times.
     fn play(&self, habits: &[&Habit], times: u32) -> Result<(), String> {
         let mut random = Random::new(seed());
         let clients = habits.iter().enumerate();
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
             pair.is_watched = random.below(2) == 0;
         }
         loop {
-            // Who has a server may go on with it; the others can only if one is free.
+            // A client that has a server may go on with it; the others may only if a server is free.
             let busy = pairs.iter().filter(|pair| pair.is_busy).count();
             let may = |pair: &Pair<'_>| pair.times < times && (pair.is_busy || busy < self.servers);
             let able: Vec<usize> = (0..pairs.len()).filter(|&at| may(&pairs[at])).collect();
@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
                 break;
             }
             let pair = &mut pairs[able[random.below(able.len() as u64) as usize]];
-            // What a client waits for in vain is a difference, too.
+            // An answer that does not arrive is a difference, too.
             let stepped = catch_unwind(AssertUnwindSafe(|| pair.step(&mut random)));
             let stepped = stepped.unwrap_or_else(|why| Err(why.downcast_ref::<String>().cloned().unwrap_or_default()));
             stepped.map_err(|why| format!("{}: {why}", name(pair)))?;
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         self.await_pins(&pairs)
     }
 
-    /// A server is asked what it has after its client has been answered.
+    /// Waits for the expected number of pins: the state probe comes after the client's answer.
     fn await_pins(&self, pairs: &[Pair<'_>]) -> Result<(), String> {
         let keeping = pairs.iter().filter(|pair| pair.habit.keeps.is_some()).count();
         let mut last = Answer::default();
@@ -137,23 +137,24 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A client on each side, which plays one script.
+/// A client on each side that runs one script.
 struct Pair<'a> {
     habit: &'a Habit,
     number: usize,
     sides: [Client; 2],
     /// The variables of its script.
     values: BTreeMap<String, String>,
-    /// The texts that it has prepared.
+    /// The texts of the statements that it has prepared.
     prepared: Vec<String>,
-    /// What it does next, and how often it has been through.
+    /// The remaining lines of the script, and how often the script has been run.
     next: std::vec::IntoIter<Line>,
     times: u32,
-    /// It has just played all of it.
+    /// The script has just ended.
     is_through: bool,
-    /// It is in a transaction, or has something that keeps its server.
+    /// The client is in a transaction, or has state that keeps its server.
     is_busy: bool,
-    /// Whether its session is looked at after each step. A look is a transaction, and may hide what comes of having none.
+    /// Whether the session state is compared after each step. The comparison is a transaction itself, and may hide problems
+    /// that occur without one.
     is_watched: bool,
 }
 
@@ -180,13 +181,13 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Others have its server then, with what it has left there.
+    /// Disconnects and reconnects; other clients get its server then, with everything that it has left there.
     fn leave_and_come_again(&mut self, stage: &Stage<'_>) {
         let (times, is_watched) = (self.times, self.is_watched);
         *self = Self { times, is_watched, ..Self::come(stage, self.habit, self.number) };
     }
 
-    /// Up to the next answer.
+    /// Runs the script up to the next answer.
     fn step(&mut self, random: &mut Random) -> Result<(), String> {
         let (mut messages, mut answers, mut told) = (Vec::new(), 0, Vec::new());
         while let Some(line) = self.next.next() {
@@ -241,7 +242,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The next answer on both sides, if it is the same; the status in it.
+    /// Reads the next answer on both sides, which must be equal. Returns the transaction status.
     fn answers(&mut self) -> Result<char, String> {
         let [pooled, direct] = self.sides.each_mut().map(|client| client.answer_within(PATIENCE));
         let told = |answer: &Answer| {
@@ -285,5 +286,5 @@ fn drawn(draw: Draw, random: &mut Random) -> String {
     }
 }
 
-/// Who plays: nobody special, for whom the policies hold.
+/// The user of the clients: an ordinary user, to which the policies apply.
 const USER: &str = "habit_app";

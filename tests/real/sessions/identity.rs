@@ -1,17 +1,18 @@
-//! Who a session is, and what only some servers take: what no other client may inherit and its own may not lose.
+//! Roles of sessions, and settings that only some servers accept: no other client may inherit them, and the client itself
+//! must not lose them.
 
 use tests::client::Client;
 use tests::pooler::Pooler;
 
 use crate::house::House;
 
-/// Has the next transaction of anybody happen on a server that this client has not had last.
+/// Makes the client's next transaction run on another server than its last one.
 fn elsewhere(pooler: &Pooler, client: &mut Client, user: &str, database: &str) {
     let before = client.server_pid();
     let mut holder = pooler.client(user, database);
     holder.run("begin");
     if holder.server_pid() != before {
-        // That was another one already: now its own is taken.
+        // The holder has the other server; now the client's own one is taken.
         let mut other = pooler.client(user, database);
         other.run("begin");
         assert_eq!(other.server_pid(), before);
@@ -24,7 +25,7 @@ fn elsewhere(pooler: &Pooler, client: &mut Client, user: &str, database: &str) {
     }
 }
 
-/// Whoever becomes somebody else, or itself again, has no role any more: not on any server.
+/// A change of the session authorization, also to the same user, resets the role: on every server.
 pub(crate) fn a_role_ends_with_the_session_authorization_it_was_taken_in(house: &House) {
     let pooler = house.pooler("identity", &["pool_mode = transaction", "default_pool_size = 2"]);
     let mut setup = house.postgres.client("identity");
@@ -52,7 +53,7 @@ pub(crate) fn a_role_ends_with_the_session_authorization_it_was_taken_in(house: 
     }
 }
 
-/// A server that has had temporary tables does not take another `temp_buffers`: who has set that stays where it is.
+/// A server that has had temporary tables refuses another `temp_buffers`: a client that has set it stays on its server.
 pub(crate) fn temp_buffers_stay_with_their_server(house: &House) {
     let pooler = house.pooler("identity_temp", &["pool_mode = transaction", "default_pool_size = 2"]);
     let mut one = pooler.client("u", "identity_temp");
@@ -61,7 +62,7 @@ pub(crate) fn temp_buffers_stay_with_their_server(house: &House) {
     two.run("create temp table used (a int); insert into used values (1); drop table used");
     one.run("set temp_buffers = '2MB'; commit");
     let server = one.server_pid();
-    // Somebody takes it, if it can be had.
+    // Other clients try to take the server.
     let (mut three, mut four) = (pooler.client("u", "identity_temp"), pooler.client("u", "identity_temp"));
     three.run("begin");
     four.ask("begin");
@@ -75,7 +76,8 @@ pub(crate) fn temp_buffers_stay_with_their_server(house: &House) {
     assert_eq!(one.value("show temp_buffers"), "8MB");
 }
 
-/// A role is bound to its number when it is set: who sets it by its name afterwards is whom the name means by then.
+/// A session keeps the OID of a role from SET ROLE: a client that sets the role by name later gets the role that has the
+/// name then.
 pub(crate) fn a_role_is_whom_its_name_means_now(house: &House) {
     let pooler = house.pooler("identity_name", &["pool_mode = transaction", "default_pool_size = 1"]);
     let mut owner = house.postgres.client("identity_name");
@@ -96,12 +98,12 @@ pub(crate) fn a_role_is_whom_its_name_means_now(house: &House) {
         assert_eq!(other.value("select current_user::regrole::oid::text"), expected, "{change}");
         assert_eq!(other.query("select count(*) from secret").error().code, "42501", "{change}");
         other.run("reset role");
-        // Whoever is there since before keeps nothing of the old one but its name.
+        // A client that set the role before keeps only its name.
         assert_eq!(one.value("select current_user::regrole::oid::text"), expected, "{change}");
     }
 }
 
-/// Settings that PostgreSQL shows to few are followed, too, whoever the session is.
+/// Settings that PostgreSQL shows only to some roles follow the client, too, whatever its role.
 pub(crate) fn settings_that_few_are_shown_are_followed_too(house: &House) {
     let pooler = house.pooler("identity_shown", &["pool_mode = transaction", "default_pool_size = 1"]);
     let mut owner = house.postgres.client("identity_shown");

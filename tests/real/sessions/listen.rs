@@ -14,13 +14,13 @@ use tests::wait::{LIMIT, wait_until};
 use crate::hostile::bystander::{Bystander, RunQueue};
 use crate::house::House;
 
-/// How many servers are in use, and by whom.
+/// How many servers are in use.
 fn kept(pooler: &Pooler) -> usize {
     let servers = pooler.console("show servers");
     (0..servers.rows.len()).filter(|row| servers.named(*row)["state"] == "active").count()
 }
 
-/// Waits until nobody but the session that listens for all keeps a server.
+/// Waits until no client keeps a server but the session that listens for all.
 fn await_moved(house: &House, pooler: &Pooler, database: &str) {
     wait_until("one server is left in use, and listens for all", Duration::from_secs(20), || {
         !listener(house, database).is_empty() && kept(pooler) == 1
@@ -53,7 +53,7 @@ pub(crate) fn a_thousand_clients_listen_on_one_server(house: &House) {
         expected.extend((number % 7 == 3).then_some("group_3 three"));
         assert_eq!(client.heard(expected.len()), expected);
     }
-    // Everybody has a server as before.
+    // Every client gets a server as before.
     clients.iter_mut().take(20).for_each(|client| assert_eq!(client.value("select 1"), "1"));
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn notifications_come_as_on_a_direct_connection(house: &House) {
     );
     let mut one = pooler.client("u", "listen_rules");
     let mut two = pooler.client("u", "listen_rules");
-    // In whatever way it is said.
+    // In all forms of the statement.
     for (number, sql) in ["listen c0", "begin; listen c1; commit", "select hark('c2')", "LISTEN \"C3 \"\"x\"\"\""]
         .into_iter()
         .enumerate()
@@ -81,7 +81,7 @@ pub(crate) fn notifications_come_as_on_a_direct_connection(house: &House) {
     one.peer.send(&[parse("s", "listen c4"), bind("", "s", &[]), execute("", 0), sync()].concat());
     assert!(one.answer().errors.is_empty());
     await_moved(house, &pooler, "listen_rules");
-    // Its own, and somebody else's, in the order of their commits; nothing within a transaction.
+    // Its own notifications and those of others, in the order of their commits; none within a transaction.
     two.run("listen c4");
     await_moved(house, &pooler, "listen_rules");
     one.run("begin; notify c4, 'mine'");
@@ -91,7 +91,7 @@ pub(crate) fn notifications_come_as_on_a_direct_connection(house: &House) {
     one.run("commit");
     assert_eq!(one.heard(2), ["c4 first", "c4 mine"]);
     assert_eq!(two.heard(1), ["c4 mine"]);
-    // What was rolled back was never said.
+    // A LISTEN or UNLISTEN that is rolled back has no effect.
     two.run("begin; unlisten c4; rollback");
     two.run("begin; listen c5; rollback");
     direct.run("notify c5, 'nobody'; notify c4, 'still'");
@@ -150,7 +150,7 @@ pub(crate) fn who_may_have_missed_something_is_told(house: &House) {
         });
         direct.run("notify news, 'again'");
         assert_eq!(client.heard(1), ["news again"]);
-        // Too many for who is in a transaction.
+        // More than are kept for a client in a transaction.
         client.run("begin");
         direct.run("select pg_notify('news', repeat('x', 90) || i) from generate_series(1, 50) i");
         pooler.await_log("more notifications wait for it than notify_queue_size allows");
@@ -165,8 +165,9 @@ pub(crate) fn who_may_have_missed_something_is_told(house: &House) {
     }
 }
 
-/// All channels of all clients were gone through in one turn when nobody listened for all any more, while everybody else on the worker waited; and what
-/// one channel told afterwards came before the word of the loss, which waited for the last of them.
+/// Previously all channels of all clients were processed in one turn when the session for all ended, while all other clients
+/// of the worker waited; and later notifications of one channel came before the notice of the loss, which waited for the
+/// last channel.
 pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House) {
     house.postgres.database("listen_beside_crowd");
     for (way, database, listeners, channels) in
@@ -187,7 +188,7 @@ pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House)
         let pid = listener(house, database);
         direct.run(&format!("select pg_terminate_backend({pid})"));
         if way == "notice" {
-            // The first channel is listened to again, and others are not yet.
+            // The first channel is listened to again, the others not yet.
             wait_until("another one listens", LIMIT, || {
                 let channels = pooler.console("show channels");
                 let mut shared = (0..channels.rows.len()).map(|row| channels.named(row)["state"] == "shared");
@@ -210,7 +211,7 @@ pub(crate) fn many_who_have_lost_something_are_told_in_many_turns(house: &House)
     }
 }
 
-/// What the session for all had told in one piece was passed on in one turn, to all who listened.
+/// Previously all that the session for all received in one piece was passed on in one turn, to all who listened.
 pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
     house.postgres.database("listen_beside_burst");
     let database = "listen_burst_for_many";
@@ -231,7 +232,8 @@ pub(crate) fn a_burst_for_many_is_told_in_many_turns(house: &House) {
     assert!(!seen.is_lost && seen.longest < TURNS_MAX, "the bystander waited {:?}", seen.longest);
 }
 
-/// More clients than a turn tells: what comes behind waits until the last of them has been told, and nobody is told twice who comes or leaves meanwhile.
+/// More clients than one turn notifies: later notifications wait until the last client has got this one, and none is sent
+/// twice when clients connect or leave meanwhile.
 // Alone.
 pub(crate) fn one_notification_for_very_many_is_told_in_order(house: &House) {
     let database = "listen_very_many";
@@ -245,7 +247,7 @@ pub(crate) fn one_notification_for_very_many_is_told_in_order(house: &House) {
     let mut direct = house.postgres.client(database);
     direct.run("notify c, 'one'; notify c, 'two'");
     direct.run("notify c, 'three'");
-    // Those who are told last leave, and come again.
+    // The clients at the end of the list leave and reconnect.
     let first = clients.len() - 20;
     for client in &mut clients[first..] {
         client.ask("unlisten c");
@@ -272,7 +274,7 @@ pub(crate) fn one_notification_for_very_many_is_told_in_order(house: &House) {
     }
 }
 
-/// Longer than a turn, in a build for tests on a busy machine, and less than one in which all of these were told.
+/// Longer than a turn in a debug build on a busy machine, and less than a turn in which all of them were notified.
 const TURNS_MAX: Duration = Duration::from_millis(250);
 
 pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &House) {
@@ -285,7 +287,7 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     wait_until("both keep a server", Duration::from_secs(10), || kept(&pooler) == 2);
     house.postgres.client("listen_pinned").run("notify news, 'x'");
     assert_eq!((one.heard(1), two.heard(1)), (vec!["news x".to_owned()], vec!["news x".to_owned()]));
-    // Nor where there may be only one server, which would do nothing else.
+    // Nor where there may be only one server, which could do nothing else then.
     let settings = ["pool_mode = transaction", "max_db_connections = 1"];
     let pooler = house.pooler("listen_alone", &settings);
     let mut client = pooler.client("u", "listen_alone");
@@ -297,7 +299,8 @@ pub(crate) fn where_nobody_may_listen_for_all_each_keeps_its_server(house: &Hous
     assert_eq!(pooler.client("u", "listen_alone").value("select 1"), "1");
 }
 
-/// More at once than may wait for one client: who reads is waited for, and a single one may be longer than that.
+/// More at once than may wait for one client: the session for all waits for a client that reads, and a single notification
+/// may be longer than the limit.
 pub(crate) fn a_burst_is_told_whole_to_who_reads(house: &House) {
     let pooler = house.pooler("listen_burst", &["pool_mode = transaction", "notify_queue_size = 400000"]);
     let mut client = pooler.client("u", "listen_burst");
@@ -315,7 +318,7 @@ pub(crate) fn a_burst_is_told_whole_to_who_reads(house: &House) {
     assert_eq!(client.heard(1)[0].len(), "news ".len() + 7900);
 }
 
-/// It reads all the time, and is behind again and again for longer than it is waited for at once.
+/// The client reads all the time, and is behind again and again, in total for longer than a single wait may last.
 pub(crate) fn who_reads_is_waited_for_as_often_as_it_is_behind(house: &House) {
     let pooler = house.pooler("listen_long_burst", &["pool_mode = transaction", "notify_queue_size = 400000"]);
     let mut client = pooler.client("u", "listen_long_burst");
@@ -329,7 +332,8 @@ pub(crate) fn who_reads_is_waited_for_as_often_as_it_is_behind(house: &House) {
     }
 }
 
-/// Who does not read is waited for for a moment, and then loses what is too much for it; everybody else hears all.
+/// A client that does not read delays the others for a moment, and then loses what exceeds its limit; all others receive
+/// everything.
 pub(crate) fn who_does_not_read_keeps_nobody_from_hearing(house: &House) {
     let pooler = house.pooler("listen_stuck", &["pool_mode = transaction"]);
     let (mut stuck, mut other) = (pooler.client("u", "listen_stuck"), pooler.client("u", "listen_stuck"));
@@ -342,7 +346,7 @@ pub(crate) fn who_does_not_read_keeps_nobody_from_hearing(house: &House) {
     pooler.await_log("more notifications wait for it than notify_queue_size allows");
 }
 
-/// Where a reload leaves but one server, that is not for listening.
+/// A reload leaves only one server, which must not be used for listening.
 pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &House) {
     let ini = house.ini("listen_less", &["pool_mode = transaction", "default_pool_size = 3"]);
     let pooler = house.start(&ini);
@@ -359,7 +363,7 @@ pub(crate) fn a_reload_that_leaves_one_server_ends_the_session_for_all(house: &H
     assert_eq!(again.heard(1), ["news x"]);
 }
 
-/// Each channel had a line in the log and a letter of its own, all in one turn.
+/// Previously each channel had its own line in the log and its own letter, all in one turn.
 pub(crate) fn a_reload_that_ends_many_channels_says_so_once(house: &House) {
     let ini = house.ini("listen_less_of_many", &["pool_mode = transaction", "default_pool_size = 3", "workers = 1"]);
     let pooler = house.start(&ini);
@@ -378,7 +382,7 @@ pub(crate) fn a_reload_that_ends_many_channels_says_so_once(house: &House) {
                 they may have one server only (300 channels)";
     pooler.await_log(text);
     assert_eq!(pooler.log().matches("nobody can listen for all clients").count(), 1);
-    // They are listened to again when there may be one for all.
+    // They are listened to again when a session may listen for all.
     pooler.rewrite(&ini);
     pooler.console("RELOAD");
     let (mut again, mut other) = (pooler.client("u", "listen_less_of_many"), pooler.client("u", "listen_less_of_many"));
@@ -390,7 +394,7 @@ pub(crate) fn a_reload_that_ends_many_channels_says_so_once(house: &House) {
     assert_eq!(pooler.console("show channels").rows.len(), 2);
 }
 
-/// The server that listens for all is beside those of its pool, however few these are and whatever keeps them.
+/// The session for all does not count among the servers of its pool, however few these are and whatever keeps them.
 pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
     let pooler = house.pooler("listen_beside", &["pool_mode = transaction", "default_pool_size = 1"]);
     let (mut one, mut two) = (pooler.client("u", "listen_beside"), pooler.client("u", "listen_beside"));
@@ -403,13 +407,14 @@ pub(crate) fn who_listens_for_all_takes_no_server_from_the_pool(house: &House) {
     assert_eq!(one.value("select 2"), "2");
     one.run("commit");
     assert_eq!(one.heard(1), ["news in a transaction"]);
-    // When nobody listens any more it is one of them again, and one too many.
+    // When no client listens any more, the server belongs to the pool again, which then has one too many.
     one.run("unlisten news");
     wait_until("one server is left", Duration::from_secs(10), || pooler.console("show servers").rows.len() == 1);
     assert_eq!(two.value("select 3"), "3");
 }
 
-/// Clients begin to listen, are notified at once, and leave, many times: each notification is told once, and none after it has left.
+/// Clients begin to listen, are notified at once, and leave, many times: each notification is sent once, and none after a
+/// client has left.
 pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &House) {
     let pooler = house.pooler("listen_races", &["pool_mode = transaction", "default_pool_size = 12"]);
     std::thread::scope(|scope| {
@@ -424,7 +429,7 @@ pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &
                     listener.run(&format!("listen {channel}"));
                     let mut expected = Vec::new();
                     for payload in 0..3 {
-                        // So that it is in the middle of this or that.
+                        // So that the notification meets any step of the move.
                         std::thread::sleep(Duration::from_micros(random.below(4) * random.below(1500)));
                         notifier.run(&format!("notify {channel}, '{payload}'"));
                         expected.push(format!("{channel} {payload}"));
@@ -438,7 +443,7 @@ pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &
                     listener.run("select 1");
                     assert!(listener.has_heard().is_empty(), "{channel}");
                 }
-                // Whatever came too often would have come before this.
+                // A duplicate would have arrived before this.
                 listener.run("listen last");
                 notifier.run(&format!("notify last, '{number}'"));
                 let own = format!("last {number}");
@@ -452,7 +457,7 @@ pub(crate) fn nothing_is_lost_or_told_twice_while_one_server_takes_over(house: &
     });
 }
 
-/// What a client notifies itself it is told before it is told that its transaction has ended (`ReadyForQuery`), however it has notified.
+/// A client receives its own notification before the end of its transaction (`ReadyForQuery`), however it has notified.
 pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &House) {
     if house.is_older_than(11, "CREATE PROCEDURE") {
         return;
@@ -492,7 +497,7 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
             assert_eq!(one.has_heard(), ["news x"], "{sql}, round {round}");
         }
     }
-    // Of a transaction it is told at its end.
+    // In a transaction it is received at the end.
     for round in 0..200 {
         one.run("begin");
         one.run(if round % 2 == 0 { "notify news, 'x'" } else { "insert into t values ('x')" });
@@ -514,7 +519,8 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
         assert!(one.answer().errors.is_empty());
         assert_eq!(one.has_heard(), ["news x"], "round {round}");
     }
-    // Nor is one overtaken by the end of its transaction among several that are said in one packet. It may come earlier.
+    // The same for several transactions in one packet: the notification never comes after the end of its transaction. It may
+    // come earlier.
     let notify = |text: &str| query(&format!("notify news, '{text}'"));
     one.peer
         .send(&[notify("1"), query("select 1"), notify("2"), tell("tell"), query("select 2"), notify("3")].concat());
@@ -525,7 +531,7 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
         heard.extend(one.has_heard());
         assert!(heard.len() >= count && heard == all[..heard.len()], "{heard:?}, not the first {count}");
     }
-    // The process that has notified is that of the transaction.
+    // The process ID in the notification is that of the transaction's backend.
     one.run("begin");
     let pid: u32 = one.server_pid().parse().expect("a number");
     one.run("notify news, 'x'");
@@ -534,13 +540,13 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
     assert_eq!(frames.iter().map(|frame| char::from(frame.tag)).collect::<String>(), "CAZ");
     assert_eq!(frames[1].body[..4], pid.to_be_bytes());
     assert_eq!(read_strings(&frames[1].body[4..], 2).0, ["news", "x"]);
-    // What somebody else notifies who does not listen.
+    // Notifications of another client that does not listen itself.
     for _ in 0..20 {
         two.run("notify news, 'of another'");
         assert!(two.has_heard().is_empty());
         assert_eq!(one.heard(1), ["news of another"]);
     }
-    // Many who notify and listen at the same time.
+    // Many clients that notify and listen at the same time.
     std::thread::scope(|scope| {
         for number in 0..8 {
             let pooler = &pooler;
@@ -550,7 +556,8 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
                 for round in 0..100 {
                     client.run(&format!("notify many, '{number} {round}'"));
                     let own = format!("many {number} {round}");
-                    // Before the session for all listens it keeps its server, which tells it.
+                    // Until the session for all listens to the channel, the client keeps its server, which delivers the
+                    // notification.
                     assert!(client.has_heard().contains(&own), "{own}");
                 }
             });
@@ -558,7 +565,7 @@ pub(crate) fn who_notifies_is_told_before_its_transaction_has_ended(house: &Hous
     });
 }
 
-/// A session for all that does not answer is waited for once, and by nobody who neither listens nor notifies.
+/// The pooler waits once for a session for all that does not answer, and only clients that listen or notify are delayed.
 pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &House) {
     let pooler = house.pooler("listen_hangs", &["pool_mode = transaction", "default_pool_size = 3"]);
     let (mut one, mut two) = (pooler.client("u", "listen_hangs"), pooler.client("u", "listen_hangs"));
@@ -572,7 +579,7 @@ pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &
     two.run("notify news, 'of another'");
     one.run("select 1");
     assert!(begun.elapsed() < WAITED, "neither has anything to wait for");
-    // The second, and another transaction behind it, are not waited for.
+    // The second one, and a transaction after it, do not wait.
     for text in ["first", "second"] {
         one.run(&format!("notify news, '{text}'"));
         assert!(one.has_heard().is_empty());
@@ -582,7 +589,7 @@ pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &
     assert_eq!(one.answer().value(), "7");
     let took = begun.elapsed();
     assert!(took > WAITED && took < WAITED * 10, "{took:?}");
-    // Many answers that come at once are not gone through one within the other.
+    // Many answers that arrive at once must not be processed recursively.
     let many = [query("notify news, 'fourth'"), sync().repeat(1000)].concat();
     one.peer.send(&many);
     for _ in 0..1001 {
@@ -598,7 +605,7 @@ pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &
         }
         is_so
     });
-    // Who leaves while it waits has no answer to wait for; its server goes back.
+    // A client that leaves while it waits needs no answer; its server goes back to the pool.
     kill(listener, Signal::SIGSTOP).expect("it is there");
     let mut three = pooler.client("u", "listen_hangs");
     let pid = two.server_pid();
@@ -610,17 +617,19 @@ pub(crate) fn who_notifies_does_not_wait_long_for_a_listener_that_hangs(house: &
     kill(listener, Signal::SIGCONT).expect("it is there");
 }
 
-/// So long a session that listens for all is waited for.
+/// How long the pooler waits for a session for all.
 const WAITED: Duration = Duration::from_secs(1);
 
-/// Who listens to what is listened to for all already needs no server for that, and hears what is committed from then on: nothing from before.
+/// A client that listens to a channel of the session for all needs no server for that, and receives what is committed from
+/// then on: nothing from before.
 pub(crate) fn who_listens_to_what_all_listen_to_needs_no_server(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1"];
     let pooler = house.pooler("listen_joined", &settings);
     let mut first = pooler.client("u", "listen_joined");
     first.run("listen news; listen \"Other\"");
     await_moved(house, &pooler, "listen_joined");
-    // A server that is given to that session listens already, and is told to all the same: until then nobody joins.
+    // A server that becomes the session for all listens already, but is sent LISTEN all the same: until then no client
+    // joins.
     wait_until("both channels are listened to for all", Duration::from_secs(20), || {
         let channels = pooler.console("show channels");
         channels.rows.len() == 2 && (0..2).all(|row| channels.named(row)["state"] == "shared")
@@ -643,13 +652,13 @@ pub(crate) fn who_listens_to_what_all_listen_to_needs_no_server(house: &House) {
     for client in &mut joined {
         assert_eq!(client.heard(2), ["Other behind", "news not committed before"]);
     }
-    // It leaves as anybody does, and what nobody listens to takes a server.
+    // It can stop listening like any client, and a channel that is not listened to yet takes a server.
     joined[0].run("unlisten news");
     joined[0].run("listen fresh");
     direct.run("notify news, 'left'; notify fresh, 'own'");
     assert_eq!(joined[0].heard(1), ["fresh own"]);
     assert_eq!(joined[1].heard(1), ["news left"]);
-    // A session for all that does not answer is waited for once: then a server of the pool is asked.
+    // The pooler waits once for a session for all that does not answer: then a server of the pool executes the LISTEN.
     await_moved(house, &pooler, "listen_joined");
     let all = Pid::from_raw(listener(house, "listen_joined").parse().expect("a number"));
     kill(all, Signal::SIGSTOP).expect("it is there");
@@ -663,8 +672,8 @@ pub(crate) fn who_listens_to_what_all_listen_to_needs_no_server(house: &House) {
     assert_eq!(joined[1].heard(1), ["news late"]);
 }
 
-/// Clients begin to listen while others notify: each hears all that is committed after it has been answered, in order, and nothing that was
-/// committed before it asked.
+/// Clients begin to listen while others notify: each receives everything that is committed after the answer to its LISTEN,
+/// in order, and nothing that was committed before the LISTEN was sent.
 pub(crate) fn who_joins_hears_what_is_committed_from_then_on(house: &House) {
     let pooler = house.pooler("listen_joins", &["pool_mode = transaction", "default_pool_size = 4"]);
     let mut first = pooler.client("u", "listen_joins");

@@ -1,4 +1,4 @@
-//! Advisory locks that are taken and released by statements of their own, whose answers tell all: the server is not asked.
+//! Advisory locks that are taken and released by single statements, whose answers suffice: there is no state probe.
 
 use tests::client::Client;
 use tests::message::{bind, execute, parse, query, sync};
@@ -9,7 +9,7 @@ use crate::house::House;
 
 const TWO_SERVERS: [&str; 2] = ["pool_mode = transaction", "default_pool_size = 2"];
 
-/// What the servers of a database have been asked last.
+/// The last queries of the servers of a database.
 fn last_asked(house: &House, database: &str) -> String {
     let sql = "select string_agg(query, '; ' order by query) from pg_stat_activity where application_name <> 'psql' and datname = ";
     house.postgres.value(&format!("{sql}'{database}' and pid <> pg_backend_pid()"))
@@ -20,7 +20,8 @@ fn pins(pooler: &Pooler) -> Vec<String> {
     (0..pins.rows.len()).map(|row| pins.named(row)["what"].clone()).collect()
 }
 
-/// What a client holds by the words of PostgreSQL is what the pooler says that it keeps its server for, once its answer has been looked at.
+/// Compares the locks that PostgreSQL shows for a client with the pins that the pooler shows, once the answer has been
+/// processed.
 fn agree(house: &House, pooler: &Pooler, database: &str, what: &str) {
     let sql = "select concat(count(distinct (pid, classid, objid, objsubid, mode))) from pg_locks \
         where locktype = 'advisory' and database = (select oid from pg_database where datname = ";
@@ -28,7 +29,7 @@ fn agree(house: &House, pooler: &Pooler, database: &str, what: &str) {
     wait_until(&format!("{what}: kept for what is held"), LIMIT, || pins(pooler).len().to_string() == held());
 }
 
-/// Migration tools take a lock, work in transactions, and release it.
+/// Migration tools take a lock, run transactions, and release it.
 pub(crate) fn a_lock_taken_and_released_alone_is_not_asked_about(house: &House) {
     let pooler = house.pooler("lock_alone", &TWO_SERVERS);
     let mut client = pooler.client("u", "lock_alone");
@@ -65,7 +66,7 @@ pub(crate) fn a_lock_is_held_until_it_is_released_as_often_as_it_was_taken(house
         assert_eq!(pins(&pooler).len(), usize::from(left > 0));
     }
     assert_eq!(client.value("select pg_advisory_unlock(1)"), "f");
-    // Both modes of one key are two locks.
+    // The two modes of one key are two locks.
     client.run("select pg_advisory_lock(1)");
     client.run("select pg_advisory_lock_shared(1)");
     agree(house, &pooler, "lock_counts", "both modes");
@@ -75,7 +76,8 @@ pub(crate) fn a_lock_is_held_until_it_is_released_as_often_as_it_was_taken(house
     agree(house, &pooler, "lock_counts", "none");
 }
 
-/// What does not stand alone, is refused, fails, or is sent together with something else, is told by the server.
+/// A call that is part of a larger statement, is refused, fails, or is sent together with another message leads to a state
+/// probe.
 pub(crate) fn what_becomes_of_a_lock_otherwise_is_asked(house: &House) {
     let database = "lock_otherwise";
     let pooler = house.pooler(database, &TWO_SERVERS);
@@ -96,7 +98,7 @@ pub(crate) fn what_becomes_of_a_lock_otherwise_is_asked(house: &House) {
     step(&mut client, &query(release), 1);
     step(&mut client, &query(release), 1);
     assert_eq!(pins(&pooler).len(), 0);
-    // The row of the second query is not the answer to the first.
+    // The row of the second query must not be taken for the answer to the first.
     other.run("select pg_advisory_lock(5)");
     client.peer.send(&both(take, "select true"));
     assert_eq!(client.answer().error().code, "55P03");
@@ -112,7 +114,7 @@ pub(crate) fn what_becomes_of_a_lock_otherwise_is_asked(house: &House) {
     agree(house, &pooler, database, "rolled back");
     assert_eq!(pins(&pooler).len(), 1);
     step(&mut client, &query(release), 1);
-    // What was asked for is held nobody knows how often.
+    // The pooler cannot tell how often the lock is held, so it probes.
     client.run("select pg_advisory_lock(5), pg_advisory_lock(5)");
     agree(house, &pooler, database, "twice in one statement");
     step(&mut client, &query(release), 1);
@@ -143,7 +145,7 @@ pub(crate) fn what_becomes_of_a_lock_otherwise_is_asked(house: &House) {
     agree(house, &pooler, database, "its client has left");
 }
 
-/// A function that somebody has made of that name says that it releases a lock, and does not.
+/// A user's own function of that name returns true but does not release a lock.
 pub(crate) fn a_function_that_only_says_that_it_unlocks_is_not_believed(house: &House) {
     let pooler = house.pooler("lock_liar", &TWO_SERVERS);
     let mut client = pooler.client("u", "lock_liar");
@@ -157,7 +159,7 @@ pub(crate) fn a_function_that_only_says_that_it_unlocks_is_not_believed(house: &
     assert_eq!(pins(&pooler).len(), 0);
 }
 
-/// Where all is compared (`session_verify`), so is a session whose last lock has been released.
+/// With `session_verify` a session is compared even when its last lock has been released.
 pub(crate) fn what_is_known_of_locks_is_what_the_server_tells(house: &House) {
     let pooler = house.pooler("lock_verified", &[&TWO_SERVERS[..], &["session_verify = 1"]].concat());
     let mut client = pooler.client("u", "lock_verified");

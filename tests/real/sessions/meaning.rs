@@ -1,4 +1,4 @@
-//! Statements that are prepared where a transaction has changed what their text means.
+//! Statements that are prepared in a transaction that has changed what their text means.
 
 use tests::client::{Answer, Client};
 use tests::message::{bind, describe, execute, parse, sync};
@@ -25,7 +25,8 @@ fn rows(client: &mut Client, sql: &str) -> Vec<String> {
     client.query(sql).rows.into_iter().map(|row| row[0].clone().unwrap_or_default()).collect()
 }
 
-/// What one client prepares while its transaction has another `search_path` has types that mean something else to everybody else.
+/// A statement that one client prepares while its transaction has another `search_path` has types that would be wrong for
+/// all other clients.
 pub(crate) fn what_a_transaction_reads_otherwise_is_not_shared(house: &House) {
     let (_pooler, mut one, mut two) = stage(house, "meaning");
     let insert = "insert into t values ($1)";
@@ -54,7 +55,7 @@ pub(crate) fn what_a_transaction_reads_otherwise_is_not_shared(house: &House) {
     assert_eq!(rows(&mut two, "select id from one.t"), ["7"]);
 }
 
-/// Tenants that are told apart by `SET LOCAL search_path`, with one statement each that they have prepared.
+/// Tenants that are separated by `SET LOCAL search_path`, each with one prepared statement.
 pub(crate) fn tenants_by_a_local_path_have_statements_of_their_own(house: &House) {
     let (_pooler, mut one, mut two) = stage(house, "paths");
     let text = "select id from t where id::text <> $1";
@@ -70,7 +71,7 @@ pub(crate) fn tenants_by_a_local_path_have_statements_of_their_own(house: &House
             client.run("commit");
         }
     }
-    // A setting in the middle of a transaction: what comes behind it is read anew.
+    // After a setting in the middle of a transaction, later texts are parsed anew.
     let (one, _, _) = &mut paths[0];
     one.run("begin");
     for (path, column) in [("one", 23), ("public", 25)] {
@@ -83,9 +84,10 @@ pub(crate) fn tenants_by_a_local_path_have_statements_of_their_own(house: &House
     one.run("rollback");
 }
 
-/// What a literal means is decided when its statement is prepared, whatever its client sets afterwards, and wherever it is prepared again.
+/// The meaning of a literal is decided when its statement is prepared, whatever the client sets afterwards, and wherever the
+/// statement is prepared again.
 pub(crate) fn a_literal_means_what_it_meant_when_it_was_prepared(house: &House) {
-    // Servers have fewer statements than are asked for, so that each is prepared again and again.
+    // Servers keep fewer statements than the clients use, so that each is prepared again and again.
     let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 2"];
     let pooler = house.pooler("literals", &settings);
     let mut other = pooler.client("u", "literals");
@@ -112,7 +114,7 @@ pub(crate) fn a_literal_means_what_it_meant_when_it_was_prepared(house: &House) 
         }
         for change in changes {
             client.run(&format!("set {change}"));
-            // In a batch, in a transaction, and behind another portal without a name.
+            // In a batch, in a transaction, and after another unnamed portal.
             for begin in ["", "begin"] {
                 other.run("begin");
                 client.ask(begin);

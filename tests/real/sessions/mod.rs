@@ -1,4 +1,4 @@
-//! What belongs to a client and follows it, or keeps its server.
+//! State that belongs to a client and follows it, or keeps its server.
 
 pub(crate) mod answers;
 pub(crate) mod functions;

@@ -1,4 +1,4 @@
-//! What operators are told of who keeps servers, and how that ends.
+//! What administrators see of clients that keep servers, and how that ends.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,13 @@ use crate::house::House;
 
 const ONE_SERVER: [&str; 2] = ["pool_mode = transaction", "default_pool_size = 2"];
 
-/// A server is asked what it has when its client has been answered.
+/// Waits for so many pins: the state probe comes after the client's answer.
 fn await_pins(pooler: &Pooler, count: usize) -> Answer {
     wait_for("servers are kept", LIMIT, || Some(pooler.console("show pins")).filter(|pins| pins.rows.len() == count))
 }
 
-/// A new process goes on where the old one was: who keeps what, since when, by which statement, and for how long that may be.
+/// A new process goes on where the old one was: which client keeps what, since when, by which statement, and for how long it
+/// may.
 pub(crate) fn an_online_restart_knows_who_keeps_servers(house: &House) {
     let ini = house.ini("pins_restart", &[&ONE_SERVER[..], &["pinned_server_timeout = 3"]].concat());
     let mut pooler = house.start(&ini);
@@ -36,7 +37,8 @@ pub(crate) fn an_online_restart_knows_who_keeps_servers(house: &House) {
     assert!(begun.elapsed() < Duration::from_secs(3) + LIMIT / 2, "counted from before the restart");
 }
 
-/// Where any statement may do anything, as with a trigger that sets something, it is the one that says so that is named.
+/// Where any statement may do anything, as with a trigger that changes a setting, the statement that takes the lock
+/// explicitly is named.
 pub(crate) fn the_statement_that_says_so_is_named(house: &House) {
     let pooler = house.pooler("pins_named", &ONE_SERVER);
     let mut client = pooler.client("u", "pins_named");
@@ -55,7 +57,8 @@ pub(crate) fn the_statement_that_says_so_is_named(house: &House) {
     assert_eq!(pooler.console("show locks").named(0)["key"], "-1, 2");
 }
 
-/// `SHOW PIN_TOTALS` counts servers, and `pinned_server_timeout` the time for which one is kept, whatever for.
+/// `SHOW PIN_TOTALS` counts servers, and `pinned_server_timeout` applies to the time for which a server is kept, whatever
+/// the reasons.
 pub(crate) fn servers_are_counted_and_not_what_they_are_kept_for(house: &House) {
     let pooler = house.pooler("pins_counted", &[&ONE_SERVER[..], &["pinned_server_timeout = 2"]].concat());
     let mut client = pooler.client("u", "pins_counted");
@@ -64,7 +67,7 @@ pub(crate) fn servers_are_counted_and_not_what_they_are_kept_for(house: &House) 
     let totals = pooler.console("show pin_totals");
     assert_eq!(["pinned", "total"].map(|name| totals.named(0)[name].clone()), ["1", "1"]);
     let begun = Instant::now();
-    // One after the other, so that it always has some.
+    // One after the other, so that the client always holds a lock.
     for key in 20.. {
         client.ask(&format!("select pg_advisory_lock({}), pg_advisory_unlock({key})", key + 1));
         if let Some(error) = client.answer().errors.last() {
@@ -75,7 +78,7 @@ pub(crate) fn servers_are_counted_and_not_what_they_are_kept_for(house: &House) 
     }
 }
 
-/// In session pooling a client keeps its server anyway: it goes on with what it holds.
+/// In session pooling a client keeps its server anyway: it goes on with its state.
 pub(crate) fn who_holds_something_keeps_it_when_pooling_is_by_session(house: &House) {
     let ini = house.ini("pins_stay", &["default_pool_size = 2"]);
     let pooler = house.start(&ini.clone().set("pool_mode = transaction"));
@@ -89,7 +92,8 @@ pub(crate) fn who_holds_something_keeps_it_when_pooling_is_by_session(house: &Ho
     assert_eq!(ann.value("select pg_advisory_unlock(1)"), "t");
 }
 
-/// A reload after which nobody would know when to leave a server to whom holds a lock there.
+/// After this reload the pooler could not tell when a client with a lock may leave its server, so the client is closed with
+/// an error.
 pub(crate) fn who_holds_something_when_sessions_are_followed_no_more_is_told(house: &House) {
     let ini = house.ini("pins_left", &ONE_SERVER);
     let pooler = house.start(&ini);
@@ -103,13 +107,13 @@ pub(crate) fn who_holds_something_when_sessions_are_followed_no_more_is_told(hou
     wait_until("the lock is free", LIMIT, || bob.value("select pg_try_advisory_xact_lock(1)") == "t");
 }
 
-/// How many of the listed are no more than a word that there are others.
+/// The listed entries that only say that there are more.
 fn more(pins: &Answer) -> Vec<String> {
     let what = (0..pins.rows.len()).map(|row| pins.named(row)["what"].clone());
     what.filter(|what| what.starts_with("more than 1,000 ")).collect()
 }
 
-/// All of them were known one by one, and gone through for whatever their client said.
+/// Previously every one was tracked separately, and all were processed at each request of the client.
 pub(crate) fn of_what_a_session_holds_a_thousand_of_each_kind_are_listed(house: &House) {
     let ini = house.ini("pins_many", &ONE_SERVER);
     let mut pooler = house.start(&ini);
@@ -164,7 +168,7 @@ pub(crate) fn of_what_a_session_holds_a_thousand_of_each_kind_are_listed(house: 
     await_pins(&pooler, 0);
 }
 
-/// What becomes of one that is not listed no answer tells: the server is asked.
+/// The answer does not tell about locks that are not listed: their release leads to a state probe.
 pub(crate) fn locks_beyond_those_that_are_listed_are_released_one_by_one(house: &House) {
     let pooler = house.pooler("pins_one_by_one", &ONE_SERVER);
     let mut client = pooler.client("u", "pins_one_by_one");
@@ -179,13 +183,13 @@ pub(crate) fn locks_beyond_those_that_are_listed_are_released_one_by_one(house: 
     assert_eq!(client.value("select pg_try_advisory_lock(1)"), "t");
 }
 
-/// They follow their client where all are listed; one that is not would be missing on another server.
+/// The statements follow their client while all are listed; one that is not listed would be missing on another server.
 pub(crate) fn statements_beyond_those_that_are_listed_keep_their_server(house: &House) {
     let pooler = house.pooler("pins_statements", &ONE_SERVER);
     let (mut client, mut other) = (pooler.client("u", "pins_statements"), pooler.client("u", "pins_statements"));
-    // Each by itself: what is prepared is the whole text with all that stands beside it.
+    // Each in a separate query: the text of a prepared statement is the whole query string.
     (1..=1_100).for_each(|number| client.run(&format!("prepare p{number} as select {number}")));
-    // What may do anything has the server asked.
+    // A statement that may do anything leads to a state probe.
     client.run("do $$ begin execute 'sel' || 'ect 1'; end $$");
     assert_eq!(more(&await_pins(&pooler, 1)), ["more than 1,000 statements prepared by SQL"]);
     let pid = client.server_pid();
@@ -205,7 +209,7 @@ pub(crate) fn statements_beyond_those_that_are_listed_keep_their_server(house: &
     assert_eq!(client.query("execute p7").error().code, "26000");
 }
 
-/// There were as many notices as locks, and as many lines in the log where statements differed.
+/// Previously there were as many notices as locks, and as many lines in the log where statements differed.
 pub(crate) fn of_very_many_locks_a_thousand_are_warned_of(house: &House) {
     let settings = [&ONE_SERVER[..], &["session_policy = lock=warn"]].concat();
     let pooler = house.pooler("pins_warned", &settings);

@@ -1,4 +1,5 @@
-//! `currval` and `lastval` in a transaction of their own: what they tell is what the client has drawn, or an error, never what another has.
+//! `currval` and `lastval` in a transaction of their own: they return what the client has drawn, or an error, never what
+//! another client has drawn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,10 +15,10 @@ use crate::house::House;
 const INSERT: &str = "insert into t default values returning id";
 const LASTVAL: &str = "select lastval()";
 const CURRVAL: &str = "select currval('t_id_seq')";
-/// `object_not_in_prerequisite_state`: nothing has been drawn in this session.
+/// `object_not_in_prerequisite_state`: no number has been drawn in this session.
 const NOT_YET: &str = "55000";
 
-/// A pooler before a table with a sequence, and one with another.
+/// A pooler, a table with a sequence, and another such table.
 fn stage(house: &House, name: &str, servers: u32, settings: &[&str]) -> Pooler {
     let size = format!("default_pool_size = {servers}");
     let pooler = house.pooler(name, &[&["pool_mode = transaction", &size], settings].concat());
@@ -32,17 +33,17 @@ fn say(client: &mut Client, messages: &[Vec<u8>]) -> Answer {
     client.answer()
 }
 
-/// Their user is known to ask from now on.
+/// Makes it known that the user calls lastval.
 fn ask_once(pooler: &Pooler, name: &str) {
     let answer = pooler.client("u", name).query(LASTVAL);
     assert_eq!(answer.error().code, NOT_YET);
 }
 
-/// Nobody knows that there are programs that ask, and several clients have had the server.
+/// The pooler does not know yet that the user calls lastval, and several clients have had the server.
 pub(crate) fn who_asks_for_the_first_time_is_not_told_what_another_has_drawn(house: &House) {
     let pooler = stage(house, "drawn", 1, &[]);
     let (mut one, mut two) = (pooler.client("u", "drawn"), pooler.client("u", "drawn"));
-    // What a transaction has drawn itself it may ask for, by whatever it has drawn.
+    // A transaction may read what it has drawn itself, by whatever statement it has drawn.
     for draw in [INSERT, "select draw()", "select nextval('t_id_seq')"] {
         two.run("insert into t default values");
         one.run("begin");
@@ -56,14 +57,14 @@ pub(crate) fn who_asks_for_the_first_time_is_not_told_what_another_has_drawn(hou
     for ask in [LASTVAL, CURRVAL] {
         assert_eq!(one.query(ask).error().code, NOT_YET, "{ask}");
     }
-    // From then on their user is known to ask.
+    // From then on it is known that the user calls lastval.
     let drawn = two.value(INSERT);
     two.run("begin");
     assert_eq!(two.value(CURRVAL), drawn);
     two.run("rollback");
 }
 
-/// Programs that ask behind something else are known to ask from the first time on.
+/// A user that calls it after another statement is also known from the first call on.
 pub(crate) fn who_asks_behind_something_else_is_known_to_ask(house: &House) {
     let pooler = stage(house, "behind", 1, &[]);
     let (mut one, mut two) = (pooler.client("u", "behind"), pooler.client("u", "behind"));
@@ -79,7 +80,7 @@ pub(crate) fn who_asks_behind_something_else_is_known_to_ask(house: &House) {
     }
 }
 
-/// What most programs do that ask: at once, in the next transaction.
+/// What most such programs do: the call follows at once, in the next transaction.
 pub(crate) fn who_asks_is_told_what_it_has_drawn(house: &House) {
     let pooler = stage(house, "draws", 2, &[]);
     ask_once(&pooler, "draws");
@@ -120,7 +121,7 @@ pub(crate) fn who_asks_is_told_what_it_has_drawn(house: &House) {
     assert_eq!(right.into_inner(), 320);
 }
 
-/// A server is kept for a moment, and an operator sees why; nobody waits for ever.
+/// A server is kept for a moment, and an administrator sees why; no client waits for ever.
 pub(crate) fn a_server_is_kept_for_numbers_for_a_while_only(house: &House) {
     let pooler = stage(house, "numbers_kept", 1, &["sequence_hold_time = 2", "query_wait_timeout = 20"]);
     ask_once(&pooler, "numbers_kept");
@@ -132,7 +133,8 @@ pub(crate) fn a_server_is_kept_for_numbers_for_a_while_only(house: &House) {
     two.run("select 1");
     assert_eq!(pooler.console("SHOW PINS").rows.len(), 0);
     assert_eq!(one.query(LASTVAL).error().code, NOT_YET, "the other may have drawn something");
-    // Who draws again and again, and never asks, does not keep others waiting: its statement is known for that.
+    // A client that draws again and again, and never reads the number, does not delay others: its statement becomes known
+    // for that.
     let drawing = thread::spawn(move || {
         for _ in 0..2000 {
             one.run("insert into t default values");
@@ -147,7 +149,7 @@ pub(crate) fn a_server_is_kept_for_numbers_for_a_while_only(house: &House) {
     assert!(begun.elapsed() < Duration::from_secs(18), "{:?}", begun.elapsed());
     one.run("insert into t default values");
     assert_eq!(pooler.console("SHOW PINS").rows.len(), 0);
-    // Another statement is another matter.
+    // Another statement is not known.
     one.run("insert into u values (default), (default)");
     assert_eq!(pooler.console("SHOW PINS").named(0)["statement"], "insert into u values (default), (default)");
     drop(one);
@@ -155,7 +157,7 @@ pub(crate) fn a_server_is_kept_for_numbers_for_a_while_only(house: &House) {
     two.run("select 1");
 }
 
-/// Where numbers are not carried, an error says so.
+/// Where numbers are not carried over, the client gets an error.
 pub(crate) fn numbers_need_not_be_kept(house: &House) {
     for (name, setting) in [("unkept", "sequence_hold_time = 0"), ("unheld", "session_policy = sequence=reject")] {
         let pooler = stage(house, name, 1, &[setting]);
@@ -168,7 +170,7 @@ pub(crate) fn numbers_need_not_be_kept(house: &House) {
     }
 }
 
-/// Another process takes over, which has heard nothing of what was drawn.
+/// A new process takes over, which has not seen what was drawn.
 pub(crate) fn an_online_restart_mixes_no_numbers(house: &House) {
     let mut pooler = stage(house, "handed_on", 1, &["sequence_hold_time = 20"]);
     let (mut one, mut two) = (pooler.client("u", "handed_on"), pooler.client("u", "handed_on"));
@@ -179,10 +181,11 @@ pub(crate) fn an_online_restart_mixes_no_numbers(house: &House) {
     assert_eq!(one.value(LASTVAL), drawn, "it has drawn that itself");
     one.run("commit");
     assert_eq!(two.query(LASTVAL).error().code, NOT_YET);
-    // What is known of users is known to the next process, too.
+    // What is known of users is passed to the next process.
     pooler.restart_online();
     let drawn = two.value(INSERT);
-    // Its answer comes before that of the server that is asked what functions do, which the new process does not know yet.
+    // The answer arrives before the answer to the pooler's query about the functions, which the new process does not know
+    // yet.
     wait_until("its server is kept", LIMIT, || pooler.console("SHOW PINS").rows.len() == 1);
     assert_eq!(two.value(LASTVAL), drawn);
 }

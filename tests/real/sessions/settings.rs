@@ -1,4 +1,4 @@
-//! What belongs to a client: its settings wherever it is served, and in session mode everything.
+//! State that belongs to a client: its settings on whatever server it is served, and in session mode everything.
 
 use tests::client::Client;
 use tests::pooler::{Ini, Pooler};
@@ -31,7 +31,7 @@ pub(crate) fn settings_follow_their_client_on_a_shared_server(house: &House) {
     assert_eq!(berlin.parameters["TimeZone"], "America/Lima");
     assert!(tokyo.value(shown).starts_with("Asia/Tokyo|"));
     assert!(berlin.value(shown).starts_with("America/Lima|"));
-    // A setting that is rolled back is the old one again, for the client and for us.
+    // After a rollback a setting has its old value again, for the client and for the pooler.
     berlin.run("begin");
     berlin.run("set timezone to 'UTC'");
     berlin.run("rollback");
@@ -95,7 +95,7 @@ pub(crate) fn a_setting_that_the_server_refuses_costs_nobody_a_server(house: &Ho
         assert_eq!(next.value("select current_setting('TimeZone') = 'Nowhere/Land'"), "f");
         assert_eq!(next.server_pid(), pid, "{more:?}");
     }
-    // What is taken once goes along with the requests of those who come with the same.
+    // Values that a server has accepted once are sent together with the requests of later clients with the same values.
     for _ in 0..3 {
         let parameters = [("user", "u"), ("database", "session_refusals"), ("options", "-c work_mem=7MB")];
         let mut client = Client::try_login(pooler.address(), &parameters).expect("a client");
@@ -148,7 +148,7 @@ pub(crate) fn the_mode_is_that_of_the_user_then_the_database_then_the_process(ho
     for client in [&mut of_process, &mut of_database, &mut of_user] {
         client.run("select 1");
     }
-    // It was asked what its session keeps.
+    // The state probe has ended.
     pooler.await_pool("by_process", "sv_active", "0");
     assert_eq!(mode(&pooler, "by_process", "u"), ("transaction".into(), "0".into()));
     assert_eq!(mode(&pooler, "by_database", "u"), ("session".into(), "1".into()));
@@ -185,7 +185,8 @@ pub(crate) fn connect_query_runs_once_for_each_server(house: &House) {
     assert_eq!(pooler.client("u", "session_connect").value("show work_mem"), "5MB");
 }
 
-/// What `connect_query` sets and prepares is what each session begins with: nobody takes it for what somebody else has set.
+/// What `connect_query` sets and prepares is the initial state of each session: it is not taken for a change by another
+/// client.
 pub(crate) fn what_connect_query_sets_is_everybodys(house: &House) {
     house.postgres.database("session_begun");
     let query = "set work_mem to ''5MB''; set app.tenant to ''none''; set search_path to here;
@@ -206,7 +207,7 @@ pub(crate) fn what_connect_query_sets_is_everybodys(house: &House) {
         assert_eq!(two.value(all), begun, "after {touching}");
         assert_eq!(pooler.client("u", "session_begun").value(all), begun, "after {touching}");
     }
-    // Who resets goes back to what PostgreSQL begins with, as where it had set that itself.
+    // A reset goes back to PostgreSQL's initial value, as on a direct connection that had run the query itself.
     assert_eq!(one.value("show work_mem"), "4MB");
     assert_eq!(one.query("execute begun").error().code, "26000");
     assert_eq!(two.value("execute begun"), "begun");
@@ -214,7 +215,7 @@ pub(crate) fn what_connect_query_sets_is_everybodys(house: &House) {
         (two.value(all), one.value("select coalesce(current_setting('app.tenant', true), '')")),
         ("5MB begun here".into(), String::new())
     );
-    // On another server, too, and where its client has begun with something of its own.
+    // On another server, too, and for a client with startup parameters of its own.
     one.run("begin");
     assert_eq!(two.value(all), "5MB begun here");
     let own = [("user", "u"), ("database", "session_begun"), ("options", "-c work_mem=7MB")];

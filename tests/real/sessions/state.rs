@@ -12,13 +12,13 @@ use tests::wait::wait_until;
 use crate::comparison::alike::verified;
 use crate::house::House;
 
-/// A pooler of a database with so many servers.
+/// A pooler for a database with so many servers.
 fn follow(house: &House, database: &str, servers: u32) -> Pooler {
     let size = format!("default_pool_size = {servers}");
     house.pooler(database, &["pool_mode = transaction", &size])
 }
 
-/// Advisory locks in a database, of this key.
+/// The number of advisory locks with this key in a database.
 fn locks(house: &House, database: &str, key: u32) -> String {
     house.postgres.value(&format!(
         "select count(*) from pg_locks l join pg_database d on d.oid = l.database
@@ -26,7 +26,7 @@ fn locks(house: &House, database: &str, key: u32) -> String {
     ))
 }
 
-/// What a client sees of its session: settings of every kind, and who it is.
+/// Session state that a client sees: settings of every kind, and its role.
 const SHOWN: &str = "select coalesce(nullif(current_setting('app.tenant', true), ''), '-')
     || '|' || coalesce(nullif(current_setting('app.other', true), ''), '-') || '|' || current_setting('search_path')
     || '|' || current_setting('work_mem') || '|' || current_setting('statement_timeout') || '|' || current_user
@@ -74,7 +74,7 @@ pub(crate) fn what_is_set_in_any_way_follows_its_client(house: &House) {
     assert!(one.answer().errors.is_empty());
     assert_eq!(shown(&mut two), first);
     assert!(shown(&mut one).starts_with("bound|"));
-    // What is rolled back was never there.
+    // A setting that is rolled back has no effect.
     one.run("begin; set app.tenant = 'no'; savepoint s; set app.other = 'neither'; rollback to s; rollback");
     assert!(shown(&mut one).starts_with("bound|-|"));
     one.run("discard all");
@@ -82,7 +82,7 @@ pub(crate) fn what_is_set_in_any_way_follows_its_client(house: &House) {
     assert_eq!(two.value("select pg_backend_pid()"), pid, "the server was to be the same all the time");
 }
 
-/// Settings that go along with a request are a transaction of their own, and a request whose settings are not there is not run.
+/// Settings that are sent together with a request are a transaction of their own, and without them the request is not run.
 pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 9"];
     let pooler = house.pooler("state_along", &settings);
@@ -94,7 +94,8 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
     two.run("set work_mem = '7MB'");
     let extended = |sql: &str| [parse("", sql), bind("", "", &[]), execute("", 0), sync()].concat();
     for round in 0..3 {
-        // What fails does not take its settings along, and what must stand alone does.
+        // An error in the request does not undo its settings, and they may be sent with a statement that must not run in a
+        // transaction block.
         for sql in ["select 1/0", "vacuum done", "begin; rollback", "select 1; select 1/0"] {
             assert_eq!(one.value("show app.who"), "one");
             two.ask(sql);
@@ -114,7 +115,7 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         one.run("set app.who = 'one'");
         two.run("do $$ begin execute 'deallocate all'; end $$");
     }
-    // A name that goes along is not told again, and one that the request sets is.
+    // A name that is sent along is not reported again to the client, and a name that the request sets is reported.
     let named = |name: &str| {
         let all = [("user", "u"), ("database", "state_along"), ("application_name", name)];
         let mut client = Client::try_login(pooler.address(), &all).expect("let in");
@@ -128,7 +129,7 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         assert_eq!(bob.parameters["application_name"], name);
     }
     assert_eq!(ann.parameters["application_name"], "ann");
-    // The server had this name before it was given that of its client, and so does not report it.
+    // The server had this name before the client's name was set, and so does not report it.
     for _ in 0..2 {
         assert_eq!(ann.value("show application_name"), "ann");
         bob.run("set application_name = 'ann'");
@@ -136,8 +137,8 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
         assert_eq!(bob.value("show application_name"), "ann");
         bob.run("set application_name = 'bob'");
     }
-    // Nobody hears of what it has set already, be it a name or another setting that servers report, not even behind an error.
-    // PostgreSQL reports that one since version 14.
+    // A client gets no report of a value that it has set before, be it the name or another reported setting, not even after
+    // an error. PostgreSQL reports this setting since version 14.
     let is_reported = house.postgres.major() >= 14;
     let read_only = |client: &Client, value: &str| {
         let told = client.parameters.get("default_transaction_read_only").map(String::as_str);
@@ -178,7 +179,8 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
     }
 }
 
-/// PostgreSQL keeps a placeholder for each setting with a dot that its session has ever had, and tells `''` of it from then on.
+/// PostgreSQL keeps a placeholder for each setting with a dot that its session has ever had, and returns `''` for it from
+/// then on.
 pub(crate) fn who_has_never_set_something_prefers_a_server_that_never_had_it(house: &House) {
     let pooler = house.pooler("state_placeholders", &["pool_mode = transaction", "default_pool_size = 2"]);
     let (mut one, mut two) = (pooler.client("u", "state_placeholders"), pooler.client("u", "state_placeholders"));
@@ -193,7 +195,7 @@ pub(crate) fn who_has_never_set_something_prefers_a_server_that_never_had_it(hou
         assert_eq!(one.value(asked), "NULL");
         assert_eq!(two.value(asked), "x");
         two.run("reset app.never");
-        // The server of the last loan goes before others that are as good.
+        // The server of the last loan is preferred to others that are equally suitable.
         assert_eq!(two.value(asked), "");
         assert_eq!(one.value(asked), "NULL", "the other server has never had it");
         two.run("set app.never = 'x'");
@@ -225,7 +227,7 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
             assert_eq!(client.value("select pg_backend_pid()"), pid, "{begin}: the client has another server");
         }
         client.run(end);
-        // It is anybody's again: two clients with transactions have both servers.
+        // The server is free again: two clients with transactions have both servers.
         other.run("begin");
         let mut second = pooler.client("u", "state_pin");
         second.run("begin");
@@ -234,9 +236,9 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
         other.run("commit");
         second.run("commit");
     }
-    // Who leaves frees what it had.
+    // The state of a client that leaves is released.
     for (begin, left) in [
-        // Other tests take locks of this number in their own databases.
+        // Other tests take locks with this key in their own databases.
         (
             "select pg_advisory_lock(43)",
             "select count(*) from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database() \
@@ -247,12 +249,12 @@ pub(crate) fn what_cannot_follow_keeps_the_server_as_long_as_it_is_there(house: 
         let mut client = pooler.client("u", "state_pin");
         client.run(begin);
         assert_eq!(direct.value(left), "1");
-        // By now it has been looked at what it has.
+        // By now the state probe has ended.
         client.run("select 1");
         drop(client);
         wait_until("what it had is gone", Duration::from_secs(5), || direct.value(left) == "0");
     }
-    // The same statement is said once, whatever it locks.
+    // The same statement is logged once, whatever it locks.
     pooler.await_log("keeps its server: advisory lock 42 by select pg_advisory_lock(?)");
     assert_eq!(pooler.log().matches("by select pg_advisory_lock(?)").count(), 1);
 }
@@ -294,7 +296,8 @@ pub(crate) fn an_operator_sees_who_keeps_which_server_and_why(house: &House) {
 }
 
 pub(crate) fn what_a_function_does_is_known_before_it_is_first_called(house: &House) {
-    // Nobody but the function says the name of the setting: it is asked for as soon as its text has been read.
+    // Only the body of the function contains the name of the setting: state probes include it as soon as the body has been
+    // read.
     let ini = house.ini("state_first", &["pool_mode = transaction", "default_pool_size = 1"]);
     house.postgres.client("state_first").run(
         "create function deep() returns int language plpgsql as
@@ -321,7 +324,7 @@ pub(crate) fn what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves
     client.peer.send(&untold.concat());
     assert!(client.answer().errors.is_empty());
     let pid = client.value("select pg_backend_pid()");
-    // Neither what cannot be read nor what can lets it be forgotten.
+    // Neither a statement that cannot be analysed nor one that can makes the pooler forget it.
     for sql in ["do $$ begin execute 'select 1'; end $$", "set work_mem = '5MB'", "select pg_advisory_unlock_all()"] {
         client.run(sql);
         assert_ne!(other.value("select pg_backend_pid()"), pid, "after {sql}");
@@ -370,7 +373,7 @@ pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(h
     let pooler = house.pooler("state_late", &settings);
     let mut direct = house.postgres.client("state_late");
     let (mut client, mut other) = (pooler.client("u", "state_late"), pooler.client("u", "state_late"));
-    // The second of these waits for the first look at the functions.
+    // The second of these waits until the functions have been read.
     client.run("select 1");
     client.run("select 2");
     direct.run("begin; lock table pg_catalog.pg_cursors in access exclusive mode");
@@ -382,7 +385,7 @@ pub(crate) fn a_session_that_cannot_be_read_in_time_is_closed_and_nobody_waits(h
     assert_eq!(other.value("select 1"), "1");
 }
 
-/// `session_unseen`: what functions change is asked about, keeps the server, or is taken not to be.
+/// `session_unseen`: what functions change is probed, keeps the server, or is ignored.
 pub(crate) fn what_functions_change_is_asked_about_kept_or_ignored(house: &House) {
     for way in ["verify", "pin", "ignore"] {
         let database = format!("state_unseen_{way}");
@@ -433,7 +436,7 @@ pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_
     check(&client.query("select pg_try_advisory_lock(1, 2)"), 'E');
     client.run("rollback");
     assert_eq!(client.value("select to_regclass('made_before') is null"), "t");
-    // In a pipeline, with values, by a name and without one: what stands before it is done, what stands behind it is not.
+    // In a pipeline, with values, named and unnamed: what comes before it is executed, what comes after it is not.
     for name in ["", "named"] {
         let pipeline = [
             parse("", "select 'before'"),
@@ -452,11 +455,11 @@ pub(crate) fn what_a_policy_refuses_fails_like_a_statement_and_what_it_warns_of_
         check(&answer, 'I');
         assert_eq!(answer.rows.len(), 1, "{answer:?}");
     }
-    // To let go is no offence, and what ends with its transaction is none either.
+    // Releasing is no violation, and neither is state that ends with its transaction.
     client.run("select pg_advisory_unlock_all(); close all; unlisten *");
     client.run("select pg_advisory_xact_lock(1)");
     assert!(pooler.console("show locks").rows.is_empty());
-    // What no text says is refused when it is found, and that ends the session.
+    // State that no text reveals is refused when a probe finds it, and that ends the session.
     client.ask("select hidden()");
     client.answer();
     let lost = client.query("select 1");
@@ -500,7 +503,7 @@ pub(crate) fn servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be(hous
 
 pub(crate) fn who_leaves_at_once_leaves_what_its_server_told(house: &House) {
     let pooler = follow(house, "state_short", 1);
-    // Nothing is known yet, so the first of these has its server asked for everything, and does not wait for that.
+    // Nothing is known yet, so after the first client a full state probe runs, for which the client does not wait.
     let mut pids = BTreeSet::new();
     for _ in 0..5 {
         let mut client = pooler.client("u", "state_short");
@@ -543,7 +546,7 @@ pub(crate) fn what_a_session_begins_with_is_what_it_goes_back_to(house: &House) 
         assert!(shown_is_plain(&mut plain), "{reset}");
         assert_eq!(given.value(shown), "5MB70sseventenant", "after {reset}");
     }
-    // Also what servers tell of by themselves.
+    // Also parameters that servers report by themselves.
     let mut styled = login(&[("datestyle", "Postgres, MDY"), ("timezone", "Asia/Tokyo")]).expect("let in");
     let style = "select current_setting('datestyle') || current_setting('timezone')";
     for reset in ["reset datestyle; reset timezone", "reset all", "discard all", "begin; reset all; commit"] {
@@ -555,7 +558,7 @@ pub(crate) fn what_a_session_begins_with_is_what_it_goes_back_to(house: &House) 
         assert!(plain.value(style).starts_with("ISO"));
     }
     drop(styled);
-    // Also where it keeps its server.
+    // Also while the client keeps its server.
     given.run("create temporary table keeps (a int)");
     given.run("reset all");
     assert_eq!(given.value("show work_mem"), "5MB");
@@ -576,8 +579,8 @@ fn shown_is_plain(client: &mut Client) -> bool {
     seen == "4MB-\"$user\", public0"
 }
 
-/// Two tenants and more on few servers: row-level security by a setting, and a schema by `search_path`. Nobody ever reads a foreign row.
-/// `TRUNKLINE_TEST_READS` says how many reads; few by default.
+/// Several tenants on few servers: row-level security by a setting, and a schema by `search_path`. No client ever reads a
+/// row of another tenant. `TRUNKLINE_TEST_READS` sets the number of reads; few by default.
 pub(crate) fn no_tenant_reads_what_is_another_ones(house: &House) {
     const TENANTS: usize = 8;
     let reads: usize = std::env::var("TRUNKLINE_TEST_READS").map_or(8_000, |reads| reads.parse().expect("a number"));
@@ -625,7 +628,7 @@ pub(crate) fn no_tenant_reads_what_is_another_ones(house: &House) {
                             assert!(client.answer().errors.is_empty());
                         }
                         _ => {
-                            // What is rolled back, and what fails, changes nothing.
+                            // Neither a rollback nor an error changes the setting.
                             client.run(&format!("set app.tenant = '{own}'"));
                             client.query("begin; set app.tenant = 'nobody'; select 1 / 0");
                             client.run("rollback");
@@ -649,8 +652,8 @@ pub(crate) fn no_tenant_reads_what_is_another_ones(house: &House) {
     });
 }
 
-/// What differs is told and counted, and what the server has told counts. What is known of a function is believed for half a minute, and this one is made anew by
-/// somebody whom the pooler does not see.
+/// A difference is logged and counted, and the server's answer is used. Knowledge about a function is used for half a
+/// minute, and this function is replaced by a session that the pooler does not see.
 pub(crate) fn what_is_known_wrongly_is_told_where_that_is_wanted(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "session_verify = 1"];
     let pooler = house.pooler("state_verified", &settings);

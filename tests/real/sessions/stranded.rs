@@ -9,7 +9,7 @@ use tests::wait::wait_until;
 
 use crate::house::House;
 
-/// What `SHOW LOCKS` says: key, and whether there is a client.
+/// The rows of `SHOW LOCKS`: the key, and whether there is a client.
 fn locks(pooler: &Pooler) -> Vec<(String, bool)> {
     let shown = pooler.console("show locks");
     let row = |place| {
@@ -24,7 +24,7 @@ fn call(client: &mut Client, name: &str) {
     assert_eq!(client.answer().errors.len(), 0);
 }
 
-/// Where sessions stay on their servers, an operator is told what has been left behind there.
+/// Where sessions stay on their servers, an administrator is told about locks that were left behind.
 pub(crate) fn locks_that_are_left_behind_are_told(house: &House) {
     let settings = ["pool_mode = transaction", "session_state = pgbouncer", "lock_sweep_interval = 1"];
     let pooler = house.pooler("stranded", &settings);
@@ -42,8 +42,8 @@ pub(crate) fn locks_that_are_left_behind_are_told(house: &House) {
     wait_until("it is gone", Duration::from_secs(5), || locks(&pooler).is_empty());
 }
 
-/// Where sessions follow, there is no such lock, but by a function that has become another one since it was read. Its server is closed;
-/// and a client that keeps its server is known to hold what it holds.
+/// Where state follows the client there is no such lock, except through a function that was replaced after it had been read.
+/// Its server is closed; and a client that keeps its server is known to hold its locks.
 pub(crate) fn locks_that_nobody_has_seen_taken_are_found(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 2", "lock_sweep_interval = 1"];
     let ini = house.ini("unseen", &settings);
@@ -66,7 +66,7 @@ pub(crate) fn locks_that_nobody_has_seen_taken_are_found(house: &House) {
     pooler.await_log("has what no client holds: advisory lock 42 (ExclusiveLock)");
     pooler.await_log("locks that no client holds");
     assert_eq!(locks(&pooler), [("7".to_owned(), true)]);
-    // Only a server that nobody has is asked.
+    // Only a server that no client has is probed.
     one.run("select 1");
     call(&mut two, "take");
     wait_until("it is known", Duration::from_secs(10), || locks(&pooler).len() == 2);

@@ -1,4 +1,5 @@
-//! What servers are told before a client's request: it must neither harm the request nor be read under what the client before has set.
+//! Statements that the pooler sends to a server before a client's request: they must not harm the request, and the previous
+//! client's settings must not affect them.
 
 use tests::client::Client;
 use tests::message::{parse, sync};
@@ -6,8 +7,8 @@ use tests::wait::{LIMIT, wait_until};
 
 use crate::house::House;
 
-/// The settings in the packet of a request were timed as if they were answered by themselves, so that each statement longer than
-/// `server_mend_timeout` was given up, and went on in PostgreSQL.
+/// Previously the settings in the packet of a request were timed as if they had an answer of their own, so that each
+/// statement longer than `server_mend_timeout` was abandoned, and went on in PostgreSQL.
 pub(crate) fn a_statement_may_last_longer_than_the_settings_told_before_it(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "server_mend_timeout = 1"];
     let pooler = house.pooler("told_long", &settings);
@@ -17,7 +18,7 @@ pub(crate) fn a_statement_may_last_longer_than_the_settings_told_before_it(house
     assert_eq!(other.value("show work_mem"), "4MB");
 }
 
-/// The limits of queries hold for it as for any other, and what is given up ends in PostgreSQL, too.
+/// The time limits for queries apply to it as to any other, and a statement that is abandoned ends in PostgreSQL, too.
 pub(crate) fn a_statement_with_settings_before_it_is_ended_by_query_timeout(house: &House) {
     let pooler =
         house.pooler("told_timeout", &["pool_mode = transaction", "default_pool_size = 1", "query_timeout = 1"]);
@@ -29,7 +30,7 @@ pub(crate) fn a_statement_with_settings_before_it_is_ended_by_query_timeout(hous
     assert_eq!(pooler.client("u", "told_timeout").value("show work_mem"), "4MB");
 }
 
-/// An online restart takes along a statement that runs with settings before it.
+/// An online restart hands over a statement that runs with settings before it.
 pub(crate) fn an_online_restart_takes_along_a_statement_with_settings_before_it(house: &House) {
     let mut pooler = house.pooler("told_restart", &["pool_mode = transaction", "default_pool_size = 1"]);
     pooler.client("u", "told_restart").run("set work_mem = '5MB'");
@@ -47,20 +48,21 @@ pub(crate) fn an_online_restart_takes_along_a_statement_with_settings_before_it(
     assert_eq!(other.value("show work_mem"), "4MB");
 }
 
-/// What a client is told under the limit that the client before has set ends neither its session nor its statement.
+/// The previous client's time limit ends neither the settings that are sent for the next client nor its session or
+/// statement.
 pub(crate) fn nobody_hears_of_a_limit_that_another_has_set(house: &House) {
     let pooler = house.pooler("told_hasty", &["pool_mode = transaction", "default_pool_size = 1"]);
     let (mut hasty, mut calm) = (pooler.client("u", "told_hasty"), pooler.client("u", "told_hasty"));
     calm.run("set work_mem = '5MB'");
     for _ in 0..100 {
-        // Its own statements may fail by its own limit.
+        // The client's own statements may fail by its own limit.
         hasty.query("set statement_timeout = '1ms'");
         let said = calm.query("select current_setting('work_mem') || ' ' || current_setting('statement_timeout')");
         assert_eq!(said.value(), "5MB 0");
     }
 }
 
-/// What is sent without telling the server anything first does to both sessions what it says, and nothing else.
+/// A request that is sent without settings before it has exactly its own effects for both sessions.
 pub(crate) fn a_reset_leaves_alone_what_others_have_set(house: &House) {
     let pooler = house.pooler("told_nothing", &["pool_mode = transaction", "default_pool_size = 1"]);
     let both = |client: &mut Client| {
@@ -86,7 +88,7 @@ pub(crate) fn a_reset_leaves_alone_what_others_have_set(house: &House) {
     }
 }
 
-/// The encoding of the client before decides nothing about what is told.
+/// The previous client's encoding does not affect how the settings are read.
 pub(crate) fn what_is_told_is_not_read_in_the_encoding_of_another(house: &House) {
     let pooler = house.pooler("told_encoding", &["pool_mode = transaction", "default_pool_size = 1"]);
     let mut plain = pooler.client("u", "told_encoding");
@@ -103,7 +105,8 @@ pub(crate) fn what_is_told_is_not_read_in_the_encoding_of_another(house: &House)
     }
 }
 
-/// Whose names of statements are the server's own may take ours, and gets nobody anything else by it.
+/// A client whose statement names are used unchanged on the server may use the pooler's own names, but that affects no other
+/// client.
 pub(crate) fn nobody_can_take_the_names_of_our_statements(house: &House) {
     let settings = ["pool_mode = transaction", "default_pool_size = 1", "max_prepared_statements = 0"];
     let pooler = house.pooler("told_names", &settings);

@@ -1,6 +1,6 @@
 //! What is new in PostgreSQL 17: `transaction_timeout`, triggers at login, `MERGE ... RETURNING`.
 //!
-//! Always true: a test of what the PostgreSQL at hand lacks says so and does nothing.
+//! Always true: a test of a feature that the current PostgreSQL lacks prints that and does nothing.
 //! Not here: the pooler's own limit of that name (`timeouts`).
 
 use tests::client::Client;
@@ -10,7 +10,7 @@ use crate::house::House;
 
 const VERSION: u32 = 17;
 
-/// A client's own limit ends its own transactions, in PostgreSQL's words.
+/// A client's own limit ends its own transactions, with PostgreSQL's error.
 pub(crate) fn transaction_timeout_follows_its_client(house: &House) {
     if house.is_older_than(VERSION, "transaction_timeout") {
         return;
@@ -22,7 +22,7 @@ pub(crate) fn transaction_timeout_follows_its_client(house: &House) {
         assert_eq!(calm.value("show transaction_timeout"), "0");
         assert_eq!(hasty.value("show transaction_timeout"), "700ms");
     }
-    // It is the transaction that is timed: what another has said on this server before counts for nothing.
+    // The limit applies to the transaction: earlier statements of another client on this server do not count.
     calm.run("select pg_sleep(1)");
     hasty.run("select 1");
     hasty.run("begin");
@@ -36,7 +36,7 @@ pub(crate) fn transaction_timeout_follows_its_client(house: &House) {
     assert_eq!(calm.value("show transaction_timeout"), "0");
 }
 
-/// The shortest limit there is ends nothing that is not its client's own.
+/// The shortest possible limit ends nothing but statements of its own client.
 pub(crate) fn what_the_pooler_says_is_not_ended_by_transaction_timeout(house: &House) {
     if house.is_older_than(VERSION, "transaction_timeout") {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn what_the_pooler_says_is_not_ended_by_transaction_timeout(house: &H
     let both = "select current_setting('work_mem') || ' ' || current_setting('transaction_timeout')";
     for round in 0..60 {
         let mut hasty = pooler.client("u", "limited_told");
-        // Its own statements may be ended by its own limit, be it when it is set, or when it is told to another server.
+        // The client's own statements may be ended by its own limit, when it is set or when it is sent to another server.
         hasty.ask(match round % 3 {
             0 => "set transaction_timeout = '1ms'",
             1 => "select set_config('transaction_timeout', '1ms', false)",
@@ -59,7 +59,7 @@ pub(crate) fn what_the_pooler_says_is_not_ended_by_transaction_timeout(house: &H
     assert!(!pooler.log().contains("lost track of"), "{}", pooler.log());
 }
 
-/// Whom a trigger does not let in is told why, in its words, and nobody else is.
+/// A client that a login trigger refuses gets the trigger's error, and no other client does.
 pub(crate) fn what_a_trigger_raises_at_login_is_told_in_its_words(house: &House) {
     if house.is_older_than(VERSION, "triggers at login") {
         return;
@@ -79,7 +79,7 @@ pub(crate) fn what_a_trigger_raises_at_login_is_told_in_its_words(house: &House)
     assert_eq!(pooler.client("u", "refused_at_login").value("select 1"), "1");
 }
 
-/// What a trigger has set at login is what each session begins with.
+/// Settings of a login trigger are the initial state of each session.
 pub(crate) fn what_a_trigger_sets_at_login_is_everybodys(house: &House) {
     if house.is_older_than(VERSION, "triggers at login") {
         return;
@@ -99,7 +99,7 @@ pub(crate) fn what_a_trigger_sets_at_login_is_everybodys(house: &House) {
     assert_eq!(one.value("show work_mem"), "4MB");
 }
 
-/// A function in the list of what is returned does what it does, and follows its client.
+/// The effects of a function in the RETURNING list follow its client.
 pub(crate) fn what_merge_returns_is_known(house: &House) {
     if house.is_older_than(VERSION, "MERGE ... RETURNING") {
         return;

@@ -1,8 +1,9 @@
 //! What is new in PostgreSQL 18: protocol 3.2, logins by OAuth.
 //!
-//! Always true: a test of what the PostgreSQL at hand lacks says so and does nothing; where a PostgreSQL without it answers a client
-//! the same way, it is compared all the same.
-//! Not here: what clients are told of their parameters (`sessions`, `state`).
+//! Always true: a test of a feature that the current PostgreSQL lacks prints that and does nothing; where an older
+//! PostgreSQL answers a
+//! //! client in the same way, the answers are compared all the same.
+//! //! Not here: which parameters are reported to clients (`sessions`, `state`).
 
 use tests::client::{Client, send_cancel};
 use tests::message;
@@ -13,7 +14,7 @@ use crate::house::House;
 
 const VERSION: u32 = 18;
 
-/// What is answered to the newest protocol, and to one that there is not yet.
+/// The answers to the newest protocol version, and to one that does not exist yet.
 pub(crate) fn a_client_may_ask_for_any_protocol(house: &House) {
     let pooler = house.pooler("asked", &[]);
     let options = [("user", "u"), ("database", "asked"), ("_pq_.wish", "on"), ("_pq_.other", "")];
@@ -42,7 +43,7 @@ pub(crate) fn a_client_may_ask_for_any_protocol(house: &House) {
     }
 }
 
-/// Version 18 reports `search_path`, 14 what transactions begin with.
+/// Version 18 reports `search_path`, version 14 the defaults of transactions.
 pub(crate) fn settings_of_a_startup_packet_are_in_the_greeting(house: &House) {
     let pooler = house.pooler("greeted", &["pool_mode = transaction"]);
     let greeting = |to, given: &[(&str, &str)]| {
@@ -79,7 +80,7 @@ pub(crate) fn cancel_requests_of_any_length_hit_their_own_only(house: &House) {
     assert_eq!(client.answer().error().code, "57014");
 }
 
-/// A server that asks for a token gets none; whoever wanted it reads why, and so does the log.
+/// A server that asks for a token gets none; the client gets an error that says so, and so does the log.
 pub(crate) fn a_server_that_asks_for_a_token_is_refused_by_name(house: &House) {
     if house.is_older_than(VERSION, "OAuth") {
         return;

@@ -1,9 +1,9 @@
 //! Lists the tests of `real`: each function there that is `pub(crate)` and takes the house.
-//! //!
-//! //! Always true: a test below a line `// Alone.` runs while no other test does, and a test below `// Only when named.` does so
-//! //! too, and only when it is selected. A test that is declared in another form is not found, and the compiler reports it as
-//! //! unused.
-//! //! Not here: how the tests are run (`runner`).
+//!
+//! Always true: a test below a line `// Alone.` runs while no other test does, and a test below `// Only when named.` does so
+//! too, and only when it is selected. A test that is declared in another form is not found, and the compiler reports it as
+//! unused.
+//! Not here: how the tests are run (`runner`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The real binary in front of a real PostgreSQL.
-//! //!
-//! //! Always true: all tests share one throw-away cluster, and each has a pooler and (where servers are counted) a database
-//! //! of its own, so that they can run side by side.
-//! //! Not here: conversations that need a server that misbehaves byte by byte (`talk`).
+//!
+//! Always true: all tests share one throw-away cluster, and each has a pooler and (where servers are counted) a database
+//! of its own, so that they can run side by side.
+//! Not here: conversations that need a server that misbehaves byte by byte (`talk`).
 
 mod cancel;
 mod comparison;

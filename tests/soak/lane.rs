@@ -1,7 +1,7 @@
 //! One direction of a connection through the proxy.
 //!
 //! Always true: the number of held bytes is bounded; bytes leave in the order in which they arrived.
-//! //! Not here: the lifetime of the two sockets (`proxy`).
+//! Not here: the lifetime of the two sockets (`proxy`).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -1,7 +1,7 @@
 //! The outcome of each transaction of one client, as far as the client can know it.
-//! //!
-//! //! Always true: a transaction is `Absent` until its COMMIT (or the message that commits it) is about to be sent.
-//! //! Not here: what the tables contain (`rest`).
+//!
+//! Always true: a transaction is `Absent` until its COMMIT (or the message that commits it) is about to be sent.
+//! Not here: what the tables contain (`rest`).
 
 /// One client's transactions, numbered from 0.
 #[derive(Debug, Default)]

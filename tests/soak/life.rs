@@ -1,7 +1,7 @@
 //! The life of a client: it connects, sends requests, leaves in one of several ways, and reconnects.
-//! //!
-//! //! Always true: in the proof at the end, the client is served without a single error.
-//! //! Not here: the requests (`ops`).
+//!
+//! Always true: in the proof at the end, the client is served without a single error.
+//! Not here: the requests (`ops`).
 
 use std::time::Duration;
 

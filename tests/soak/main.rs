@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: minutes of chaos around the real binary and a real PostgreSQL.
 //!
 //! Always true: the program exits with 1 and prints the evidence when a client received data of another client.
-//! //! Not here: the soak and its checks (`mod.rs`, which `real` shares).
+//! Not here: the soak and its checks (`mod.rs`, which `real` shares).
 
 #[path = "mod.rs"]
 mod soak;

@@ -1,11 +1,11 @@
 //! Chaos around the real binary, and the proof that no client received data of another one.
-//! //!
-//! //! Many clients speak to a pooler with few servers, in all styles of the protocol, while proxies on both sides delay, cut and
-//! //! end connections, clients leave in the middle, cancel requests are sent, servers are terminated and the configuration changes.
-//! //! Then all faults end, and everything must be as if nothing had happened.
-//! //!
-//! //! Always true: each answer carries the tag of the request that it answers; the first violation ends the soak.
-//! //! Not here: faults at exact moments, which need a virtual clock (`crates/world`).
+//!
+//! Many clients speak to a pooler with few servers, in all styles of the protocol, while proxies on both sides delay, cut and
+//! end connections, clients leave in the middle, cancel requests are sent, servers are terminated and the configuration changes.
+//! Then all faults end, and everything must be as if nothing had happened.
+//!
+//! Always true: each answer carries the tag of the request that it answers; the first violation ends the soak.
+//! Not here: faults at exact moments, which need a virtual clock (`crates/world`).
 
 pub(crate) mod options;
 

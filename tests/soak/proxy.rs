@@ -1,8 +1,8 @@
 //! The fault proxy: connections pass through it and meet faults that are drawn from the seed.
-//! //!
-//! //! Always true: one thread carries all connections of a proxy and blocks in one place; after `heal` it is transparent, also for
-//! //! connections that met a fault before.
-//! //! Not here: what a fault is (`faults`), one direction (`lane`).
+//!
+//! Always true: one thread carries all connections of a proxy and blocks in one place; after `heal` it is transparent, also for
+//! connections that met a fault before.
+//! Not here: what a fault is (`faults`), one direction (`lane`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

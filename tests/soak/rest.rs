@@ -1,7 +1,7 @@
 //! The checks at the end: everything is back at rest, and the tables contain what the clients were told.
-//! //!
-//! //! Always true: each check is repeated until it succeeds or a deadline has passed.
-//! //! Not here: whether every client is served (`life`, the proof).
+//!
+//! Always true: each check is repeated until it succeeds or a deadline has passed.
+//! Not here: whether every client is served (`life`, the proof).
 
 use std::time::Duration;
 

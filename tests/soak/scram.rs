@@ -1,7 +1,7 @@
 //! SCRAM-SHA-256 as a client speaks it: RFC 5802, RFC 7677, and the functions that they build on.
-//! //!
-//! //! Always true: the client's part of the nonce never changes, so that each answer depends only on the challenge.
-//! //! Not here: whether the server knows the secret too; psql checks that in `real/logins/passwords.rs`.
+//!
+//! Always true: the client's part of the nonce never changes, so that each answer depends only on the challenge.
+//! Not here: whether the server knows the secret too; psql checks that in `real/logins/passwords.rs`.
 
 use tests::message;
 

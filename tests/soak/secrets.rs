@@ -1,7 +1,7 @@
 //! The authentication of a client.
-//! //!
-//! //! Always true: the answers are computed here and not with the pooler's own code, because a mistake there would agree with itself.
-//! //! Not here: which answer the pooler must accept (`era`), SCRAM (`scram`).
+//!
+//! Always true: the answers are computed here and not with the pooler's own code, because a mistake there would agree with itself.
+//! Not here: which answer the pooler must accept (`era`), SCRAM (`scram`).
 
 use tests::message;
 use tests::peer::Frame;

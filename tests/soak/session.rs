@@ -1,8 +1,8 @@
 //! One connection of a client, and the check of every message that it receives.
-//! //!
-//! //! Always true: each message is either the next wanted one, or one that may arrive at any time and belongs to this client, or an
-//! //! error for which the soak has given a reason; anything else is a violation.
-//! //! Not here: the requests (`ops`), when a client leaves (`life`).
+//!
+//! Always true: each message is either the next wanted one, or one that may arrive at any time and belongs to this client, or an
+//! error for which the soak has given a reason; anything else is a violation.
+//! Not here: the requests (`ops`), when a client leaves (`life`).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -2,8 +2,8 @@
 //!
 //! Always true: a server counts when PostgreSQL runs a backend for it and the pooler holds its connection at the same
 //! instant.
-//! //! A connection that the pooler has closed does not count, even if a proxy still keeps PostgreSQL from noticing.
-//! //! Not here: what the pooler reports about itself (`rest`).
+//! A connection that the pooler has closed does not count, even if a proxy still keeps PostgreSQL from noticing.
+//! Not here: what the pooler reports about itself (`rest`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

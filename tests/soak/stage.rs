@@ -1,7 +1,7 @@
 //! The environment of a soak: databases with their tables, two fault proxies, and the pooler between them.
-//! //!
-//! //! Always true: a configuration is in force when `reload` returns.
-//! //! Not here: the clients, what a configuration contains (`era`).
+//!
+//! Always true: a configuration is in force when `reload` returns.
+//! Not here: the clients, what a configuration contains (`era`).
 
 use std::fs;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Which errors the soak itself explains.
-//! //!
-//! //! Always true: an error that would mean that the pooler misunderstood a peer is in none of these lists.
-//! //! Not here: whether an error came at a permitted moment, and errors that only some configurations explain (`session`).
+//!
+//! Always true: an error that would mean that the pooler misunderstood a peer is in none of these lists.
+//! Not here: whether an error came at a permitted moment, and errors that only some configurations explain (`session`).
 
 use tests::message::Complaint;
 

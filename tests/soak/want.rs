@@ -1,7 +1,7 @@
 //! The wanted answer to a request, message by message.
-//! //!
-//! //! Always true: a want matches one message, and an answer to another request or of another client does not match.
-//! //! Not here: messages that may arrive at any time (notices, parameters, errors): `session`.
+//!
+//! Always true: a want matches one message, and an answer to another request or of another client does not match.
+//! Not here: messages that may arrive at any time (notices, parameters, errors): `session`.
 
 use std::fmt;
 

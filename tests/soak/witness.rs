@@ -1,8 +1,8 @@
 //! Idle clients: one in each pool, on a connection without faults, to see what a reload does to clients that it does not
-//! //! concern, and to those that it does.
-//! //!
-//! //! Always true: a witness receives the error that its database is removed, soon after the removal, and nothing else ever.
-//! //! Not here: clients that are in the middle of something (`life`).
+//! concern, and to those that it does.
+//!
+//! Always true: a witness receives the error that its database is removed, soon after the removal, and nothing else ever.
+//! Not here: clients that are in the middle of something (`life`).
 
 use std::time::{Duration, Instant};
 

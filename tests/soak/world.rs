@@ -1,7 +1,7 @@
 //! What all threads of a soak share.
 //!
 //! Always true: the first violation wins and ends the chaos at once; every paused thread notices a change of phase.
-//! //! Not here: what is done in which phase (`mod.rs`).
+//! Not here: what is done in which phase (`mod.rs`).
 
 use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard};

@@ -1,7 +1,8 @@
 //! A headless Chromium, driven by its DevTools protocol over two pipes.
-//! //!
-//! //! Always true: exceptions and errors that the page reports are kept; the browser and all its children have ended when the guard is dropped.
-//! //! Not here: what a page should look like.
+//!
+//! Always true: exceptions and errors that the page reports are kept; the browser and all its children have ended when the guard
+//! is dropped.
+//! Not here: what a page should look like.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

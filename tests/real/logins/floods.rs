@@ -1,7 +1,7 @@
 //! Floods of connections from one address before any login, and a well-behaved client from another address.
-//! //!
-//! //! Always true: the flood comes from 127.0.0.2, the client from 127.0.0.1; the checks compare counts at one of them with events
-//! //! at the other, so that a slow machine changes nothing.
+//!
+//! Always true: the flood comes from 127.0.0.2, the client from 127.0.0.1; the checks compare counts at one of them with events
+//! at the other, so that a slow machine changes nothing.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

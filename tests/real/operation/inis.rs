@@ -1,8 +1,8 @@
 //! Configurations as distributions, images and operators write them: each is accepted unchanged.
-//! //!
-//! //! Always true: `tests/ini` has one of each kind, in our own words with their keys; `@DIR@` stands for a directory that contains
-//! //! the files that they name.
-//! //! Not here: what the settings do.
+//!
+//! Always true: `tests/ini` has one of each kind, in our own words with their keys; `@DIR@` stands for a directory that contains
+//! the files that they name.
+//! Not here: what the settings do.
 
 use std::path::{Path, PathBuf};
 

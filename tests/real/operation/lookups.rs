@@ -1,7 +1,7 @@
 //! Host names: the pooler asks the test's own name servers over the network, as `resolv_conf` says.
-//! //!
-//! //! Always true: PostgreSQL listens on 127.0.0.1 and 127.0.0.2, so that a test can see to which address a name led.
-//! //! Not here: names that the system resolves.
+//!
+//! Always true: PostgreSQL listens on 127.0.0.1 and 127.0.0.2, so that a test can see to which address a name led.
+//! Not here: names that the system resolves.
 
 use std::path::{Path, PathBuf};
 

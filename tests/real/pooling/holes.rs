@@ -1,7 +1,7 @@
 //! The security holes of PgBouncer, each by its CVE number: the pooler has none of them.
-//! //!
-//! //! Always true: a client that tries one gets an error or is closed, and the next client is served.
-//! //! Not here: clear-text bytes before TLS (CVE-2021-3935: `talk/startup_encryption`, `tls`).
+//!
+//! Always true: a client that tries one gets an error or is closed, and the next client is served.
+//! Not here: clear-text bytes before TLS (CVE-2021-3935: `talk/startup_encryption`, `tls`).
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;

@@ -1,7 +1,7 @@
 //! State that clients make the pooler remember: it is bounded, and it is accounted for.
-//! //!
-//! //! Always true: the counts are those that the console shows.
-//! //! Not here: what it costs other clients (`hostile`).
+//!
+//! Always true: the counts are those that the console shows.
+//! Not here: what it costs other clients (`hostile`).
 
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_until};

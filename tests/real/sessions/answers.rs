@@ -1,8 +1,8 @@
 //! Servers with very long answers to the pooler's own queries, about a session or about the functions of a database.
-//! //!
-//! //! Always true: the memory of the pooler stays within its limit, the client is served on, and a client of another database
-//! //! notices nothing.
-//! //! Not here: answers to `auth_query` (`hostile/owners.rs`).
+//!
+//! Always true: the memory of the pooler stays within its limit, the client is served on, and a client of another database
+//! notices nothing.
+//! Not here: answers to `auth_query` (`hostile/owners.rs`).
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Statements that drivers send by themselves, run by many clients on few servers and compared with direct connections.
-//! //!
-//! //! Always true: some clients disconnect and reconnect; each client gets the same answers on both sides, and its session has the
-//! //! same state after each step; in the end no client keeps a server unless its script says so.
-//! //! Not here: the scripts (`tests/habits`), and what they cost (`cargo xtask bench --only habits`).
+//!
+//! Always true: some clients disconnect and reconnect; each client gets the same answers on both sides, and its session has the
+//! same state after each step; in the end no client keeps a server unless its script says so.
+//! Not here: the scripts (`tests/habits`), and what they cost (`cargo xtask bench --only habits`).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The requests of the clients, in all styles of the protocol.
-//! //!
-//! //! Always true: every request carries a tag that was never sent before, and states exactly which answer it expects.
-//! //! Not here: which other messages may arrive instead (`session`).
+//!
+//! Always true: every request carries a tag that was never sent before, and states exactly which answer it expects.
+//! Not here: which other messages may arrive instead (`session`).
 
 mod mixed;
 mod reading;

@@ -1,7 +1,7 @@
 //! Transactions that write rows: at the end all rows of a transaction must be there, or none.
-//! //!
-//! //! Always true: a transaction adds one to its client's counter and writes a known number of rows with its own number.
-//! //! Not here: whether the rows are there (`rest`).
+//!
+//! Always true: a transaction adds one to its client's counter and writes a known number of rows with its own number.
+//! Not here: whether the rows are there (`rest`).
 
 use base::Random;
 use tests::message::{bind, execute, frame, parse, query, sync};

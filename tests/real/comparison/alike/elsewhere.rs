@@ -1,17 +1,17 @@
 //! What another session does to the objects that clients use: renames, drops and creates anew roles, schemas, functions,
 //! types and tables.
-//! //!
-//! //! Always true: the change is made on both sides while no session is in a transaction or keeps its server, through a direct
-//! //! connection to PostgreSQL; and only where a direct session also resolves names again. An OID that a session has resolved is
-//! //! not a name any more, and a server that is lent later can be given only a name. So these rules make a program fair:
-//! //! * A role is renamed or dropped when no session has it. After `SET ROLE` a direct session keeps its role under a new name;
-//! //!   through the pooler it gets the role that has the name when its next server is set up (`docs/operating/running.md`).
-//! //! * A type is renamed, but never dropped while statements may be prepared with a constant of it, and no statement has a
-//! //!   parameter or a result of it: PostgreSQL would fail on the OID, or report that a cached plan must not change its result.
-//! //! * An object that is created anew has the same result types; and a function that does nothing to a session still does nothing,
-//! //!   because the pooler notices functions that another session creates only after a minute.
-//! //!
-//! //! Not here: when a change is made (`mod`), how often (`program`).
+//!
+//! Always true: the change is made on both sides while no session is in a transaction or keeps its server, through a direct
+//! connection to PostgreSQL; and only where a direct session also resolves names again. An OID that a session has resolved is
+//! not a name any more, and a server that is lent later can be given only a name. So these rules make a program fair:
+//! * A role is renamed or dropped when no session has it. After `SET ROLE` a direct session keeps its role under a new name;
+//!   through the pooler it gets the role that has the name when its next server is set up (`docs/operating/running.md`).
+//! * A type is renamed, but never dropped while statements may be prepared with a constant of it, and no statement has a
+//!   parameter or a result of it: PostgreSQL would fail on the OID, or report that a cached plan must not change its result.
+//! * An object that is created anew has the same result types; and a function that does nothing to a session still does nothing,
+//!   because the pooler notices functions that another session creates only after a minute.
+//!
+//! Not here: when a change is made (`mod`), how often (`program`).
 
 use std::time::Instant;
 

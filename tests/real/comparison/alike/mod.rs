@@ -1,10 +1,10 @@
 //! Random programs that use all kinds of session state: many clients on few servers, compared with a direct connection for
 //! each client.
-//! //!
-//! //! Always true: each client receives the same answers on both sides, and has the same session state after each step; a program
-//! //! that differs is made as short as possible before it is reported.
-//! //! Not here: the programs (`program`), what another session does to the objects (`elsewhere`), protocol messages in any order and
-//! //! in pieces (`differential`).
+//!
+//! Always true: each client receives the same answers on both sides, and has the same session state after each step; a program
+//! that differs is made as short as possible before it is reported.
+//! Not here: the programs (`program`), what another session does to the objects (`elsewhere`), protocol messages in any order and
+//! in pieces (`differential`).
 
 mod elsewhere;
 mod pair;

@@ -1,7 +1,7 @@
 //! A client on each side: both send the same messages, and must have the same answers and session state.
-//! //!
-//! //! Always true: a difference is reported with the answers or the state of both sides.
-//! //! Not here: what is sent (`program`).
+//!
+//! Always true: a difference is reported with the answers or the state of both sides.
+//! Not here: what is sent (`program`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -48,11 +48,11 @@ impl Pair {
 
     /// Returns whether a step must be left out. One reason is LISTEN in a transaction: a client that listens already has not
     /// yet read the
-    ///     /// notifications since its transaction began, and receives those that were sent on the new channel before it listened there,
-    ///     /// which is an accident of PostgreSQL's queue where one server reads for one client.
-    ///     ///
-    ///     /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
-    ///     /// on some of them, such as `RELEASE` without a transaction.
+    /// notifications since its transaction began, and receives those that were sent on the new channel before it listened there,
+    /// which is an accident of PostgreSQL's queue where one server reads for one client.
+    ///
+    /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
+    /// on some of them, such as `RELEASE` without a transaction.
     pub(super) fn is_early(&self, step: &Step) -> bool {
         if let Says::Simple(sql) | Says::Unnamed(sql) = &step.says
             && sql.contains("execute")

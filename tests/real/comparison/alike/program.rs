@@ -1,7 +1,7 @@
 //! The programs: the steps of clients, and the changes that another session makes.
-//! //!
-//! //! Always true: the same seed draws the same program.
-//! //! Not here: how it is run (`mod`), the changes (`elsewhere`).
+//!
+//! Always true: the same seed draws the same program.
+//! Not here: how it is run (`mod`), the changes (`elsewhere`).
 
 use std::fmt;
 

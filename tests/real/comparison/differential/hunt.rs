@@ -1,7 +1,7 @@
 //! Runs rounds of programs, and shrinks one that is answered differently through the pooler.
-//! //!
-//! //! Always true: a round depends on its seed alone; a difference is reported with the smallest program that still shows it.
-//! //! Not here: how a difference is reported (`report`).
+//!
+//! Always true: a round depends on its seed alone; a difference is reported with the smallest program that still shows it.
+//! Not here: how a difference is reported (`report`).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Messages and bursts by short names, and the parts of programs that consist of them.
-//! //!
-//! //! Always true: these parts keep the rules of `rules`.
-//! //! Not here: how often each part is used (`generate`).
+//!
+//! Always true: these parts keep the rules of `rules`.
+//! Not here: how often each part is used (`generate`).
 
 use tests::message::{frame, strings};
 

@@ -1,12 +1,12 @@
 //! Random programs of protocol messages, answered by PostgreSQL and through the pooler: the answers must be the same.
-//! //!
-//! //! Always true: the programs of a round run at the same time, each on its own tables, first directly, then through pools of one,
-//! //! two and eight servers and in session mode, with both kernel interfaces in turn. So each program is compared, and interferes
-//! //! with the others; half of the rounds have badly behaved clients beside them. Everything that a client receives is compared,
-//! //! byte by byte and in order, and so is what it leaves in its tables.
-//! //! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
-//! //!
-//! //! `rules` says which programs are fair, `normal` what may differ; read these two first.
+//!
+//! Always true: the programs of a round run at the same time, each on its own tables, first directly, then through pools of one,
+//! two and eight servers and in session mode, with both kernel interfaces in turn. So each program is compared, and interferes
+//! with the others; half of the rounds have badly behaved clients beside them. Everything that a client receives is compared,
+//! byte by byte and in order, and so is what it leaves in its tables.
+//! Not here: servers that misbehave (`tests/talk`), faults (`tests/soak`).
+//!
+//! `rules` says which programs are fair, `normal` what may differ; read these two first.
 
 mod dice;
 mod generate;

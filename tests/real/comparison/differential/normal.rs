@@ -1,17 +1,17 @@
 //! The complete list of what may differ between PostgreSQL and the pooler:
-//! //!
-//! //! 1. The login: BackendKeyData is the pooler's own, and ParameterStatus may come in any order. The values are compared.
-//! //! 2. NotificationResponse: the process ID of the notifying backend.
-//! //! 3. Errors about a prepared statement contain the name that it has on the server.
-//! //! 4. In an aborted transaction a statement that may not exist is refused in one of three ways: the transaction is aborted (25P02),
-//! //!    there is no such statement (26000), or the values do not fit it. The pooler sends a Parse before the Bind of a statement
-//! //!    that it is not sure the server has.
-//! //! 5. A ParameterStatus that PostgreSQL before 14 repeats although the value has not changed (left out in `play`).
-//! //! 6. The timing: only the order counts. A waiting client reads as many messages as PostgreSQL sent it.
-//! //!
-//! //! Always true: two messages that are equal here are equal byte by byte but for the above. OIDs of tables need no exception:
-//! //! all databases are copies of one template.
-//! //! Not here: what may not be sent at all (`rules`).
+//!
+//! 1. The login: BackendKeyData is the pooler's own, and ParameterStatus may come in any order. The values are compared.
+//! 2. NotificationResponse: the process ID of the notifying backend.
+//! 3. Errors about a prepared statement contain the name that it has on the server.
+//! 4. In an aborted transaction a statement that may not exist is refused in one of three ways: the transaction is aborted (25P02),
+//!    there is no such statement (26000), or the values do not fit it. The pooler sends a Parse before the Bind of a statement
+//!    that it is not sure the server has.
+//! 5. A ParameterStatus that PostgreSQL before 14 repeats although the value has not changed (left out in `play`).
+//! 6. The timing: only the order counts. A waiting client reads as many messages as PostgreSQL sent it.
+//!
+//! Always true: two messages that are equal here are equal byte by byte but for the above. OIDs of tables need no exception:
+//! all databases are copies of one template.
+//! Not here: what may not be sent at all (`rules`).
 
 use tests::peer::Frame;
 

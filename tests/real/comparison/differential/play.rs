@@ -1,7 +1,7 @@
 //! Runs a program against an address and records everything that comes back.
-//! //!
-//! //! Always true: it ends, at the latest when a message is late; the end of the transcript then tells what is missing.
-//! //! Not here: comparing (`normal`).
+//!
+//! Always true: it ends, at the latest when a message is late; the end of the transcript then tells what is missing.
+//! Not here: comparing (`normal`).
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! A program: what one client sends, from its login to its end.
-//! //!
-//! //! Always true: a program is a value; the same seed makes the same one, and it can be made smaller and shown as a script.
-//! //! Not here: which programs are fair to compare (`rules`), and how they are generated (`generate`).
+//!
+//! Always true: a program is a value; the same seed makes the same one, and it can be made smaller and shown as a script.
+//! Not here: which programs are fair to compare (`rules`), and how they are generated (`generate`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

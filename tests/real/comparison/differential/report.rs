@@ -1,7 +1,7 @@
 //! Reports a difference: the seed, the program, both transcripts around the difference, and how to reproduce it.
-//! //!
-//! //! Always true: the program is in the notation of `tests/talk`, with PostgreSQL's own answers.
-//! //! Not here: finding a difference (`hunt`), making the program small (`shrink`).
+//!
+//! Always true: the program is in the notation of `tests/talk`, with PostgreSQL's own answers.
+//! Not here: finding a difference (`hunt`), making the program small (`shrink`).
 
 use std::fmt::Write as _;
 

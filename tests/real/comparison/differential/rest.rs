@@ -1,8 +1,8 @@
 //! Detects when PostgreSQL has answered everything and waits for the client.
-//! //!
-//! //! Always true: it follows from the sent and received messages as in PostgreSQL's own main loop and COPY, without a clock. The
-//! //! code is independent of the pooler's code for the same question on purpose: a mistake in one shows in the other.
-//! //! Not here: what the pooler does. From the pooler, as many messages are read as PostgreSQL sent.
+//!
+//! Always true: it follows from the sent and received messages as in PostgreSQL's own main loop and COPY, without a clock. The
+//! code is independent of the pooler's code for the same question on purpose: a mistake in one shows in the other.
+//! Not here: what the pooler does. From the pooler, as many messages are read as PostgreSQL sent.
 
 use std::collections::VecDeque;
 

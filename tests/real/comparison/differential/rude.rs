@@ -1,8 +1,8 @@
 //! Badly behaved clients, which share the pool with the compared programs: they are cut off anywhere, also in the middle
-//! //! of a message, do not read, leave by a reset, and cancel their own queries.
-//! //!
-//! //! Always true: their actions are drawn from a seed; they have tables of their own, and their answers are not checked.
-//! //! Not here: the effect on the others. That is the comparison.
+//! of a message, do not read, leave by a reset, and cancel their own queries.
+//!
+//! Always true: their actions are drawn from a seed; they have tables of their own, and their answers are not checked.
+//! Not here: the effect on the others. That is the comparison.
 
 use tests::client::Client;
 use tests::wait::LIMIT;

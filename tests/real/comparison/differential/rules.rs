@@ -1,25 +1,25 @@
 //! Which programs are fair: those whose answers cannot depend on the server on which they run. The complete rules:
-//! //!
-//! //! 1. Between two units the server is outside a transaction, owes no answer, and reads no COPY. (Checked by PostgreSQL's own
-//! //!    answers when the program runs directly, see `play`.)
-//! //! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
-//! //!    these messages or none, and no other client's message can come in between. Portals need no rule; they end with their
-//! //!    transaction.
-//! //! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit: the pooler
-//! //!    closes such clients on purpose. A name is used by one program only.
-//! //! 4. While a COPY may read from the client, the client sends only CopyData, Flush, and the end of the COPY; one Sync may
-//! //!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the connection.)
-//! //! 5. No session state but the parameters that the pooler tracks: no LISTEN, PREPARE, temporary tables, SET of others. No
-//! //!    RESET of startup parameters or of `application_name`: inside a transaction it leads to the value with which the server began.
-//! //!    The statements of `sql` keep this rule and the next one.
-//! //! 6. Nothing that answers differently each time: clocks, process IDs, random numbers, rows without an order, numbers
-//! //!    from sequences other than the program's own, tables of other seats, locks across seats.
-//! //! 7. A client leaves after it has been answered. (PostgreSQL would finish an unanswered request, the pooler would cancel it.)
-//! //! 8. Nothing with which a version of PostgreSQL is known to fail, see [`leave_out`].
-//! //!
-//! //! In session mode rules 1, 2, 3 and 5 do not apply.
-//! //!
-//! //! Always true: a program that these rules refuse is never compared; every generated program passes them, or the test fails.
+//!
+//! 1. Between two units the server is outside a transaction, owes no answer, and reads no COPY. (Checked by PostgreSQL's own
+//!    answers when the program runs directly, see `play`.)
+//! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
+//!    these messages or none, and no other client's message can come in between. Portals need no rule; they end with their
+//!    transaction.
+//! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit: the pooler
+//!    closes such clients on purpose. A name is used by one program only.
+//! 4. While a COPY may read from the client, the client sends only CopyData, Flush, and the end of the COPY; one Sync may
+//!    come before all rows. (A Query there is answered differently on purpose: the pooler ends the connection.)
+//! 5. No session state but the parameters that the pooler tracks: no LISTEN, PREPARE, temporary tables, SET of others. No
+//!    RESET of startup parameters or of `application_name`: inside a transaction it leads to the value with which the server began.
+//!    The statements of `sql` keep this rule and the next one.
+//! 6. Nothing that answers differently each time: clocks, process IDs, random numbers, rows without an order, numbers
+//!    from sequences other than the program's own, tables of other seats, locks across seats.
+//! 7. A client leaves after it has been answered. (PostgreSQL would finish an unanswered request, the pooler would cancel it.)
+//! 8. Nothing with which a version of PostgreSQL is known to fail, see [`leave_out`].
+//!
+//! In session mode rules 1, 2, 3 and 5 do not apply.
+//!
+//! Always true: a program that these rules refuse is never compared; every generated program passes them, or the test fails.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Makes a program that is answered differently smaller.
-//! //!
-//! //! Always true: the result still differs and is fair; shrinking ends, because each step removes something.
-//! //! Not here: what a program is (`program`), and whether it is fair (`rules`).
+//!
+//! Always true: the result still differs and is fair; shrinking ends, because each step removes something.
+//! Not here: what a program is (`program`), and whether it is fair (`rules`).
 
 use std::time::Duration;
 

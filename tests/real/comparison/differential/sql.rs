@@ -1,7 +1,7 @@
 //! The statements of the programs.
-//! //!
-//! //! Always true: they keep rules 5 and 6 of `rules`; each touches the tables of one seat only.
-//! //! Not here: in which messages they are sent (`generate`).
+//!
+//! Always true: they keep rules 5 and 6 of `rules`; each touches the tables of one seat only.
+//! Not here: in which messages they are sent (`generate`).
 
 use super::dice::Dice;
 

@@ -1,8 +1,8 @@
 //! Where programs are run: PostgreSQL itself, and the ways to it through the pooler.
-//! //!
-//! //! Always true: all databases are copies of one template, so that even the OIDs of tables are the same; before each run the
-//! //! tables of all seats are as at the beginning.
-//! //! Not here: which programs are run.
+//!
+//! Always true: all databases are copies of one template, so that even the OIDs of tables are the same; before each run the
+//! tables of all seats are as at the beginning.
+//! Not here: which programs are run.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -228,8 +228,7 @@ pub(crate) fn a_star_stands_for_databases_without_a_line(house: &House) {
 /// while: there are never more.
 ///
 /// The pooler's connections are counted, and not PostgreSQL's processes: a backend takes a moment to end after its
-/// connection
-/// has been closed. Where nothing is closed, as in a single pool, the processes may not be more either.
+/// connection has been closed. Where nothing is closed, as in a single pool, the processes may not be more either.
 fn assert_most_servers(house: &House, pooler: &Pooler, pools: &[(&str, &str)], count: usize, wanted: usize) {
     let end = Instant::now() + LIMIT;
     let most = AtomicUsize::new(0);

@@ -1,8 +1,7 @@
 //! What is new in PostgreSQL 18: protocol 3.2, logins by OAuth.
 //!
 //! Always true: a test of a feature that the current PostgreSQL lacks prints that and does nothing; where an older
-//! PostgreSQL answers a
-//! client in the same way, the answers are compared all the same.
+//! PostgreSQL answers a client in the same way, the answers are compared all the same.
 //! Not here: which parameters are reported to clients (`sessions`, `state`).
 
 use tests::client::{Client, send_cancel};

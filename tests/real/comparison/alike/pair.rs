@@ -47,9 +47,8 @@ impl Pair {
     }
 
     /// Returns whether a step must be left out. One reason is LISTEN in a transaction: a client that listens already has not
-    /// yet read the
-    /// notifications since its transaction began, and receives those that were sent on the new channel before it listened there,
-    /// which is an accident of PostgreSQL's queue where one server reads for one client.
+    /// yet read the notifications since its transaction began, and receives those that were sent on the new channel before
+    /// it listened there, which is an accident of PostgreSQL's queue where one server reads for one client.
     ///
     /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
     /// on some of them, such as `RELEASE` without a transaction.

@@ -10,7 +10,7 @@ use worker::letters::{PoolRow, Shutdown, Snapshot};
 
 use crate::console::show::View;
 use crate::control::{Control, Purpose};
-use crate::http::{HttpAnswer, HttpQuestion, NO_TABLE, Round, json, overview, table};
+use crate::http::{HttpAnswer, HttpQuestion, NO_TABLE, Round, gzip, json, overview, table};
 use crate::metrics;
 
 impl<S> Control<S> {
@@ -55,11 +55,15 @@ impl<S> Control<S> {
     fn http_answer(&self, question: &HttpQuestion, snapshots: &[Snapshot]) -> HttpAnswer {
         let view = self.view(snapshots);
         match question {
-            HttpQuestion::Metrics { is_open } => HttpAnswer {
-                status: 200,
-                content_type: if *is_open { metrics::OPEN_METRICS } else { metrics::PROMETHEUS },
-                body: metrics::text(&view, *is_open).into(),
-            },
+            HttpQuestion::Metrics { is_open, is_gzip } => {
+                let text = metrics::text(&view, *is_open);
+                HttpAnswer {
+                    status: 200,
+                    content_type: if *is_open { metrics::OPEN_METRICS } else { metrics::PROMETHEUS },
+                    is_gzip: *is_gzip,
+                    body: if *is_gzip { gzip(&text) } else { text.into() },
+                }
+            }
             HttpQuestion::Overview => {
                 let state = self.why_not_ready(None, &view).map_or_else(|| "active".to_owned(), |(_, why)| why);
                 HttpAnswer::json(overview::overview(&view, &state))

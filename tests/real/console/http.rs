@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tests::place::free_port;
@@ -52,6 +53,24 @@ pub(crate) fn metrics_tell_what_has_been_done_in_both_formats(house: &House) {
     }
     let (_, open) = get(address, "/metrics", "Accept: application/openmetrics-text\r\n");
     assert!(open.contains("# TYPE trunkline_transactions counter\n") && open.ends_with("# EOF\n"), "{open}");
+}
+
+pub(crate) fn metrics_are_compressed_for_clients_that_accept_gzip(house: &House) {
+    let (_pooler, address) = pooler(house, "http_gzip", &[]);
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    let request = "GET /metrics HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
+    let (head, body) = (String::from_utf8_lossy(&answer[..head]).to_lowercase(), &answer[head + 4..]);
+    assert!(head.contains("\r\ncontent-encoding: gzip\r\n"), "{head}");
+    assert!(head.contains("\r\nvary: accept, accept-encoding"), "{head}");
+    let mut gzip = Command::new("gzip").arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
+    gzip.stdin.take().expect("its input").write_all(body).expect("a body");
+    let output = gzip.wait_with_output().expect("an output");
+    assert!(output.status.success() && output.stdout.starts_with(b"# HELP trunkline_"), "{output:?}");
 }
 
 pub(crate) fn tables_are_told_as_json(house: &House) {

@@ -21,6 +21,8 @@ pub enum HttpQuestion {
     Metrics {
         /// In the OpenMetrics format instead of the older Prometheus format.
         is_open: bool,
+        /// Compressed with gzip.
+        is_gzip: bool,
     },
     /// The overview that the page shows.
     Overview,
@@ -48,19 +50,21 @@ pub struct HttpAnswer {
     pub status: u16,
     /// The type of the body.
     pub content_type: &'static str,
+    /// Whether the body is compressed with gzip.
+    pub is_gzip: bool,
     /// The body, shared by all requests with the same question.
     pub body: Bytes,
 }
 
 impl HttpAnswer {
     pub(crate) fn json(body: String) -> Self {
-        Self { status: 200, content_type: "application/json", body: body.into() }
+        Self { status: 200, content_type: "application/json", is_gzip: false, body: body.into() }
     }
 
     pub(crate) fn words(status: u16, words: impl Into<String>) -> Self {
         let mut body = words.into();
         body.push('\n');
-        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+        Self { status, content_type: "text/plain; charset=utf-8", is_gzip: false, body: body.into() }
     }
 }
 
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     fn metrics() -> HttpQuestion {
-        HttpQuestion::Metrics { is_open: false }
+        HttpQuestion::Metrics { is_open: false, is_gzip: false }
     }
 
     #[test]

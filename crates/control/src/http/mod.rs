@@ -4,6 +4,7 @@
 //! sends, or does not read, is bounded and never reaches a worker.
 //! Not here: the values shown (`metrics`, `console::show`), the answers to questions (`Control`).
 
+mod compression;
 mod desk;
 mod guard;
 pub(crate) mod json;
@@ -14,6 +15,7 @@ mod server;
 mod stalled;
 mod tries;
 
+pub(crate) use compression::gzip;
 pub(crate) use desk::{Desk, NO_TABLE, Round, table};
 pub use desk::{HttpAnswer, HttpQuestion};
 pub use server::HASHINGS_MAX;

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::compression::accepts_gzip;
 use super::desk::{HttpAnswer, HttpQuestion, NO_TABLE, table};
 use crate::console::show::CATALOG;
 
@@ -40,7 +41,10 @@ type Questions = State<mpsc::Sender<Asked>>;
 
 async fn metrics(State(questions): Questions, headers: HeaderMap) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    ask(&questions, HttpQuestion::Metrics { is_open: accepts.contains("application/openmetrics-text") }).await
+    let is_open = accepts.contains("application/openmetrics-text");
+    let mut response = ask(&questions, HttpQuestion::Metrics { is_open, is_gzip: accepts_gzip(&headers) }).await;
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+    response
 }
 
 #[derive(Deserialize)]
@@ -134,9 +138,13 @@ async fn ask(questions: &mpsc::Sender<Asked>, question: HttpQuestion) -> Respons
     respond(receiver.await.unwrap_or_else(|_| HttpAnswer::words(503, "the pooler goes down")))
 }
 
-fn respond(HttpAnswer { status, content_type, body }: HttpAnswer) -> Response {
+fn respond(HttpAnswer { status, content_type, is_gzip, body }: HttpAnswer) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
+    let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+    if is_gzip {
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
 }
 
 /// Headers of every answer, for browsers.

@@ -249,7 +249,7 @@ mod tests {
 
     /// Each database has a pool and an application of its own; in every fourth a client has waited.
     #[test]
-    fn a_thousand_databases_fit_into_four_megabytes() {
+    fn a_thousand_databases_fit_into_four_megabytes_and_into_half_a_megabyte_compressed() {
         let mut ordinary = ordinary();
         let name = |number: usize| -> Arc<str> { format!("database_{number}").into() };
         let totals = Totals { xact_count: 12_345, query_count: 23_456, xact_time: 3_456_789, ..Totals::default() };
@@ -266,8 +266,10 @@ mod tests {
         let lines: String = (0..1000).map(|number| format!("{} = host=10.0.0.7\n", name(number))).collect();
         let settings = settings(&format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n"));
         with_view(&settings, &[ordinary], |view| {
-            let bytes = text(view, true).len();
-            assert!(bytes <= 4 << 20, "{bytes} bytes");
+            let text = text(view, true);
+            assert!(text.len() <= 4 << 20, "{} bytes", text.len());
+            let packed = crate::http::gzip(&text).len();
+            assert!(packed <= 512 << 10, "{packed} bytes compressed");
         });
     }
 }

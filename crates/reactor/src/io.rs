@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Key, Origin, Time, Wall};
 
@@ -33,6 +34,12 @@ pub trait Io {
     /// The counter may jump when the machine is migrated.
     fn ticks(&self) -> u64 {
         crate::ticks::ticks()
+    }
+
+    /// For how long the calling thread has run or waited for a processor since it was started. System calls in which it
+    /// sends and receives are a part of that; sleeping is not.
+    fn awake(&self) -> Duration {
+        crate::kernel::common::awake()
     }
 
     /// Fills `bytes` with cryptographically secure random bytes.

@@ -38,8 +38,6 @@ pub(crate) struct Stopwatch {
     /// When a slow turn was last logged, and how many there have been since.
     told_at: Option<Time>,
     untold: u64,
-    /// Ticks of all turns together.
-    busy: u64,
 }
 
 impl Stopwatch {
@@ -60,18 +58,8 @@ impl Stopwatch {
         }
     }
 
-    /// The turn ends. Returns whether it was slow.
-    pub(crate) fn ends_slow(&mut self, ticks: u64) -> bool {
-        self.busy += ticks.saturating_sub(self.turn_began);
-        self.is_slow(ticks)
-    }
-
-    /// How long all turns have lasted together, without the time asleep.
-    pub(crate) fn busy(&self) -> Duration {
-        if self.slow_ticks == 0 { Duration::ZERO } else { self.time(self.busy) }
-    }
-
-    fn is_slow(&self, ticks: u64) -> bool {
+    /// Whether the turn is slow if it ends now.
+    pub(crate) fn is_slow(&self, ticks: u64) -> bool {
         self.slow_ticks > 0 && ticks.saturating_sub(self.turn_began) >= self.slow_ticks
     }
 

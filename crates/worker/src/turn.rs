@@ -175,7 +175,7 @@ impl<I: Io> Worker<I> {
         }
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
-        if self.stopwatch.ends_slow(ticks) {
+        if self.stopwatch.is_slow(ticks) {
             self.stopwatch.lap(ticks, Work::Timers);
             self.slow_turn(ticks);
         }

@@ -1,9 +1,15 @@
 //! `SHOW WAITS`: where the time goes, who waits for whom, and why; each test sets up a single cause.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tests::client::{Answer, Client};
+use tests::directory::Liar;
+use tests::message::{frame, query, strings};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_until};
@@ -176,25 +182,75 @@ pub(crate) fn a_pool_that_is_too_small_is_named(house: &House) {
     let pooler = house.pooler("waits_small", &["default_pool_size = 1"]);
     // Many clients with short transactions: each waits for all the others.
     let address = pooler.address();
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
     let crowd: Vec<_> = (0..30)
         .map(|_| {
             let stop = stop.clone();
             thread::spawn(move || {
                 let mut client = Client::login(address, "u", "waits_small");
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     client.run("select pg_sleep(0.02)");
                 }
             })
         })
         .collect();
     let answer = await_sentence(&pooler, "too small for its load");
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     crowd.into_iter().for_each(|thread| thread.join().expect("a client"));
     assert!(answer.named(0)["doing"].contains("may have 1"), "{answer:?}");
     let pool = pooler.pool("waits_small", "u");
     assert_eq!(pool["peak_in_use"], "1");
     assert!(pool["wait_p99"].parse::<u64>().is_ok_and(|micros| micros > 100_000), "{pool:?}");
+}
+
+/// PostgreSQL on the same machine is busy before one worker is: this server counts bytes, and has its answers ready.
+pub(crate) fn a_worker_that_is_always_busy_is_named(house: &House) {
+    let server = Liar::open(|stream| drop(answer_at_once(stream)));
+    let line = format!("waits_worker = host=127.0.0.1 port={} user=u", server.port());
+    let ini = Ini::new(&line).set("workers = 1").set("server_tls_sslmode = disable").set("session_state = pgbouncer");
+    let pooler = house.start(&ini.set("default_pool_size = 8"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let crowd: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut client, stop) = (client(&pooler, "waits_worker", "eager"), stop.clone());
+            thread::spawn(move || {
+                let (queries, answers) = (query(QUERY).repeat(BATCH), answer_to_query().len() * BATCH);
+                while !stop.load(Ordering::Relaxed) {
+                    client.peer.send(&queries);
+                    client.peer.bytes(answers).expect("the answers");
+                }
+            })
+        })
+        .collect();
+    await_sentence(&pooler, "Worker 0 has been busy");
+    stop.store(true, Ordering::Relaxed);
+    crowd.into_iter().for_each(|thread| thread.join().expect("a client"));
+    await_sentence(&pooler, "All is well");
+}
+
+fn answer_at_once(mut stream: TcpStream) -> io::Result<()> {
+    let mut received = vec![0; 64 << 10];
+    stream.read_exact(&mut received[..4])?;
+    let startup = u32::from_be_bytes([received[0], received[1], received[2], received[3]]) as usize;
+    stream.read_exact(&mut received[4..startup])?;
+    let parameters = [["server_version", "15.0"], ["client_encoding", "UTF8"], ["standard_conforming_strings", "on"]];
+    let parameters = parameters.map(|parameter| frame(b'S', &strings(&parameter))).concat();
+    stream.write_all(&[frame(b'R', &[0; 4]), parameters, frame(b'K', &[0; 8]), frame(b'Z', b"I")].concat())?;
+    let (query, answer) = (query(QUERY).len(), answer_to_query());
+    let answers = answer.repeat(received.len() / query + 1);
+    let mut unanswered = 0;
+    loop {
+        match stream.read(&mut received)? {
+            0 => return Ok(()),
+            count => unanswered += count,
+        }
+        stream.write_all(&answers[..unanswered / query * answer.len()])?;
+        unanswered %= query;
+    }
+}
+
+fn answer_to_query() -> Vec<u8> {
+    [frame(b'C', b"SELECT 0\0"), frame(b'Z', b"I")].concat()
 }
 
 pub(crate) fn the_time_of_transactions_is_divided_without_a_remainder(house: &House) {
@@ -255,6 +311,9 @@ fn phases(pooler: &Pooler) -> std::collections::BTreeMap<String, f64> {
 }
 
 pub(crate) fn servers_that_are_opened_and_closed_are_counted_by_cause(house: &House) {
+    if house.is_older_than(14, "pg_stat_database.sessions") {
+        return;
+    }
     let pooler = house.pooler("waits_churn", &["default_pool_size = 2", "server_lifetime = 3600"]);
     let sessions = || {
         let sql = "select sessions from pg_stat_database where datname = 'waits_churn'";
@@ -284,3 +343,7 @@ pub(crate) fn servers_that_are_opened_and_closed_are_counted_by_cause(house: &Ho
     let opened = churn()["opened"];
     wait_until("PostgreSQL to count its sessions", LIMIT, || sessions() - before == opened);
 }
+
+const QUERY: &str = "select 1";
+/// How many queries a client sends at once.
+const BATCH: usize = 500;

@@ -252,7 +252,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_worker_busy_seconds",
         kind: Kind::Counter,
-        help: "How long a worker has worked; the rest of the time it has slept.",
+        help: "For how long a worker has run or waited for a processor; the rest of the time it has slept.",
         labels: &["worker"],
         samples: |view| {
             let workers = view.snapshots.iter().enumerate();

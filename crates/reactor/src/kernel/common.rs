@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Time, Wall};
 use rustix::io::Errno;
@@ -29,6 +30,23 @@ impl Clock {
             wall: Wall(real.tv_sec * 1_000_000 + real.tv_nsec / 1000),
         }
     }
+}
+
+/// For how long the calling thread has run or waited for a processor since it was started. Where `/proc` does not tell
+/// (a kernel without `CONFIG_SCHED_INFO`, or no `/proc`), only the time for which it has run.
+pub(crate) fn awake() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat");
+    told.ok().and_then(|told| read_schedstat(&told)).unwrap_or_else(|| {
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(ran.tv_sec as u64, ran.tv_nsec as u32)
+    })
+}
+
+/// The sum of the first two fields, which are nanoseconds: on a processor, and waiting for one (`Documentation/scheduler/sched-stats.rst`).
+fn read_schedstat(text: &str) -> Option<Duration> {
+    let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(Duration::from_nanos(ran.saturating_add(waited)))
 }
 
 /// Cryptographically secure random bytes, drawn from the system in advance so that a login costs no system call for
@@ -180,6 +198,16 @@ const DRAWN_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_awake_while_it_runs_and_while_it_waits_for_a_processor() {
+        assert_eq!(read_schedstat("1000 23 4\n"), Some(Duration::from_nanos(1023)));
+        assert_eq!(read_schedstat("1000"), None);
+        assert_eq!(read_schedstat("a b c"), None);
+        let (begun, before) = (std::time::Instant::now(), awake());
+        while begun.elapsed() < Duration::from_millis(30) {}
+        assert!(awake() - before >= Duration::from_millis(20), "{:?} in {:?}", awake() - before, begun.elapsed());
+    }
 
     #[test]
     fn what_was_handed_out_is_not_kept_and_never_handed_out_again() {

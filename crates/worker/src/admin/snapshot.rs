@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
                 as u32,
             turned_away: self.limits.turned_away(),
             verified: self.verified,
-            busy: self.stopwatch.busy(),
+            busy: self.io.awake(),
             alive: self.now.since(self.begun),
             ..Snapshot::default()
         };

@@ -90,7 +90,7 @@ pub struct Snapshot {
     pub turned_away: u64,
     /// Results of `session_verify`.
     pub verified: Verified,
-    /// How long it has worked, without the time asleep, since its start.
+    /// For how long its thread has run or waited for a processor since its start.
     pub busy: Duration,
     /// Time since its start.
     pub alive: Duration,

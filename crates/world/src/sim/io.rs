@@ -351,8 +351,7 @@ impl Net {
         let mut bytes = Vec::with_capacity(most.min(state.arrived_bytes));
         self.read(end, most, &mut bytes);
         let desk = &mut self.desks[usize::from(worker)];
-        let heard = if is_ours { &mut desk.heard.0 } else { &mut desk.heard.1 };
-        *heard += bytes.len() as u64;
+        *(if is_ours { &mut desk.heard.0 } else { &mut desk.heard.1 }) += bytes.len() as u64;
         desk.done.push_back(Completion::Received { owner, bytes: blank.fill(&bytes).into() });
         self.line_has_news_again(worker, line, end);
     }
@@ -383,12 +382,16 @@ impl Io for SimIo {
     }
 
     fn wall(&self) -> Wall {
-        let now = self.now().0;
-        Wall(CALENDAR + now as i64)
+        Wall(CALENDAR + self.now().0 as i64)
     }
 
     fn ticks(&self) -> u64 {
         self.now().0
+    }
+
+    /// Simulated workers take no time.
+    fn awake(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {

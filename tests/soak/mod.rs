@@ -12,6 +12,7 @@ pub(crate) mod options;
 mod cancels;
 mod cast;
 mod chaos;
+mod churn;
 mod era;
 mod eras;
 mod faults;
@@ -44,6 +45,7 @@ use tests::place::Place;
 use tests::postgres::Postgres;
 
 use cast::{POOLS, who};
+use churn::Churn;
 use ledger::Ledger;
 use options::Options;
 use rest::Reference;
@@ -59,7 +61,8 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
     let addresses = [stage.front.address(), stage.pooler.address(), postgres.address()];
     let world = World::new(addresses, options.clients + POOLS.len());
     let before = Reference::take(&stage);
-    let outcome = play(&stage, &world, options, before);
+    let churn = Churn::raise(place, postgres);
+    let outcome = play(&stage, churn.as_ref(), &world, options, before);
     println!("\n{}", world.tally.table(stage.front.counts(), stage.back.counts()));
     match outcome {
         Ok(words) => {
@@ -74,7 +77,13 @@ pub(crate) fn run(place: &Arc<Place>, postgres: &Postgres, options: &Options) ->
     }
 }
 
-fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) -> Result<String, String> {
+fn play(
+    stage: &Stage<'_>,
+    churn: Option<&Churn>,
+    world: &World,
+    options: &Options,
+    before: Reference,
+) -> Result<String, String> {
     let (log, healed, ledgers) = std::thread::scope(|scope| {
         let random = |number: u64| Random::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
         let clients: Vec<ScopedJoinHandle<'_, Ledger>> = (0..options.clients)
@@ -95,6 +104,14 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
             let who = Who { id, user, database };
             spawn(scope, format!("witness {id}"), move || witness::watch(world, &who, random(2_000_000 + id as u64)))
         }));
+        if let Some(churn) = churn {
+            others.push(spawn(scope, "churn".to_string(), move || churn.order(world, random(3_000_000))));
+            others.push(spawn(scope, "churn".to_string(), move || churn::terminate(world, random(3_000_001))));
+            let lives = (3_000_002..3_000_002 + churn::CLIENTS).map(|number| {
+                spawn(scope, "churn".to_string(), move || churn::live(churn.address(), world, random(number)))
+            });
+            others.extend(lives);
+        }
         or_accuse(world, || watch(stage, world, options));
         // The lines that explain the violation, before the lines of the disconnections that follow it.
         let log = world.violation().map(|_| end_of_log(stage));
@@ -116,9 +133,10 @@ fn play(stage: &Stage<'_>, world: &World, options: &Options, before: Reference) 
     }
     let tables = rest::check_tables(stage, &ledgers).and_then(|()| fill::check(stage));
     let at_rest = tables.and_then(|()| rest::check(stage, before));
+    let churned = churn.map_or_else(|| Ok(String::new()), |churn| churn.check(stage))?;
     let at_rest = at_rest.map_err(|reason| format!("{reason}\n{}", end_of_log(stage)))?;
     let healed = healed.ok_or("nothing healed")??;
-    Ok(format!("  healed in {:.1} s\n{at_rest}", healed.as_secs_f64()))
+    Ok(format!("  healed in {:.1} s\n{at_rest}{churned}", healed.as_secs_f64()))
 }
 
 /// Runs `body`. A panic in it, such as for a console that does not answer, is a violation too.

@@ -1,13 +1,14 @@
-# Every target is one command. What needs logic is a chore of `cargo xtask`.
+# Every target is a command or two. What needs logic is a chore of `cargo xtask`.
 
 help:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install from the distribution what demo, tests and bench need
-	cargo xtask setup
+	cargo run --quiet --package setup
 
 demo: ## watch a real PostgreSQL survive a crowd (ARGS="--no-wait --seconds 3")
-	cargo xtask demo $(ARGS)
+	cargo run --quiet --package setup -- demo
+	cargo run --profile demo --package trunkline -- demo $(ARGS)
 
 test: ## run every test (ARGS="--test real" is passed to cargo test)
 	cargo xtask test $(ARGS)

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use crate::house::House;
 use crate::oracle::postgres_source;
-use crate::setup::{self, Purpose};
+use setup::Purpose;
 
 pub(crate) fn run(house: &House, name: &str, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Test])?;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::house::House;
-use crate::setup::{self, Purpose};
+use setup::Purpose;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let Some(wish) = Wish::read(arguments)? else {

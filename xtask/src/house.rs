@@ -4,7 +4,7 @@
 //! Not here: what the programs are started for.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,11 +63,4 @@ impl House {
 pub(crate) fn become_program<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsString>) -> String {
     let error = Command::new(program).args(arguments).exec();
     format!("cannot start {}: {error}", program.display())
-}
-
-/// The first of the usual folders (`PATH`, then `more`) that holds the program `name`.
-pub(crate) fn which(name: &str, more: &[PathBuf]) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(more.iter().cloned());
-    folders.map(|folder| folder.join(OsStr::new(name))).find(|program| program.is_file())
 }

@@ -13,7 +13,6 @@ mod generate;
 mod habits;
 mod house;
 mod oracle;
-mod setup;
 mod suite;
 mod tidy;
 mod versions;
@@ -48,8 +47,6 @@ fn dispatch(mut arguments: Parser) -> Result<(), String> {
     let rest: Vec<OsString> = arguments.raw_args().map_err(|error| error.to_string())?.collect();
     let house = House::find()?;
     match chore.as_str() {
-        "setup" => setup::run(&setup::Purpose::from_arguments(&rest)?),
-        "demo" => demo(&house, &rest),
         "test" => suite::run(&house, &rest),
         "soak" | "hostile" | "drivers" | "migrations" | "regress" | "page" => asked::run(&house, &chore, &rest),
         "bench" => bench::run(&house, &rest),
@@ -75,18 +72,9 @@ fn check(house: &House) -> Result<(), String> {
     house.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// Executes the demo in place of this process, so that Ctrl-C and the exit code are the demo's own.
-fn demo(house: &House, rest: &[OsString]) -> Result<(), String> {
-    setup::run(&[setup::Purpose::Demo])?;
-    let program = house.build_release()?;
-    Err(house::become_program(&program, [OsString::from("demo")].iter().chain(rest)))
-}
-
 const USAGE: &str = "\
 usage: cargo xtask CHORE
 
-  setup [demo|test|bench|page|oracle]  install from the distribution what is missing (all of it without a word)
-  demo [ARGUMENTS]          build, then run `trunkline demo`
   test [ARGUMENTS]          build, then run every test; arguments go to `cargo test`
   soak [ARGUMENTS]          build, then minutes of chaos and a proof (--minutes, --seed, --io, --clients)
   hostile [ARGUMENTS]       build, then attacks, and what a bystander in another database notices of them (--only NAME, --pgbouncer, --list)

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::house::{House, become_program, which};
-use crate::setup::{self, Purpose};
+use crate::house::{House, become_program};
+use setup::{Purpose, which};
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     setup::run(&[Purpose::Oracle])?;

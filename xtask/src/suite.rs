@@ -18,7 +18,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::house::House;
-use crate::setup::{self, Purpose};
+use setup::Purpose;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let mut laps = Laps::begin();

@@ -6,7 +6,9 @@ use ops::trial::{DATABASE, USER};
 
 use super::certificate::{CERTIFICATE_FILE, KEY_FILE};
 use super::options::Options;
-use crate::house::{House, which};
+use setup::which;
+
+use crate::house::House;
 
 /// A pooler that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,10 +24,10 @@ use std::time::Duration;
 use ops::trial::{Interrupt, Trial, TrialError};
 
 use crate::house::House;
-use crate::setup::{self, Purpose};
 use contestant::{Contestant, Executables};
 use options::Options;
 use scenario::Scenario;
+use setup::Purpose;
 use stage::Stage;
 use tally::Tally;
 pub(crate) use tap::{Answers, Tap};

@@ -21,8 +21,8 @@ use ops::trial::{Client, Cluster, ClusterShape, DATABASE, Trial, TrialError, USE
 
 use crate::bench::{Answers, Tap};
 use crate::house::House;
-use crate::setup::{self, Purpose};
 use kinds::Kind;
+use setup::Purpose;
 use table::Table;
 use valgrind::Stage;
 

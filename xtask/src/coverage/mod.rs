@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::house::{House, which};
+use setup::which;
+
+use crate::house::House;
 use lines::Report;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {

@@ -13,9 +13,9 @@ use std::process::Command;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::house::House;
-use crate::setup::{self, Purpose};
 use crate::suite;
 use package::{PACKAGES, Package};
+use setup::Purpose;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
     let Some(wish) = Wish::read(arguments)? else {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::house::which;
+use setup::which;
 
 /// The package of one major version.
 #[derive(Debug)]

@@ -1,23 +1,27 @@
-//! `cargo xtask setup`: installs on a bare Debian machine what demo, tests and bench need.
+//! Installs on a bare Debian machine what demo, tests and bench need.
 //!
 //! Always true: when everything is there, nothing is started and the network is not used. Packages come from the
 //! distribution, without recommended ones, and no service is started by their installation: the demo, the tests and the
 //! bench start their own PostgreSQL and stop it. Debian creates an empty cluster `main` when it installs PostgreSQL;
 //! that cluster stays stopped.
-//! Not here: Rust and a linker, without which this would not run.
+//! Not here: Rust and a linker, without which this would not run. A package of its own without dependencies, so that `make demo` does
+//! not wait for `xtask` to be built.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::house::which;
-
 /// What the machine must be able to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
+    /// Run `trunkline demo`.
     Demo,
+    /// Run the tests.
     Test,
+    /// Compare with PgBouncer.
     Bench,
     /// Count instructions with valgrind.
     Cost,
@@ -33,7 +37,10 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// The purposes on the command line; demo, test and bench when none is named.
-    pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
+    ///
+    /// # Errors
+    /// A word that names no purpose.
+    pub fn from_arguments(arguments: &[OsString]) -> Result<Vec<Purpose>, String> {
         let one = |argument: &OsString| match argument.to_str() {
             Some("demo") => Ok(Purpose::Demo),
             Some("test") => Ok(Purpose::Test),
@@ -42,7 +49,7 @@ impl Purpose {
             Some("page") => Ok(Purpose::Page),
             Some("oracle") => Ok(Purpose::Oracle),
             _ => Err(format!(
-                "usage: cargo xtask setup [demo|test|bench|cost|page|oracle]: {} is none of these",
+                "usage: setup [demo|test|bench|cost|page|oracle]: {} is none of these",
                 argument.to_string_lossy()
             )),
         };
@@ -53,7 +60,11 @@ impl Purpose {
     }
 }
 
-pub(crate) fn run(purposes: &[Purpose]) -> Result<(), String> {
+/// Installs what is missing for these purposes.
+///
+/// # Errors
+/// What is missing and could not be installed, with the command that installs it.
+pub fn run(purposes: &[Purpose]) -> Result<(), String> {
     let missing = missing(purposes);
     if missing.is_empty() {
         return Ok(());
@@ -81,7 +92,8 @@ pub(crate) fn run(purposes: &[Purpose]) -> Result<(), String> {
 
 /// A root shell that asks for no password; its script is its next argument.
 fn root_shell() -> Option<Command> {
-    if nix::unistd::geteuid().is_root() {
+    // The files of a process below /proc belong to its effective user.
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
         let mut shell = Command::new("sh");
         shell.arg("-c");
         return Some(shell);
@@ -93,6 +105,14 @@ fn root_shell() -> Option<Command> {
         shell.args(["-n", "sh", "-c"]);
         shell
     })
+}
+
+/// The first of the usual folders (`PATH`, then `more`) that holds the program `name`.
+#[must_use]
+pub fn which(name: &str, more: &[PathBuf]) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(more.iter().cloned());
+    folders.map(|folder| folder.join(OsStr::new(name))).find(|program| program.is_file())
 }
 
 struct Need {

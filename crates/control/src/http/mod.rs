@@ -9,6 +9,7 @@ mod desk;
 mod guard;
 pub(crate) mod json;
 pub(crate) mod overview;
+mod pace;
 mod room;
 mod routes;
 mod server;

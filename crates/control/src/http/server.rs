@@ -22,12 +22,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 use worker::letters::ActiveConfig;
 
 use super::guard::{Admission, Head, Refused, admit};
+use super::pace::Pace;
 use super::room::Room;
 use super::routes::{Asked, FOR_BROWSERS, routes};
 use super::stalled::Unstalled;
@@ -48,6 +49,7 @@ pub(crate) fn serve(
         tries: Mutex::default(),
         hashing: Semaphore::new(HASHINGS_MAX),
         room: Arc::default(),
+        pace: Pace::default(),
     });
     for listener in listeners {
         let shared = Arc::clone(&shared);
@@ -63,6 +65,7 @@ struct Shared {
     /// Bounds the hashing, so that password guessing occupies at most one CPU.
     hashing: Semaphore,
     room: Arc<Room>,
+    pace: Pace,
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -94,6 +97,7 @@ async fn converse(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>) -> i
     }
     let config = shared.active.borrow().tls.offer.as_ref().map(|offer| offer.for_http());
     let Some(config) = config else { return Ok(()) };
+    sleep_until(shared.pace.reserve(Instant::now()).into()).await;
     let stream = timeout(HEAD_MAX, TlsAcceptor::from(config).accept(stream)).await??;
     answer(stream, from.ip(), true, shared).await
 }

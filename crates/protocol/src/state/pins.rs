@@ -379,7 +379,7 @@ const WORDS: [Words; Kind::ALL.len()] = [
     Words {
         long: "unknown state",
         many: "sessions whose state cannot be read",
-        instead: "Probe in the log of the server for why it could not answer.",
+        instead: "Look in the log of the server for why it could not answer.",
         short: "unknown",
         touches: DirtyState::NOTHING,
         ends: "",

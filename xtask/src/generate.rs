@@ -85,17 +85,17 @@ const METRICS_HEAD: &str = "\
 
 <!-- Written by `cargo xtask gen` from the catalog in crates/control. Not edited by hand. -->
 
-What `/metrics` tells, where `http_port` is set: see [watching](../operating/watching.md). The text is OpenMetrics where the
-reader asks for that, otherwise the older text format of Prometheus. Names stay what they are between releases. Labels are
-names of databases, users, applications and words of ours; no value of a statement appears.
+The metrics of `/metrics`, if `http_port` is set: see [Watching](../operating/watching.md). The format is OpenMetrics if the
+client asks for it, otherwise the older text format of Prometheus. Names do not change between releases. The values of labels
+are the names of databases, users and applications, and words listed here; they never contain values of statements.
 
 ";
 
 const ALERTS_HEAD: &str = "
 ## Alerts
 
-The rules of [trunkline.rules.yml](../operating/prometheus/trunkline.rules.yml), each tested with series with which it fires and others with which it
-does not (`promtool test rules`). A critical one is for now, a warning for tomorrow.
+The rules of [trunkline.rules.yml](../operating/prometheus/trunkline.rules.yml). Each is tested with series for which it fires and others for which it
+does not (`promtool test rules`). A critical alert needs action at once, a warning on the next working day.
 
 ";
 
@@ -104,23 +104,23 @@ const ERRORS_HEAD: &str = "\
 
 <!-- Written by `cargo xtask gen` from the catalogs in crates/protocol and crates/control. Not edited by hand. -->
 
-What a client reads that comes from the pooler and not from a server. Texts and codes are PgBouncer's wherever it has one;
-some have a `DETAIL` and a `HINT` besides. What stands in braces is filled in. The error of a server, at a login too, passes
-through whole.
+The errors that a client gets from the pooler itself. Texts and codes are PgBouncer's where PgBouncer has the error; some
+errors also have a `DETAIL` and a `HINT`. Words in braces stand for values. Errors of a server, also at a login, are passed on
+unchanged.
 
 ## FATAL: the connection ends
 
 ";
 
 const REFUSALS_HEAD: &str = "
-One more stands before such an end, as an ERROR: `unsupported packet type for admin console: N` (`08P01`), when the console is
-sent a message that no driver sends there.
+One more is sent as an ERROR before the connection ends: `unsupported packet type for admin console: N` (`08P01`), when the
+console gets a message that no driver sends there.
 
 ## ERROR, to a client that waits for a server
 
 | code | text | when |
 |---|---|---|
-| `57014` | `canceling statement due to user request` | The request was taken back before it had a server. |
+| `57014` | `canceling statement due to user request` | The request was cancelled while the client waited for a server. |
 
 ## ERROR, on the console
 
@@ -131,10 +131,10 @@ const CONSOLE_HEAD: &str = "\
 
 <!-- Written by `cargo xtask gen` from the catalogs in crates/control. Not edited by hand. -->
 
-The database `pgbouncer`: `psql -p 6432 pgbouncer`. Who stands in `admin_users` may say everything, who stands in `stats_users`
-may look. One command for each query, in any case, with or without a semicolon; names with unusual characters in double
-quotes. `SELECT` is another word for `SHOW`. The extended protocol works, in text and binary formats, without parameters.
-Errors are listed in [Errors](errors.md).
+The console is the database `pgbouncer`: `psql -p 6432 pgbouncer`. Users in `admin_users` may run all commands, users in
+`stats_users` those that only show something. A query contains one command, in upper or lower case, with or without a
+semicolon; names with unusual characters are written in double quotes. `SELECT` is a synonym of `SHOW`. The extended protocol
+works, in text and binary formats, without parameters. Errors are listed in [Errors](errors.md).
 
 ";
 
@@ -143,18 +143,18 @@ const HABITS_HEAD: &str = "\
 
 <!-- Written by `cargo xtask gen` from the scripts in tests/habits. Not edited by hand. -->
 
-Drivers, pools, ORMs and frameworks send more than they are told to: settings when they connect, a question whether the connection is
-alive, a reset when it is given back, savepoints. Each row is one of these, as it was read in the source of that version; a commit stands
-where there is no release. Each has a script for pgbench, which anybody can run: `pgbench -f tests/habits/NAME.sql`, on the tables
-of [setup.sql](../../tests/habits/setup.sql).
+Drivers, pools, ORMs and frameworks send more than the application's statements: settings when they connect, a query that checks whether
+the connection is alive, a reset when it is given back, savepoints. Each row is one of these, as found in the source of that version, or of a
+commit if there is no release. Each has a script for pgbench that you can run: `pgbench -f tests/habits/NAME.sql`, on the tables of
+[setup.sql](../../tests/habits/setup.sql).
 
-In transaction mode all of them work as on a direct connection, with `session_state = follow`, which is the default: `make test` plays each
-by more clients than there are servers, and all of them mixed, beside direct connections, and holds answers, settings, locks, prepared
-statements and cursors against each other. What each costs beside PgBouncer, and how many messages PostgreSQL gets for it, is measured by
+In transaction mode all of them work as on a direct connection, with `session_state = follow`, which is the default. `make test` runs each
+of them with more clients than servers, and all of them mixed, and compares answers, settings, locks, prepared statements and cursors with
+those of direct connections. What each costs compared with PgBouncer, and how many messages PostgreSQL gets for it, is measured by
 `make bench`, or for one of them by `cargo xtask bench --only habits/NAME --no-write --texts`.
 
 \"When\" is connect (once for each connection), checkout and release (when a pool gives a connection out or takes it back), transaction or
-statement (around each). Whoever keeps its server between transactions is said to; the others keep none.
+statement (around each). The table says which of them keep their server between transactions; the others do not.
 
 ";
 
@@ -163,17 +163,17 @@ const SETTINGS_HEAD: &str = "\
 
 <!-- Written by `cargo xtask gen` from the catalog in crates/config. Not edited by hand. -->
 
-The settings of section `[pgbouncer]`, or `[trunkline]`, which is the same. First PgBouncer's, in the order of its
-`SHOW CONFIG`; then ours. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, but for ours: `replication_pool_size`,
-`session_state`, `session_policy`, `session_unseen`, `max_pinned_servers` and `pinned_server_timeout` of a database,
-`session_policy` of a user.
+The settings of the section `[pgbouncer]`, or `[trunkline]`, which means the same: first PgBouncer's, in the order of its
+`SHOW CONFIG`, then our own, from `workers` on. The keys of `[databases]`, `[users]` and `[peers]` are PgBouncer's, and these of ours:
+`replication_pool_size`, `session_state`, `session_policy`, `session_unseen`, `max_pinned_servers` and `pinned_server_timeout` of a
+database, `session_policy` of a user.
 
 ";
 
 const RATE_LIMITS_HEAD: &str = "
 ## `[rate_limits]`
 
-How many logins and transactions are admitted: one rule on each line, up to 32, as in
+Limits how many logins and transactions are admitted: one rule on each line, at most 32, as in
 
 ```ini
 [rate_limits]
@@ -182,9 +182,10 @@ api = events=transactions by=user,database rate=500 burst=1000 action=reject
 reports = events=transactions user=reports rate=10
 ```
 
-Whoever is counted by several rules needs a token of each. `SHOW RATE_LIMITS` tells what they have done; `SET rate_limits.api =
-'events=transactions by=user rate=900'` on the console makes or replaces one until the next reload, and `SET rate_limits.api = ''`
-removes it. What is counted when, and what clients read, is told in [decision 0016](../decisions/0016-rate-limits.md).
+A client to which several rules apply needs a token of each. `SHOW RATE_LIMITS` shows what the rules have done. On the console,
+`SET rate_limits.api = 'events=transactions by=user rate=900'` makes or replaces a rule until the next reload, and
+`SET rate_limits.api = ''` removes it. What is counted when, and which errors clients get, is explained in
+[decision 0016](../decisions/0016-rate-limits.md).
 
 ";
 

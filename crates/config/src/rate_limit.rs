@@ -13,29 +13,27 @@ use crate::pairs::{pairs, unrecognized};
 
 /// The keys of a line, each with its meaning.
 const KEYS: &[(&str, &str)] = &[
-    ("events", "What is counted: `logins` or `transactions`. Must be given."),
+    ("events", "What is counted: `logins` or `transactions`. Required."),
     (
         "rate",
-        "How many are admitted: a whole number from 1 to 1000000 for each second, or with `/s`, `/m` or `/h` behind it for each second, \
-         minute or hour. Must be given.",
+        "How many are admitted: a whole number from 1 to 1000000 per second, or followed by `/s`, `/m` or `/h` per second, minute or \
+         hour. Required.",
     ),
-    (
-        "burst",
-        "How many are admitted at once after a rest, from 1 to 1000000; the number of `rate` if it is not given.",
-    ),
+    ("burst", "How many are admitted at once after a rest, from 1 to 1000000; by default the number of `rate`."),
     (
         "by",
-        "Whose counts are apart: `user`, `database`, `address`, `application_name`, or several with commas between. Of IPv6, networks of \
-         64 bits are apart; clients by unix sockets are counted together. If it is not given, one count is for all.",
+        "What is counted separately: each `user`, `database`, `address`, `application_name`, or combinations of several, separated by \
+         commas. IPv6 addresses are counted by their 64-bit network; all clients by unix sockets are counted together. By default \
+         there is one count for all clients.",
     ),
-    ("action", "What becomes of the rest: `delay` (the default) or `reject`."),
+    ("action", "What happens to events beyond the rate: `delay` (the default) or `reject`."),
     ("user", "Only clients that log in as this user."),
-    ("database", "Only clients of this database, by the name that they give."),
+    ("database", "Only clients of this database, by the name under which they connect to it."),
     (
         "address",
-        "Only clients with this address, or with one in this network, such as `10.0.0.0/8`; no client by a unix socket.",
+        "Only clients with this address, or with one in this network, such as `10.0.0.0/8`; never clients by a unix socket.",
     ),
-    ("application_name", "Only clients with this `application_name`, as it is when they are counted."),
+    ("application_name", "Only clients that have this `application_name` when they are counted."),
 ];
 
 /// Parses a line of `[rate_limits]`.

@@ -182,51 +182,44 @@ pub(crate) struct Entry {
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         usage: "SET key = arg",
-        doc: "Changes a setting until the next reload; of `rate_limits.NAME`, makes, replaces or (with `''`) removes the rate limit of that name. A notice says when only a restart would change it. `SET` of what drivers \
-              set in every session by themselves, such as `client_encoding`, `timezone`, `extra_float_digits` or \
-              `application_name`, is for everybody and ignored. So is, from who may only look, `SET` of any key that is no \
-              setting of ours.",
+        doc: "Changes a setting until the next reload. `SET rate_limits.NAME = '...'` makes or replaces the rate limit of that name, and with `''` removes it. A notice says if only a restart would change the setting. `SET` of parameters that drivers set in every session, such as `client_encoding`, `timezone`, `extra_float_digits` or `application_name`, is accepted from every user and ignored; from `stats_users`, so is `SET` of any key that is not one of our settings.",
     },
     Entry {
         usage: "RELOAD",
-        doc: "Reads the configuration, the users, rules, certificates and opens the log anew. With a mistake nothing \
-              changes: `F0000`.",
+        doc: "Reads the configuration, the users, the rules and the certificates again, and reopens the log file. If there is a mistake, nothing changes and the command fails with `F0000`.",
     },
     Entry {
         usage: "PAUSE [<db>]",
-        doc: "Gives no server to anybody, of one database or of all; is answered when none is in use.",
+        doc: "Stops lending servers to clients of one database, or of all. Completes when no server is in use.",
     },
     Entry { usage: "RESUME [<db>]", doc: "Ends a pause." },
     Entry {
         usage: "SUSPEND",
-        doc: "Stands still: nobody is let in, nothing is read, and what was given to be sent leaves; is answered when all is \
-              quiet, or after `suspend_timeout`. `RESUME` ends it.",
+        doc: "Suspends everything: no client is accepted, no request is read, and output that is due is sent. Completes when nothing is under way, or after `suspend_timeout`. `RESUME` ends it.",
     },
-    Entry { usage: "DISABLE <db>", doc: "Lets nobody new in to a database; who is in goes on." },
-    Entry { usage: "ENABLE <db>", doc: "Undoes that." },
+    Entry { usage: "DISABLE <db>", doc: "Refuses new clients of a database; its connected clients go on." },
+    Entry { usage: "ENABLE <db>", doc: "Accepts new clients of a database again." },
     Entry {
         usage: "RECONNECT [<db>]",
-        doc: "Has all servers replaced: idle ones at once, the others when they come back.",
+        doc: "Replaces all servers of one database, or of all: idle servers at once, lent ones when they are given back.",
     },
     Entry {
         usage: "KILL [<db>]",
-        doc: "Closes all clients and servers of a database, or of all in use, and pauses it; `RESUME` lets them in again.",
+        doc: "Closes all clients and servers of a database, or of all databases in use, and pauses these; `RESUME` accepts clients again.",
     },
     Entry {
         usage: "KILL_CLIENT <client_id>",
-        doc: "Closes one client, by its `id` in `SHOW CLIENTS`, or by the name that it has in the log and in every table: `C-0x1f`.",
+        doc: "Closes one client, named by its `id` in `SHOW CLIENTS`, or as in the log and in every table: `C-0x1f`.",
     },
     Entry {
         usage: trace::USAGE,
-        doc: "Tells what happens to a client, to those that call themselves so (`application_name`), or to those of a database: one `INFO` line for each thing, \
-              as it happens, which psql shows at once. Ends after `n` seconds (60 where nothing is said, 3600 at most), with a cancel request (Ctrl-C), with the \
-              client that it is about, or after 100,000 lines, and is answered with their number. See [Tracing](../operating/watching.md#tracing).",
+        doc: "Shows what happens to one client, to the clients with this `application_name`, or to those of a database, as it happens: one `INFO` message for each event, which psql prints at once. Ends after `n` seconds (60 by default, 3600 at most), with a cancel request (Ctrl-C), when the traced client disconnects, or after 100,000 lines; the command tag has the number of lines. See [Tracing](../operating/watching.md#tracing).",
     },
-    Entry { usage: "WAIT_CLOSE [<db>]", doc: "Is answered when no server is left that is to be replaced." },
+    Entry { usage: "WAIT_CLOSE [<db>]", doc: "Waits until all servers that are to be replaced have been closed." },
     Entry { usage: "SHUTDOWN", doc: "Ends the process at once, without an answer." },
     Entry {
         usage: "SHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS",
-        doc: "Ends the process when all servers have come back, or when all clients have gone.",
+        doc: "Ends the process when all servers have been given back, or when all clients have disconnected.",
     },
 ];
 

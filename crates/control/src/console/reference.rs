@@ -9,17 +9,20 @@ use super::{PARAMETERS, act, show};
 /// Returns the commands and their tables, in Markdown.
 #[must_use]
 pub fn reference() -> String {
-    let mut page = "## Orders\n\n| command | what it does |\n|---|---|\n".to_owned();
+    let mut page = "## Commands that change something\n\n| command | what it does |\n|---|---|\n".to_owned();
     for entry in act::CATALOG {
         page += &format!("| `{}` | {} |\n", entry.usage.replace('|', "\\|"), entry.doc);
     }
     page += "\n## SHOW\n\n| command | what it shows |\n|---|---|\n";
-    page += "| `SHOW HELP` | The commands, in a notice. |\n";
+    page += "| `SHOW HELP` | All commands, as a notice. |\n";
     for subject in show::CATALOG {
         page += &format!("| [`SHOW {}`](#{}) | {} |\n", subject.name, anchor(subject.name), subject.doc);
     }
     let parameters: Vec<_> = PARAMETERS.iter().map(|parameter| format!("`SHOW {}`", parameter.name)).collect();
-    page += &format!("| {} | What drivers ask every session for; always the same. |\n", parameters.join(", "));
+    page += &format!(
+        "| {} | Parameters that drivers query in every session; the values are constant. |\n",
+        parameters.join(", ")
+    );
     for subject in show::CATALOG {
         page += &format!("\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", subject.name);
         subject.columns().iter().for_each(|column| page += &row(subject.name, column));

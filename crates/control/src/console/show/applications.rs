@@ -11,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const APPLICATIONS: Subject = Subject {
     name: "APPLICATIONS",
-    doc: "Where the time of transactions goes, by database, user and `application_name`, since the start; times are in microseconds and sum to `total_time`. A worker tells 500 of them apart, and gives the place of one that has done nothing for 10 minutes to another; all others are the row `other`.",
+    doc: "Where the time of transactions has gone since the start, by database, user and `application_name`. Times are in microseconds and sum to `total_time`. A worker counts 500 applications separately; one that has done nothing for 10 minutes gives its row to another. All others are the row `other`.",
     parts: Parts { applications: true, ..NOTHING },
     columns: &[
         Column::text("database"),

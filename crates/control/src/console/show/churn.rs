@@ -11,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const CHURN: Subject = Subject {
     name: "CHURN",
-    doc: "How many servers each pool has opened and closed since the start, and why: a row for each cause that has occurred. `transactions_per_server` says how long a server lasts; where it is small, connections cost more than they carry. `evicted_by` names the pools whose clients needed the places of evicted servers, and how many each: they compete for `max_db_connections` or `max_user_connections`.",
+    doc: "How many servers each pool has opened and closed since the start, and why: one row for each cause that has occurred. A small `transactions_per_server` means that logins cost more than the transactions. `evicted_by` names the pools that needed the places of evicted servers: the pools compete for `max_db_connections` or `max_user_connections`.",
     parts: MEASURES_PART,
     columns: &[
         Column::text("database"),

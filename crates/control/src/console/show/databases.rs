@@ -11,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DATABASES: Subject = Subject {
     name: "DATABASES",
-    doc: "The databases of the configuration, those in use that come from `*`, and the console. `reserve_pool` is `reserve_pool_size` under the name that it had before PgBouncer 1.24, which exporters still ask for.",
+    doc: "The databases of the configuration, those that were made from `*` and are in use, and the console. `reserve_pool` is `reserve_pool_size` under its name before PgBouncer 1.24, which exporters still use.",
     parts: POOLS_PART,
     columns: &[
         Column::text("name"),

@@ -6,10 +6,7 @@ use crate::events::Event;
 
 pub(super) const EVENTS: Subject = Subject {
     name: "EVENTS",
-    doc: "The last 10,000 things of importance, the oldest first: `start`, `reload` with what changed, `order` (of the console, with who gave it), `signal`, \
-          `shutdown`, `restart` (online), `wait_begins` and `wait_ends` of a pool (`log_pool_wait`), `host_down` and `host_up`, `server_fault` (a server \
-          was closed), `login_refused`, `dropped` (a worker had more to tell than it may). Of refused logins and failed servers those of a minute that \
-          are alike are one row, with `count` and the `last` time; where names differ widely, `database`, `user` and `host` are NULL.",
+    doc: "The last 10,000 important events, the oldest first: `start`, `reload` with what changed, `order` (an administrative command on the console, with the user who gave it), `signal`, `shutdown`, `restart` (online), `wait_begins` and `wait_ends` of a pool (`log_pool_wait`), `host_down` and `host_up`, `server_fault` (a server was closed), `login_refused`, `dropped` (a worker had more events than it may report). Similar refused logins or server faults within a minute are one row, with their `count` and the time of the `last`; where their names differ widely, `database`, `user` and `host` are NULL.",
     parts: NOTHING,
     columns: &[
         Column::text("time"),

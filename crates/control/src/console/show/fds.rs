@@ -11,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const FDS: Subject = Subject {
     name: super::view::FOR_ADMINS,
-    doc: "Sockets, as an online restart of PgBouncer asks for them: without descriptors, passwords or keys.",
+    doc: "The connections that an online restart hands over, with the columns with which PgBouncer does it, but without file descriptors, passwords and keys. Only for `admin_users`.",
     parts: Parts { clients: true, servers: true, ..NOTHING },
     columns: &[
         Column::int("fd"),

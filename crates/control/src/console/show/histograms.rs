@@ -10,7 +10,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const HISTOGRAMS: Subject = Subject {
     name: "HISTOGRAMS",
-    doc: "How long the transactions of each pool have lasted since the start, in all and in each phase: in microseconds, within 5 %. `p99` is what 99 of 100 did not exceed.",
+    doc: "How long the transactions of each pool have lasted since the start, in all and in each phase, in microseconds, to within 5 %. `p99` is the duration that 99 of 100 did not exceed.",
     parts: Parts { measures: Detail::Histograms, ..MEASURES_PART },
     columns: &[
         Column::text("database"),

@@ -10,7 +10,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DNS_HOSTS: Subject = Subject {
     name: "DNS_HOSTS",
-    doc: "The names of hosts that have been looked up.",
+    doc: "The host names that have been looked up, and their addresses.",
     parts: Parts { hosts: true, ..NOTHING },
     columns: &[Column::text("hostname"), Column::big("ttl"), Column::text("addrs")],
     rows: hosts,
@@ -18,7 +18,7 @@ pub(super) const DNS_HOSTS: Subject = Subject {
 
 pub(super) const DNS_ZONES: Subject = Subject {
     name: "DNS_ZONES",
-    doc: "The zones that those names are in, and their serial numbers: 0 where none has been asked for or told.",
+    doc: "The DNS zones of those names, and their serial numbers.",
     parts: NOTHING,
     columns: &[Column::text("zonename"), Column::big("serial"), Column::int("count")],
     rows: zones,

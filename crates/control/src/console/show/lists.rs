@@ -8,7 +8,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const LISTS: Subject = Subject {
     name: "LISTS",
-    doc: "How long the tables are.",
+    doc: "How many databases, users, pools, clients, servers and so on there are, and a few counters.",
     parts: Parts { pools: true, memory: true, ..NOTHING },
     columns: &[Column::text("list"), Column::int("items")],
     rows,

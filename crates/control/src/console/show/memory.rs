@@ -7,7 +7,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const MEM: Subject = Subject {
     name: "MEM",
-    doc: "How much memory the tables of the workers take.",
+    doc: "How much memory the workers' tables take.",
     parts: Parts { memory: true, ..NOTHING },
     columns: &[
         Column::text("name"),

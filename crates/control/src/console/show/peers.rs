@@ -7,7 +7,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const PEERS: Subject = Subject {
     name: "PEERS",
-    doc: "The members of the group of peers.",
+    doc: "The peers of this process (`[peers]`).",
     parts: NOTHING,
     columns: &[Column::int("peer_id"), Column::text("host"), Column::int("port"), Column::int("pool_size")],
     rows: peers,
@@ -15,7 +15,7 @@ pub(super) const PEERS: Subject = Subject {
 
 pub(super) const PEER_POOLS: Subject = Subject {
     name: "PEER_POOLS",
-    doc: "The cancel requests on their way to peers.",
+    doc: "The cancel requests that are under way to peers.",
     parts: Parts { pools: true, ..NOTHING },
     columns: &[
         Column::int("peer_id"),

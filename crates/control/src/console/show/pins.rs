@@ -15,7 +15,7 @@ const PINS_PART: Parts = Parts { pins: true, ..NOTHING };
 
 pub(super) const PINS: Subject = Subject {
     name: "PINS",
-    doc: "What keeps servers for single clients, by which statement, and what ends that.",
+    doc: "The session state that pins servers to clients, the statement that created it, and what ends it.",
     parts: PINS_PART,
     columns: &[
         Column::text("database"),
@@ -38,7 +38,7 @@ pub(super) const PINS: Subject = Subject {
 
 pub(super) const PIN_TOTALS: Subject = Subject {
     name: "PIN_TOTALS",
-    doc: "How many servers are kept for each kind of reason, and how often that has begun.",
+    doc: "How many servers are pinned by each kind of session state, and how often that has begun.",
     parts: PINS_PART,
     columns: &[Column::text("database"), Column::text("kind"), Column::int("pinned"), Column::big("total")],
     rows: totals,
@@ -46,7 +46,7 @@ pub(super) const PIN_TOTALS: Subject = Subject {
 
 pub(super) const LOCKS: Subject = Subject {
     name: "LOCKS",
-    doc: "The session-level advisory locks that clients hold, and those that nobody is known to hold (`lock_sweep_interval`).",
+    doc: "The session-level advisory locks that clients hold, and those that our servers hold but no client is known to (`lock_sweep_interval`).",
     parts: Parts { servers: true, ..PINS_PART },
     columns: &[
         Column::text("database"),
@@ -67,7 +67,7 @@ pub(super) const LOCKS: Subject = Subject {
 
 pub(super) const CHANNELS: Subject = Subject {
     name: "CHANNELS",
-    doc: "The channels that clients LISTEN to, where one server listens for all of a database.",
+    doc: "The channels that clients LISTEN to through the listener of their database.",
     parts: PINS_PART,
     columns: &[Column::text("database"), Column::text("channel"), Column::int("clients"), Column::text("state")],
     rows: channels,

@@ -13,7 +13,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const POOLS: Subject = Subject {
     name: "POOLS",
-    doc: "The pools: one for each database and user on the server. `wait_p99` is how long 99 of 100 transactions have not waited longer for a server since the start, in microseconds; `peak_in_use` the most servers that were lent at once; `waits_for` what those who wait now wait for.",
+    doc: "The pools, one for each database and user of the servers. The last three columns are Trunkline's own.",
     parts: MEASURES_PART,
     columns: &[
         Column::text("database"),

@@ -9,8 +9,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const RATE_LIMITS: Subject = Subject {
     name: "RATE_LIMITS",
-    doc: "The rules of `[rate_limits]`, what each has admitted, delayed and rejected, how many keys are being counted, and since when it holds \
-          somebody back, if it does.",
+    doc: "The rules of `[rate_limits]`: what each has admitted, delayed and rejected, how many keys it is counting, and since when it has been delaying or rejecting, if it is.",
     parts: NOTHING,
     columns: &[
         Column::text("name"),

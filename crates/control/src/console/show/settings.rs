@@ -8,7 +8,7 @@ use crate::console::table::{Cell, Column, text};
 
 pub(super) const CONFIG: Subject = Subject {
     name: "CONFIG",
-    doc: "Every setting with its value, its default, and whether a running process takes a change.",
+    doc: "Every setting with its value, its default, and whether a change takes effect without a restart.",
     parts: NOTHING,
     columns: &[Column::text("key"), Column::text("value"), Column::text("default"), Column::text("changeable")],
     rows: |view: &View<'_>| view.settings.show().into_iter().map(setting).collect(),
@@ -16,7 +16,7 @@ pub(super) const CONFIG: Subject = Subject {
 
 pub(super) const VERSION: Subject = Subject {
     name: "VERSION",
-    doc: "The version of PgBouncer whose place this takes, and in the second row our own.",
+    doc: "The version of PgBouncer that Trunkline is compatible with; the second row is Trunkline's own.",
     parts: NOTHING,
     columns: &[Column::text("version")],
     rows: |_: &View<'_>| {

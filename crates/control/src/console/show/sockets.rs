@@ -9,7 +9,7 @@ use crate::console::table::{Cell, Column, flag, number, text};
 
 pub(super) const CLIENTS: Subject = Subject {
     name: "CLIENTS",
-    doc: "The clients that have logged in, those of the console too.",
+    doc: "The clients that have logged in, including those of the console.",
     parts: Parts { clients: true, ..NOTHING },
     columns: &COLUMNS_OF_CLIENTS,
     rows: |view: &View<'_>| clients(view),
@@ -17,7 +17,7 @@ pub(super) const CLIENTS: Subject = Subject {
 
 pub(super) const SERVERS: Subject = Subject {
     name: "SERVERS",
-    doc: "The connections to servers.",
+    doc: "The server connections.",
     parts: Parts { servers: true, ..NOTHING },
     columns: &COLUMNS_OF_SERVERS,
     rows: |view: &View<'_>| servers(view),
@@ -25,7 +25,7 @@ pub(super) const SERVERS: Subject = Subject {
 
 pub(super) const SOCKETS: Subject = Subject {
     name: "SOCKETS",
-    doc: "All connections, those that are logging in too.",
+    doc: "All connections, including those that are logging in.",
     parts: ALL,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |_| true),
@@ -33,7 +33,7 @@ pub(super) const SOCKETS: Subject = Subject {
 
 pub(super) const ACTIVE_SOCKETS: Subject = Subject {
     name: "ACTIVE_SOCKETS",
-    doc: "The connections that have bytes waiting.",
+    doc: "The connections with bytes that wait to be processed or sent.",
     parts: ALL,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |row| row.held + row.unsent > 0),

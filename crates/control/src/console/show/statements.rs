@@ -8,7 +8,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const STATEMENTS: Subject = Subject {
     name: "STATEMENTS",
-    doc: "Which statements take the time, the heaviest first: the 1,000 of each database, without their values, since each was first among them; all others of a database are its row `other`. A worker looks at `track_statements` requests a second, each of which stands for those since the last one. Times are in microseconds and sum to `total_time`; `errors_by_state` tells up to four SQLSTATEs; `application` and `route` come from a comment (sqlcommenter).",
+    doc: "The statements that take the most time, the heaviest first, without their values: up to 1,000 of each database, each counted since it got its row. All other statements of a database are its row `other`. A worker samples `track_statements` requests a second, and each stands for all requests since the previous sample. Times are in microseconds and sum to `total_time`. `application` and `route` come from a comment in the statement (sqlcommenter).",
     parts: Parts { statements: true, ..NOTHING },
     columns: &[
         Column::text("database"),

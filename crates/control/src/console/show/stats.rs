@@ -14,7 +14,7 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
-    doc: "What each database has done since the start, and per second in the last period; times are in microseconds. `slow_turn_count` says how often a worker was kept from everybody else for 5 ms or more by one of this database, `turn_time_max` the longest; what cannot be laid to a database counts for the console. `total_requests` is `total_query_count` under the name that it had before PgBouncer 1.8, which exporters still ask for.",
+    doc: "The counters of each database since the start, and their averages per second over the last `stats_period`; times are in microseconds. Slow turns whose cause is not a single database count for the console. `total_requests` is `total_query_count` under its name before PgBouncer 1.8, which exporters still use.",
     parts: PARTS,
     columns: &[
         Column::text("database"),

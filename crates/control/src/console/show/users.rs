@@ -9,7 +9,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const USERS: Subject = Subject {
     name: "USERS",
-    doc: "The users that are known, with their own limits.",
+    doc: "The known users, with their own limits.",
     parts: POOLS_PART,
     columns: &[
         Column::text("name"),

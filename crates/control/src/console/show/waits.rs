@@ -12,7 +12,7 @@ use crate::diagnosis;
 
 pub(super) const WAITS: Subject = Subject {
     name: "WAITS",
-    doc: "Who waits for a server and why, and who has one and what for. The first row says in one sentence what is wrong, if anything is. `for` is how long the client has done what `doing` says, in seconds; `ends_in` is when the pooler ends that by itself, and `ends_by` why. Statements are shown without their values.",
+    doc: "The clients that wait for a server, with the reason, and the clients that have one, with what they do. The first row says in one sentence what is wrong, if anything is. `ends_in` says when the pooler will end what the client does, and `ends_by` why. Statements are shown without their values.",
     parts: PARTS,
     columns: &[
         Column::text("what"),

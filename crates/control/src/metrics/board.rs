@@ -22,7 +22,7 @@ struct Panel {
 const PANELS: [Panel; 9] = [
     Panel {
         title: "Where the time of transactions goes",
-        about: "Transactions in each phase, on average. waiting: the pool; first_byte: PostgreSQL; client_thinking: idle in transaction.",
+        about: "The average number of transactions in each phase. waiting: for a server of the pool; first_byte: PostgreSQL works; client_thinking: the client is idle in its transaction.",
         expr: "sum by (phase) (rate(trunkline_phase_seconds_total{SELECTED}[$__rate_interval]))",
         legend: "{{phase}}",
         unit: "none",
@@ -30,7 +30,7 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "What clients wait for",
-        about: "Clients that wait for a server, on average, by why.",
+        about: "The average number of clients that wait for a server, by reason.",
         expr: "sum by (reason) (rate(trunkline_wait_reason_seconds_total{SELECTED}[$__rate_interval]))",
         legend: "{{reason}}",
         unit: "none",
@@ -38,7 +38,7 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "Wait for a server, 99 of 100 transactions",
-        about: "At most so long; the distribution has few bounds.",
+        about: "99 of 100 transactions waited no longer than this. The histogram has few buckets.",
         expr: "histogram_quantile(0.99, sum by (le, database) (rate(trunkline_wait_duration_seconds_bucket{SELECTED}[$__rate_interval])))",
         legend: "{{database}}",
         unit: "s",
@@ -46,7 +46,7 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "Transactions, 99 of 100",
-        about: "From the client's first byte to the last of its answer.",
+        about: "99 of 100 transactions lasted no longer than this, from the client's first byte to the last byte of the answer.",
         expr: "histogram_quantile(0.99, sum by (le, database) (rate(trunkline_transaction_duration_seconds_bucket{SELECTED}[$__rate_interval])))",
         legend: "{{database}}",
         unit: "s",
@@ -54,7 +54,7 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "Servers in use, and the size of their pools",
-        about: "In use at the size: clients wait.",
+        about: "When as many servers are in use as the pools may have, clients wait.",
         expr: "sum by (database) (trunkline_servers{SELECTED,state=\"active\"})",
         legend: "{{database}}",
         unit: "none",
@@ -62,23 +62,23 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "Applications by time",
-        about: "Servers that each application uses, or waits for, on average.",
+        about: "The average number of servers that each application uses or waits for.",
         expr: "topk(10, sum by (application_name) (rate(trunkline_application_seconds_total{SELECTED}[$__rate_interval])))",
         legend: "{{application_name}}",
         unit: "none",
         is_stacked: true,
     },
     Panel {
-        title: "Servers closed, by why",
-        about: "Evicted, dirty and lost ones cost a login each.",
+        title: "Servers closed, by cause",
+        about: "Each evicted, dirty or lost server costs another login.",
         expr: "sum by (cause) (rate(trunkline_servers_closed_total{SELECTED}[$__rate_interval]))",
         legend: "{{cause}}",
         unit: "ops",
         is_stacked: true,
     },
     Panel {
-        title: "Logins, by how they end",
-        about: "Each is a handshake and a password for the pooler: an application that keeps its connections has few.",
+        title: "Logins, by outcome",
+        about: "Each costs the pooler a handshake and a check of the password. An application that keeps its connections has few.",
         expr: "sum by (outcome) (rate(trunkline_logins_total{instance=~\"$instance\"}[$__rate_interval]))",
         legend: "{{outcome}}",
         unit: "ops",
@@ -86,7 +86,7 @@ const PANELS: [Panel; 9] = [
     },
     Panel {
         title: "Workers",
-        about: "The part of the time that each worker works; at 1 it is the bottleneck.",
+        about: "The part of the time that each worker is busy; at 1 it is the bottleneck.",
         expr: "rate(trunkline_worker_busy_seconds_total{instance=~\"$instance\"}[$__rate_interval])",
         legend: "{{instance}} {{worker}}",
         unit: "percentunit",

@@ -38,28 +38,28 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_build_info",
         kind: Kind::Gauge,
-        help: "Always 1; the labels say the version, and whose place it takes.",
+        help: "Always 1; the labels are the version, and the version of PgBouncer that it is compatible with.",
         labels: &["version", "pgbouncer"],
         samples: |_| vec![Sample::new([&env!("CARGO_PKG_VERSION").into(), &PGBOUNCER_VERSION.into()], 1.0)],
     },
     Metric {
         name: "trunkline_workers",
         kind: Kind::Gauge,
-        help: "Threads of the data plane.",
+        help: "The number of worker threads.",
         labels: &[],
         samples: |view| vec![Sample::only(view.snapshots.len() as f64)],
     },
     Metric {
         name: "trunkline_clients",
         kind: Kind::Gauge,
-        help: "Clients of a pool: active ones have a server or want none, waiting ones want one.",
+        help: "Clients of a pool: active (they have a server, or are idle), waiting (for a server).",
         labels: &["database", "user", "state"],
         samples: |view| by_pool(view, |row| vec![("active", row.cl_active.into()), ("waiting", row.cl_waiting.into())]),
     },
     Metric {
         name: "trunkline_servers",
         kind: Kind::Gauge,
-        help: "Servers of a pool: active ones are lent, idle ones are ready, login ones are being dialed, used ones have to be checked first, tested and being_canceled ones are made ready. Of the last four, states without a server are left out.",
+        help: "Servers of a pool: active (lent to a client), idle (ready to be lent), used (idle, to be checked before they are lent), tested (being checked, reset or cleaned), login (being opened), being_canceled (not lent until a cancel request has finished). The last four appear only if they are not 0.",
         labels: &["database", "user", "state"],
         samples: |view| {
             by_pool(view, |row| {
@@ -78,7 +78,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_wait_max_seconds",
         kind: Kind::Gauge,
-        help: "How long the first client in the queue of a pool has waited; 0 if nobody waits.",
+        help: "How long the first client in the wait queue of a pool has waited; 0 if no client waits.",
         labels: &["database", "user"],
         samples: |view| {
             let rows = pools(view);
@@ -88,7 +88,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_pool_size",
         kind: Kind::Gauge,
-        help: "How many servers a pool of a database may have, without its reserve.",
+        help: "How many servers each pool of a database may have, without its reserve.",
         labels: &["database"],
         samples: |view| {
             let databases = view.settings.databases.iter();
@@ -96,21 +96,19 @@ pub(crate) const CATALOG: &[Metric] = &[
             databases.map(|(name, entry)| Sample::new([name], f64::from(size(entry)))).collect()
         },
     },
-    database!("trunkline_transactions", "Transactions of a database.", |totals| totals.xact_count as f64),
-    database!("trunkline_queries", "Queries of a database; a pipeline counts once for each batch.", |totals| totals
+    database!("trunkline_transactions", "Transactions in a database.", |totals| totals.xact_count as f64),
+    database!("trunkline_queries", "Queries in a database; a pipeline counts once for each batch.", |totals| totals
         .query_count
         as f64),
-    database!(
-        "trunkline_transaction_seconds",
-        "Time in which servers of a database were in a transaction.",
-        |totals| seconds(totals.xact_time)
-    ),
-    database!("trunkline_query_seconds", "Time in which servers of a database had a query to answer.", |totals| {
+    database!("trunkline_transaction_seconds", "Time that servers of a database spent in transactions.", |totals| {
+        seconds(totals.xact_time)
+    }),
+    database!("trunkline_query_seconds", "Time that servers of a database spent on queries.", |totals| {
         seconds(totals.query_time)
     }),
     database!(
         "trunkline_wait_seconds",
-        "Time in which clients of a database waited for a server.",
+        "Time that clients of a database waited for a server.",
         |totals| seconds(totals.wait_time),
         rare
     ),
@@ -119,9 +117,7 @@ pub(crate) const CATALOG: &[Metric] = &[
         as f64),
     database!("trunkline_received_bytes", "Bytes from clients of a database.", |totals| totals.received as f64),
     database!("trunkline_sent_bytes", "Bytes from servers of a database.", |totals| totals.sent as f64),
-    database!("trunkline_client_logins", "Clients that have logged in to a database.", |totals| totals
-        .client_login_count
-        as f64),
+    database!("trunkline_client_logins", "Logins of clients to a database.", |totals| totals.client_login_count as f64),
     database!(
         "trunkline_client_parses",
         "Statements that clients of a database have prepared.",
@@ -136,28 +132,28 @@ pub(crate) const CATALOG: &[Metric] = &[
     ),
     database!(
         "trunkline_slow_turns",
-        "How often a worker was busy for 5 ms or more at once because of a database.",
+        "How often a connection of a database kept its worker from serving others for 5 ms or more.",
         |totals| totals.slow_turn_count as f64,
         rare
     ),
     Metric {
         name: "trunkline_transaction_duration_seconds",
         kind: Kind::Histogram,
-        help: "How long the transactions of a pool have lasted, from the client's first byte to the last of its answer.",
+        help: "How long the transactions of a pool lasted, from the client's first byte to the last byte of the answer.",
         labels: &["database", "user"],
         samples: |view| distributions(view, |measures| measures.total.as_deref()),
     },
     Metric {
         name: "trunkline_wait_duration_seconds",
         kind: Kind::Histogram,
-        help: "How long the transactions of a pool have waited for a server; it is told once somebody has waited.",
+        help: "How long the transactions of a pool waited for a server; it appears when the first one has waited.",
         labels: &["database", "user"],
         samples: |view| distributions(view, |measures| measures.wait.as_deref().filter(|waited| waited.sum() > 0)),
     },
     Metric {
         name: "trunkline_phase_seconds",
         kind: Kind::Counter,
-        help: "Where the time of a pool's transactions has gone: waiting for a server, settings (it takes over what the client has set), first_byte (it works), streaming (it answers), client_blocked (the client does not read), client_thinking (the client is idle in its transaction).",
+        help: "Time of a pool's transactions by phase: waiting (for a server), settings (the client's settings are applied to the server, or the server is asked for its session state), first_byte (the server works), streaming (the server answers), client_blocked (the client does not read), client_thinking (the client is idle in its transaction).",
         labels: &["database", "user", "phase"],
         samples: |view| {
             by_measures(view, |measures| {
@@ -168,7 +164,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_wait_reason_seconds",
         kind: Kind::Counter,
-        help: "How long all clients of a pool have waited for a server, by what they waited for.",
+        help: "Time that all clients of a pool together waited for a server, by reason.",
         labels: &["database", "user", "reason"],
         samples: |view| {
             by_measures(view, |measures| {
@@ -179,7 +175,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers_opened",
         kind: Kind::Counter,
-        help: "Servers that a pool has opened, by why.",
+        help: "Servers that a pool has opened, by cause.",
         labels: &["database", "user", "cause"],
         samples: |view| {
             by_measures(view, |measures| {
@@ -191,7 +187,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers_closed",
         kind: Kind::Counter,
-        help: "Servers of a pool that have been closed, by why.",
+        help: "Servers that a pool has closed, by cause.",
         labels: &["database", "user", "cause"],
         samples: |view| {
             by_measures(view, |measures| {
@@ -203,7 +199,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers_evicted",
         kind: Kind::Counter,
-        help: "Servers of a pool that were closed because others needed their places, by that pool. It has no name where it was clients of another worker, a replication client of the pool itself, or a client that needs the database alone.",
+        help: "Servers of a pool that were closed because another pool needed their places, by that other pool. Its labels are empty for clients of another worker, replication clients of the same pool, and clients that need the database without other connections.",
         labels: &["database", "user", "by_database", "by_user"],
         samples: |view| {
             let rows = pools(view).filter_map(|row| Some((row, row.measures.as_deref()?)));
@@ -218,7 +214,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_servers_lent_peak",
         kind: Kind::Gauge,
-        help: "The most servers of a pool that were lent at once since the start.",
+        help: "The most servers of a pool that were lent at the same time since the start.",
         labels: &["database", "user"],
         samples: |view| {
             let row = |row: &PoolRow| {
@@ -231,28 +227,28 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_application_transactions",
         kind: Kind::Counter,
-        help: "Transactions by application_name; those that are told apart no more are other.",
+        help: "Transactions by application_name; applications that are not counted separately are other.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| sums.count as f64),
     },
     Metric {
         name: "trunkline_application_seconds",
         kind: Kind::Counter,
-        help: "How long the transactions of an application have lasted.",
+        help: "Time of an application's transactions.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| seconds(sums.total())),
     },
     Metric {
         name: "trunkline_application_wait_seconds",
         kind: Kind::Counter,
-        help: "How long the transactions of an application have waited for a server.",
+        help: "Time that an application's transactions waited for a server.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| seconds(sums.of(measure::Phase::Waiting))),
     },
     Metric {
         name: "trunkline_worker_busy_seconds",
         kind: Kind::Counter,
-        help: "For how long a worker has run or waited for a processor; the rest of the time it has slept.",
+        help: "Time that a worker ran or waited for a processor; the rest of the time it slept.",
         labels: &["worker"],
         samples: |view| {
             let workers = view.snapshots.iter().enumerate();
@@ -265,7 +261,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_pins",
         kind: Kind::Counter,
-        help: "How often clients of a database began to keep their server, by what they hold.",
+        help: "How often session state of a client began to pin a server of a database, by its kind.",
         labels: &["database", "kind"],
         samples: |view| {
             let rows = view.snapshots.iter().flat_map(|snapshot| &snapshot.pin_totals);
@@ -275,7 +271,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_probes",
         kind: Kind::Counter,
-        help: "How often servers were asked what a session keeps (session_state), by what they were asked for.",
+        help: "State probes sent to servers (session_state), by what they asked for.",
         labels: &["kind"],
         samples: |view| {
             let mut sums = [0; PROBED.len()];
@@ -289,7 +285,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_pinned_servers",
         kind: Kind::Gauge,
-        help: "Servers of a database that clients keep for what they hold.",
+        help: "Servers of a database that are pinned by session state of their clients.",
         labels: &["database"],
         samples: |view| {
             let pins = view.snapshots.iter().flat_map(|snapshot| &snapshot.pins);
@@ -302,7 +298,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_logins",
         kind: Kind::Counter,
-        help: "Logins of clients that have ended, by how far they had come (startup, tls, client_limit: they waited for a place of max_client_conn, rate_limit, auth_query, password, hashing, external_auth, system_user, admission: a place of their user and database, server: they waited for a first server) and how they have ended (accepted, refused, timed_out, gone).",
+        help: "Logins of clients that have ended, by the step that they had reached and by outcome. Steps: startup (no startup packet yet), tls (handshake), client_limit (waiting for a slot of max_client_conn), rate_limit, auth_query, password (the client has to send it), hashing, external_auth (LDAP, PAM), system_user (peer), admission (waiting for a slot of the user and the database), server (waiting for the first server of the pool). Outcomes: accepted, refused, timed_out, gone (the client disconnected).",
         labels: &["step", "outcome"],
         samples: |view| {
             by_connections(view, |connections| {
@@ -314,7 +310,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_tls_handshakes",
         kind: Kind::Counter,
-        help: "TLS handshakes that have ended, by the other side (client, server) and how: full ones are dear, resumed ones go on with an earlier session.",
+        help: "TLS handshakes that have ended, by the peer (client, server) and by outcome: full (expensive), resumed (an earlier TLS session goes on), failed.",
         labels: &["peer", "outcome"],
         samples: |view| {
             by_connections(view, |connections| {
@@ -326,7 +322,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_cancel_requests",
         kind: Kind::Counter,
-        help: "Cancel requests by what became of them: sent to a server, queued (the query waited for one and was taken out of the queue), idle (nothing ran), unknown_key, expired (cancel_wait_timeout), forwarded to a peer, failed (the server or peer could not be reached).",
+        help: "Cancel requests by outcome: sent (to a server), queued (the query waited for a server and was removed from the wait queue), idle (no query was running), unknown_key, expired (cancel_wait_timeout), forwarded (to a peer), failed (the server or peer could not be reached).",
         labels: &["outcome"],
         samples: |view| {
             by_connections(view, |connections| {
@@ -344,35 +340,35 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_unauthenticated_refused",
         kind: Kind::Counter,
-        help: "Connections that had not logged in and had to make room, or found none.",
+        help: "Connections that had not logged in and were refused, or closed to make room for others.",
         labels: &[],
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.turned_away as f64))],
     },
     Metric {
         name: "trunkline_protocol_surprises",
         kind: Kind::Counter,
-        help: "How often a server or client broke the protocol in a way that nobody has an explanation for.",
+        help: "How often a server broke the protocol in a way that has no explanation.",
         labels: &[],
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.protocol_surprises as f64))],
     },
     Metric {
         name: "trunkline_log_lines_lost",
         kind: Kind::Counter,
-        help: "Lines that the log has not taken.",
+        help: "Log lines that could not be written.",
         labels: &[],
         samples: |view| vec![Sample::only(view.log_lines_lost as f64)],
     },
     Metric {
         name: "trunkline_spans_sent",
         kind: Kind::Counter,
-        help: "Spans that the collector of OpenTelemetry has taken (otlp_endpoint).",
+        help: "Spans that the OpenTelemetry collector has accepted (otlp_endpoint).",
         labels: &[],
         samples: |view| vec![Sample::only(view.spans.sent as f64)],
     },
     Metric {
         name: "trunkline_spans_dropped",
         kind: Kind::Counter,
-        help: "Spans that no collector has: full (more than there was room for), unreachable (it did not answer, or was busy, for too long), refused (it did not want them), switched_off (they waited when otlp_endpoint was taken away).",
+        help: "Spans that were dropped: full (there was no room for them), unreachable (the collector did not answer or was busy for too long), refused (by the collector), switched_off (they waited when otlp_endpoint was removed).",
         labels: &["reason"],
         samples: |view| {
             let dropped = view.spans.dropped().into_iter();

@@ -99,7 +99,7 @@ pub fn metrics_reference() -> String {
         let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
         format!("| `{}{suffix}` | {kind} | {labels} | {} |\n", metric.name, metric.help)
     };
-    let head = "| name | type | labels | what it tells |\n|---|---|---|---|\n";
+    let head = "| name | type | labels | meaning |\n|---|---|---|---|\n";
     let (ours, theirs): (String, String) =
         (CATALOG.iter().map(row).collect(), pgbouncer::CATALOG.iter().map(row).collect());
     format!("{head}{ours}\n## Under the names of the exporter for PgBouncer\n\n{head}{theirs}")

@@ -88,14 +88,14 @@ pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "pgbouncer_up",
         kind: Kind::Gauge,
-        help: "Always 1: who reads this has been answered.",
+        help: "Always 1.",
         labels: &[],
         samples: |_| vec![Sample::only(1.0)],
     },
     Metric {
         name: "pgbouncer_version_info",
         kind: Kind::Gauge,
-        help: "The version of PgBouncer that this takes the place of.",
+        help: "The version of PgBouncer that Trunkline is compatible with.",
         labels: &["version"],
         samples: |_| vec![Sample::new([&PGBOUNCER_VERSION.into()], 1.0)],
     },

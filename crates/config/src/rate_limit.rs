@@ -22,7 +22,7 @@ const KEYS: &[(&str, &str)] = &[
     ("burst", "How many are admitted at once after a rest, from 1 to 1000000; by default the number of `rate`."),
     (
         "by",
-        "What is counted separately: each `user`, `database`, `address`, `application_name`, or combinations of several, separated by \
+        "By what clients are counted separately: `user`, `database`, `address`, `application_name`, or several of these, separated by \
          commas. IPv6 addresses are counted by their 64-bit network; all clients by unix sockets are counted together. By default \
          there is one count for all clients.",
     ),

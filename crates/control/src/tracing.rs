@@ -25,7 +25,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
     pub(crate) fn begins(&mut self, asker: K, known: u32, shows_values: bool) -> Vec<Step<K>> {
         let Some(place) = self.of(asker) else { return Vec::new() };
         if known == 0 && self.is_about_a_client(place) {
-            let hint = "SHOW CLIENTS has those that there are; clients of the console are not traced.";
+            let hint = "SHOW CLIENTS lists the clients; those of the console are not traced.";
             return self.end_with(place, |_| Answer::Refused(Refusal::new("client not found").hinted(hint)));
         }
         self.begun(place, shows_values).map(|(asker, bytes)| Step::Part(asker, bytes)).into_iter().collect()

@@ -90,9 +90,9 @@ impl Fault {
                 format!("The limit is {limit} and all of them are connected.")
             }
             Self::UnauthenticatedFull => {
-                "The youngest connections of the address that has most are closed first.".to_owned()
+                "The youngest connections from the address with most of them are closed first.".to_owned()
             }
-            Self::HashingFull => "A SCRAM secret costs the iterations that it was made with.".to_owned(),
+            Self::HashingFull => "Hashing a password takes as many iterations as its SCRAM secret has.".to_owned(),
             Self::LoginRateExceeded { limit, .. } | Self::TransactionRateExceeded { limit, .. } => {
                 format!("The limit is {limit}.")
             }
@@ -108,15 +108,19 @@ impl Fault {
             Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
             Self::StatementsFull => format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."),
-            Self::ClientMemoryFull { limit, held } => format!("It holds {held} bytes, and may hold {limit}."),
-            Self::ShutdownTimeout { secs } => format!("It has waited for {secs} seconds."),
-            Self::StateUnread { secs } => format!("It did not answer within {secs} seconds (server_mend_timeout)."),
-            Self::NotificationsLost => "The connection that listens for all has ended, or too many waited.".to_owned(),
+            Self::ClientMemoryFull { limit, held } => format!("The client holds {held} bytes, and may hold {limit}."),
+            Self::ShutdownTimeout { secs } => format!("The shutdown has waited for {secs} seconds."),
+            Self::StateUnread { secs } => {
+                format!("The server did not answer within {secs} seconds (server_mend_timeout).")
+            }
+            Self::NotificationsLost => {
+                "The server that listens for all clients has ended, or too many notifications waited.".to_owned()
+            }
             Self::PinsFull { limit, what } => {
                 format!("Clients keep {limit} servers of this pool, and this one would keep one more: {what}.")
             }
             Self::InvalidServerParameter { why } => format!("The server said: {why}"),
-            Self::PinnedTooLong { secs, what } => format!("For {secs} seconds it has held: {what}."),
+            Self::PinnedTooLong { secs, what } => format!("For {secs} seconds the session has held: {what}."),
             _ => return None,
         })
     }
@@ -128,28 +132,32 @@ impl Fault {
                 return hint.as_deref().map(|hint| Cow::Owned(hint.to_owned()));
             }
             Self::LoginRateExceeded { millis, .. } | Self::TransactionRateExceeded { millis, .. } => {
-                return Some(format!("Come again in {millis} ms.").into());
+                return Some(format!("Try again in {millis} ms.").into());
             }
             Self::HoldRefused { kind } => kind.instead(),
             Self::DescriptorsFull => {
                 "Raise the limit of open files (ulimit -n) of the pooler, or lower max_client_conn."
             }
-            Self::UnauthenticatedFull => "Come again later, or raise max_unauthenticated_connections.",
-            Self::HashingFull => "Come again later, or have clients log in by scram-sha-256.",
-            Self::SystemUsersFull => "Come again later, or find out why the system is slow to name its users.",
+            Self::UnauthenticatedFull => "Try again later, or raise max_unauthenticated_connections.",
+            Self::HashingFull => "Try again later, or have clients log in by scram-sha-256.",
+            Self::SystemUsersFull => "Try again later, or find out why the system is slow to name its users.",
             Self::QueryWaitTimeout { why, .. } | Self::QueryTimeoutWaiting { why, .. } => why.as_ref()?.hint(),
             Self::TransactionInStatementMode => "Use pool_mode transaction or session for transaction blocks.",
             Self::ReplicationUnknown { .. } => "Valid values are: \"false\", 0, \"true\", 1, \"database\".",
             Self::StatementsFull => "Close statements that are not needed, or prepare fewer different texts.",
             Self::ClientMemoryFull { .. } => "Close prepared statements that are not needed, or prepare shorter texts.",
             Self::ShutdownTimeout { .. } => "Connect again.",
-            Self::StateUnread { .. } => "Connect again. Somebody may have locked a catalog: look in pg_locks.",
-            Self::AnswerTooLong => {
-                "Connect again. The log names the host: is it PostgreSQL, and has the session that much?"
+            Self::StateUnread { .. } => {
+                "Connect again. Another session may have locked a system catalog: look in pg_locks."
             }
-            Self::NotificationsLost => "Connect again, LISTEN, and look again at what the notifications are about.",
-            Self::PinsFull { .. } => "Look at SHOW PINS on the console for who keeps them, and why.",
-            Self::InvalidServerParameter { .. } => "Look at what the session sets: in its startup packet, or since.",
+            Self::AnswerTooLong => {
+                "Connect again. The log names the host: check that it is PostgreSQL, and what the session holds there."
+            }
+            Self::NotificationsLost => "Connect again, LISTEN again, and check what the notifications are about.",
+            Self::PinsFull { .. } => "SHOW PINS on the console shows which clients keep them, and why.",
+            Self::InvalidServerParameter { .. } => {
+                "Check the settings of the session, in its startup packet and later ones."
+            }
             Self::StatementsLost | Self::StateLost => {
                 "Send the Sync that ends a COPY after its CopyDone, and wait for the answer."
             }
@@ -243,7 +251,7 @@ mod tests {
     fn a_shutdown_that_has_waited_long_enough_says_so() {
         let verdict = Fault::ShutdownTimeout { secs: 30 }.verdict();
         assert_eq!((&*verdict.sqlstate, &*verdict.text), ("57P01", "pooler is shutting down (shutdown_timeout)"));
-        assert_eq!(verdict.detail.as_deref(), Some("It has waited for 30 seconds."));
+        assert_eq!(verdict.detail.as_deref(), Some("The shutdown has waited for 30 seconds."));
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn await_delayed(pooler: &Pooler, name: &str, count: u64) {
 }
 
 fn millis_of(hint: &str) -> u64 {
-    let number = hint.strip_prefix("Come again in ").and_then(|rest| rest.strip_suffix(" ms."));
+    let number = hint.strip_prefix("Try again in ").and_then(|rest| rest.strip_suffix(" ms."));
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no milliseconds in {hint:?}"))
 }
 

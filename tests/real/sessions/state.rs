@@ -490,7 +490,7 @@ pub(crate) fn servers_are_kept_by_as_many_clients_and_for_as_long_as_may_be(hous
     pooler.console("reload");
     let lost = first.answer_within(Duration::from_secs(10));
     assert_eq!(lost.error().code, "57P05", "{lost:?}");
-    assert!(lost.error().detail.contains("it has held: advisory lock 1"), "{lost:?}");
+    assert!(lost.error().detail.contains("the session has held: advisory lock 1"), "{lost:?}");
     wait_until("its locks are gone", Duration::from_secs(5), || {
         locks(house, "state_limit", 1) == "0" && locks(house, "state_limit", 2) == "0"
     });

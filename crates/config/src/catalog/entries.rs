@@ -66,7 +66,7 @@ catalog! {
     client_tls_protocols: Text = Some("secure"), Live, Built;
     /// Whether clients may or must use TLS, and whether their certificates are verified.
     client_tls_sslmode: Word<TlsMode> = Some("disable"), Live, Built;
-    /// The configuration file; the next reload reads a changed one.
+    /// The configuration file that a reload reads; a change takes effect at the next reload.
     conffile: TextOrNone = None, Live, Built;
     /// Servers that one pool may have; 0 means unlimited.
     default_pool_size: Count = Some("20"), Live, Built;
@@ -110,7 +110,7 @@ catalog! {
     max_db_connections: Count = Some("0"), Live, Built;
     /// The largest message of a client in bytes; a larger one closes the connection.
     max_packet_size: Count [0..=4294967295] = Some("2147483647"), Live, Built;
-    /// Prepared statements that are kept on one server in transaction and statement pooling; 0 leaves the names of prepared statements as the clients send them.
+    /// Prepared statements that are kept on one server in transaction and statement pooling; 0 passes the clients' statement names on unchanged.
     max_prepared_statements: Count = Some("200"), Live, Built;
     /// Clients that one user may have; 0 means unlimited.
     max_user_client_connections: Count = Some("0"), Live, Built;

@@ -58,7 +58,7 @@ fn seconds((count, unit): (&str, Option<&str>), invalid: impl Fn() -> Refusal) -
     match count.parse() {
         Ok(seconds @ 1..=SECONDS_MAX) => Ok(seconds),
         _ => Err(Refusal::coded("22023", format!("TRACE cannot last {count} seconds"))
-            .hinted(format!("It lasts from 1 to {SECONDS_MAX} seconds, and {SECONDS} where nothing is said."))),
+            .hinted(format!("A trace lasts from 1 to {SECONDS_MAX} seconds, and {SECONDS} by default."))),
     }
 }
 
@@ -75,13 +75,13 @@ pub(crate) fn whom(traced: &Traced) -> String {
 pub(crate) fn too_many() -> Refusal {
     let text = format!("no more than {TRACERS_MAX} traces at a time");
     Refusal::coded("53400", text)
-        .hinted("Another one has to end first; the log and SHOW EVENTS say who has begun them.")
+        .hinted("Another trace has to end first; the log and SHOW EVENTS show who started them.")
 }
 
 /// The answer to a trace that an online restart ends.
 pub(crate) fn ended_by_restart() -> Refusal {
     Refusal::coded("57P01", "the trace was ended by an online restart")
-        .hinted("The new process begins another: connect again.")
+        .hinted("Connect again, and start another trace in the new process.")
 }
 
 /// Formats the command as it is logged.
@@ -135,7 +135,7 @@ mod tests {
         let usage = format!("08P01 invalid: {USAGE}");
         let range = |count| {
             Err(format!(
-                "22023 TRACE cannot last {count} seconds: It lasts from 1 to 3600 seconds, and 60 where nothing is said."
+                "22023 TRACE cannot last {count} seconds: A trace lasts from 1 to 3600 seconds, and 60 by default."
             ))
         };
         assert_eq!(heard("clint", Some("C-0x1"), None), Err("08P01 invalid: Did you mean TRACE CLIENT?".to_owned()));

@@ -138,7 +138,7 @@ pub(super) const ALERTS: &[Alert] = &[
         expr: "sum by (instance, database) (rate(trunkline_servers_opened_total[5m])) > 0.05 * sum by (instance, database) (rate(trunkline_transactions_total[5m])) and sum by (instance, database) (rate(trunkline_servers_opened_total[5m])) > 0.2",
         lasts: "10m",
         severity: Severity::Warning,
-        summary: "A server of {{ $labels.database }} is opened for every 20 transactions or fewer.",
+        summary: "Servers of {{ $labels.database }} are opened for fewer than 20 transactions each.",
         action: "SHOW CHURN says why servers are closed: pools that evict each other's servers, short lifetimes, servers that cannot be cleaned.",
         labels: DATABASE,
         fires: &[
@@ -242,7 +242,7 @@ pub(super) const ALERTS: &[Alert] = &[
         lasts: "10m",
         severity: Severity::Warning,
         summary: "Trunkline has been paused for ten minutes.",
-        action: "RESUME ends the pause; the log says which user paused it.",
+        action: "RESUME ends the pause; the log says who or what caused it.",
         labels: &[],
         fires: &[("trunkline_paused", "1x20")],
         quiet: &[("trunkline_paused", "1x5 0x15")],

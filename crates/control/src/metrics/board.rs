@@ -53,7 +53,7 @@ const PANELS: [Panel; 9] = [
         is_stacked: false,
     },
     Panel {
-        title: "Servers in use, and the size of their pools",
+        title: "Servers in use",
         about: "When as many servers are in use as the pools may have, clients wait.",
         expr: "sum by (database) (trunkline_servers{SELECTED,state=\"active\"})",
         legend: "{{database}}",

@@ -67,12 +67,12 @@ impl Unserved {
     pub(super) fn hint(&self) -> &'static str {
         match self.why {
             Hindrance::NoneFree | Hindrance::DatabaseLimit | Hindrance::UserLimit => {
-                "Look at SHOW WAITS, SHOW PINS and SHOW SERVERS on the console for who holds the servers of this pool."
+                "SHOW WAITS, SHOW PINS and SHOW SERVERS on the console show which clients have the servers of this pool."
             }
             Hindrance::Opening | Hindrance::Unreachable => {
-                "Look at the log of the pooler and at SHOW WAITS on the console for how logins at the server end."
+                "The log of the pooler and SHOW WAITS on the console show how logins at the server end."
             }
-            Hindrance::Paused => "RESUME on the console lets the pool go on.",
+            Hindrance::Paused => "RESUME on the console ends the pause.",
             Hindrance::RateLimit => "Look at SHOW RATE_LIMITS on the console.",
         }
     }

@@ -11,7 +11,7 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const FDS: Subject = Subject {
     name: super::view::FOR_ADMINS,
-    doc: "The connections that an online restart hands over, with the columns with which PgBouncer does it, but without file descriptors, passwords and keys. Only for `admin_users`.",
+    doc: "The connections that an online restart hands over, in the columns of PgBouncer's `SHOW FDS`, but without file descriptors, passwords and keys. Only for `admin_users`.",
     parts: Parts { clients: true, servers: true, ..NOTHING },
     columns: &[
         Column::int("fd"),

@@ -14,7 +14,7 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
-    doc: "The counters of each database since the start, and their averages per second over the last `stats_period`; times are in microseconds. Slow turns whose cause is not a single database count for the console. `total_requests` is `total_query_count` under its name before PgBouncer 1.8, which exporters still use.",
+    doc: "The counters of each database since the start, and their averages over the last `stats_period`; times are in microseconds. Slow turns whose cause is not a single database count for the console. `total_requests` is `total_query_count` under its name before PgBouncer 1.8, which exporters still use.",
     parts: PARTS,
     columns: &[
         Column::text("database"),

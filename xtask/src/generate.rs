@@ -106,7 +106,7 @@ const ERRORS_HEAD: &str = "\
 
 The errors that a client gets from the pooler itself. Texts and codes are PgBouncer's where PgBouncer has the error; some
 errors also have a `DETAIL` and a `HINT`. Words in braces stand for values. Errors of a server, also at a login, are passed on
-unchanged.
+with their code and text.
 
 ## FATAL: the connection ends
 

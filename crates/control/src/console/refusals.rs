@@ -118,7 +118,7 @@ const CATALOG: &[Entry] = &[
     entry(
         "08P01",
         "this process hands over in version {n}, not {n}",
-        "An online restart with a program whose version uses another protocol for it.",
+        "An online restart by a version of the program that takes over in another way.",
     ),
     entry("0A000", "console commands take no parameters", "A statement with `$1`, or a Parse with parameter types."),
     entry(

@@ -88,7 +88,8 @@ const MEANINGS: &[Meaning] = &[
     ("*", "cl_waiting_cancel_req", "cancel requests that have not been forwarded yet"),
     ("*", "sv_active_cancel", "connections that carry cancel requests"),
     ("*", "sv_login", "connections that are being opened or log in"),
-    ("*", "ends_by", "what ends it"),
+    ("PINS", "ends_by", "the SQL that ends it, or `disconnect`"),
+    ("WAITS", "ends_by", "the timeout that ends this"),
     ("CONFIG", "key", "the name of the setting"),
     ("CONFIG", "value", "its value; NULL if it was never set and has no default"),
     ("CONFIG", "default", "its default"),
@@ -303,7 +304,7 @@ const MEANINGS: &[Meaning] = &[
     (
         "RATE_LIMITS",
         "by",
-        "the keys that are counted separately: `user`, `database`, `address`, `application_name`; empty if all clients are counted together",
+        "by what clients are counted separately: `user`, `database`, `address`, `application_name`; empty if all are counted together",
     ),
     ("RATE_LIMITS", "only", "the clients that the rule applies to; empty for all"),
     ("RATE_LIMITS", "rate", "how many are admitted in a second (`/s`), a minute (`/m`) or an hour (`/h`)"),

@@ -353,7 +353,7 @@ impl<I: Io> Worker<I> {
     /// Bytes have arrived from a client.
     pub(crate) fn client_received(&mut self, key: Key, chunk: Chunk) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        client.asked = self.now;
+        client.last_received = self.now;
         match &mut client.stage {
             Stage::Ready(ready) => {
                 if let Some(pool) = self.registry.pool(ready.pool) {

@@ -189,7 +189,7 @@ impl<I: Io> Worker<I> {
             addr,
             port,
             connect_time: self.wall_of(client.since),
-            request_time: self.wall_of(client.asked),
+            request_time: self.wall_of(client.last_received),
             wait: since.map_or(Duration::ZERO, |since| self.now.since(since)),
             close_needed: false,
             id: client.id,

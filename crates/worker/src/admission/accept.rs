@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
             peer,
             security: None,
             since,
-            asked: self.now,
+            last_received: self.now,
             answered: self.now,
             timer,
             seat,

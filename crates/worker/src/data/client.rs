@@ -38,7 +38,7 @@ pub(crate) struct Client {
     /// When it was accepted.
     pub(crate) since: Time,
     /// When its last bytes arrived.
-    pub(crate) asked: Time,
+    pub(crate) last_received: Time,
     /// When its last request had been answered completely.
     pub(crate) answered: Time,
     pub(crate) timer: Option<(TimerId, Time)>,
@@ -168,7 +168,7 @@ impl Ready {
 impl Client {
     /// Since when the client has been silent while nothing was owed to it: time in which it waited for an answer does not count.
     pub(crate) fn silent_since(&self) -> Time {
-        self.asked.max(self.answered)
+        self.last_received.max(self.answered)
     }
 }
 

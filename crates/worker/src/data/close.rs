@@ -219,7 +219,7 @@ impl<I: Io> Worker<I> {
         }
         let fault = match why {
             Refusal::QueryWaitTimeout(why) => {
-                let since = self.clients.get(key).map_or(self.now, |client| client.asked);
+                let since = self.clients.get(key).map_or(self.now, |client| client.last_received);
                 if let Some(place) = pool.and_then(|pool| self.registry.pool_mut(pool)) {
                     place.watched.has_waited(self.now, self.active.settings.log_pool_wait, self.now.since(since));
                 }

@@ -261,7 +261,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
         let is_unix = matches!(client.peer, reactor::Peer::Unix { .. });
-        Some(PackedClient { id: client.id, since: client.since.0, asked: client.asked.0, is_unix, stage })
+        Some(PackedClient { id: client.id, since: client.since.0, asked: client.last_received.0, is_unix, stage })
     }
 
     fn packed_server(&self, key: ServerKey, gathered: &mut Gathered) -> Option<PackedServer> {

@@ -275,7 +275,7 @@ impl<I: Io> Worker<I> {
         }
         let key = self.take_client(socket, peer, id, since, ClientStage::Ready(ready))?;
         if let Some(client) = self.clients.get_mut(key) {
-            client.asked = asked;
+            client.last_received = asked;
         }
         self.cancel.give_key(key_name, key);
         let Some(pool) = pool else {

@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let Some(mut probe) = server.session.life.take_probe() else { return };
         if probe.is_of_nothing() {
-            self.listener_is_level(server_key, client_key);
+            self.listener_has_caught_up(server_key, client_key);
             return;
         }
         if probe.tries_again() {

@@ -12,16 +12,16 @@ use crate::data::client::{Client, Link, Ready, Stage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Ends the client's wait `number`: the client listens now if the listener has caught up (`is_level`), and gets a
+    /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
     /// server otherwise.
-    pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, is_level: bool) {
+    pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let joining = ready.joins.take_if(|joining| number.is_none_or(|number| joining.number == number));
         let (Some(joining), Some(place)) = (joining, self.registry.pool(ready.pool)) else { return };
         let database = place.database;
         let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;
-        if !is_level || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
+        if !has_caught_up || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
             self.skip_rejected(key);
             return;

@@ -42,8 +42,8 @@ impl<I: Io> Worker<I> {
         self.hear_again(key);
     }
 
-    /// Ends these waits, because the listener has caught up (`is_level`) or nothing waits for it any more.
-    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, is_level: bool) {
+    /// Ends these waits, because the listener has caught up (`has_caught_up`) or nothing waits for it any more.
+    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, has_caught_up: bool) {
         for waiter in waits {
             match waiter {
                 Waiter::Server(key, number) => {
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
                         self.release(key);
                     }
                 }
-                Waiter::Client(key, number) => self.end_joining(key, Some(number), is_level),
+                Waiter::Client(key, number) => self.end_joining(key, Some(number), has_caught_up),
             }
         }
     }

@@ -56,16 +56,16 @@ impl<I: Io> Worker<I> {
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
         let place = &mut self.registry.databases[database as usize];
-        let Listening { channels, asked, losses, .. } = &mut place.listening;
+        let Listening { channels, last_request, losses, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
         if is_listened_to(entry.is_heard(*losses)) {
             ready.session.subscriptions(*losses).is_heard(&channel);
         }
         if entry.number == 0 {
-            *asked += 1;
-            entry.number = *asked;
-            let (database, number) = (place.name.clone(), *asked);
+            *last_request += 1;
+            entry.number = *last_request;
+            let (database, number) = (place.name.clone(), *last_request);
             let is_relied_on = ready.session.subscriptions(*losses).relies_on(&channel);
             let user = self.registry.users[ready.session.user as usize].name.clone();
             (self.posts.control)(ToControl::Listen { database, user, channel, number, is_relied_on });

@@ -26,7 +26,7 @@ pub(crate) struct Listening {
     /// ([`Task::CutOff`](crate::notify::backlog::Task::CutOff)).
     pub(crate) losses: u64,
     /// Number of the last `Listen` request to the control thread.
-    pub(super) asked: u64,
+    pub(super) last_request: u64,
     /// The owners of the marks that the listener has not received yet.
     pub(super) marks: Marks<Key>,
     /// The servers and clients that wait for an answer of the listener.

@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
             Stage::Lent { .. } if server.withheld.is_some() => None,
             Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
-                Some((server.asked + settings.server_mend_timeout, fault))
+                Some((server.request_time + settings.server_mend_timeout, fault))
             }
             // Settings sent by themselves take the server no time. Prepared statements may wait for locks, and settings
             // in one packet with a request are answered together with it: for these the query timeouts apply.
@@ -184,7 +184,7 @@ impl<I: Io> Worker<I> {
                     is_along,
                 ) =>
             {
-                Some((server.asked + settings.server_mend_timeout, Fault::ServerCrashed))
+                Some((server.request_time + settings.server_mend_timeout, Fault::ServerCrashed))
             }
             Stage::Lent { .. } => {
                 let user = self.registry.pool(server.pool)?.user;

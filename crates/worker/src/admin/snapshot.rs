@@ -283,7 +283,7 @@ impl<I: Io> Worker<I> {
             local_addr: ours.map_or_else(|| "unix".to_owned(), |ours| ours.ip().to_string()),
             local_port: ours.map_or(port, |ours| ours.port()),
             connect_time: self.wall_of(server.since),
-            request_time: self.wall_of(server.asked),
+            request_time: self.wall_of(server.request_time),
             wait: server.query_since.map_or(Duration::ZERO, |since| self.now.since(since)),
             close_needed: self.pools.is_obsolete(key),
             id: server.id,
@@ -295,7 +295,7 @@ impl<I: Io> Worker<I> {
             unsent: self.io.unsent(server.conn),
             prepared_statements: server.session.server_statements.count(),
             memory: 0,
-            at_rest_since: is_at_rest.then_some(server.asked),
+            at_rest_since: is_at_rest.then_some(server.request_time),
         }
     }
 

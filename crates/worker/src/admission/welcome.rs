@@ -227,7 +227,7 @@ impl<I: Io> Worker<I> {
         // cannot be undone.
         assert!(matches!(server.stage, ServerStage::Idle), "a server was to be bound that is not at rest");
         server.lends(client_key, Life::Running);
-        server.asked = self.now;
+        server.request_time = self.now;
         let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.registry.databases[server.database as usize].totals;
         totals.wait_time += waited.as_micros() as u64;

@@ -174,7 +174,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = client else { return };
         server.affinity_hold.come_back();
         doubt_what_was_read(&mut server.session, &mut ready.session);
-        server.asked = self.now;
+        server.request_time = self.now;
         self.arm_server(server_key);
     }
 }

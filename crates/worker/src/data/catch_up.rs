@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
             // A probe was sent meanwhile; the settings are sent after its answer.
             return false;
         }
-        server.asked = self.now;
+        server.request_time = self.now;
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
         let differences = Differences::of(&server.session, &ready.session, &self.active.tracked, function_catalog);
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {

@@ -18,7 +18,7 @@ impl Server {
         if count == 0 {
             return;
         }
-        self.asked = now;
+        self.request_time = now;
         self.query_number += u64::from(count);
         self.query_since = Some(now);
         totals.query_count += u64::from(count);

@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         server.session.exchange.asks_ours();
         server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.makings();
         server.session.life.becomes(Life::Probing(Box::new(probe)));
-        server.asked = self.now;
+        server.request_time = self.now;
         self.io.send(server.conn, out.into());
     }
 

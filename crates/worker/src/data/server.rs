@@ -78,7 +78,7 @@ pub(crate) struct Server {
     /// When its client's last request had been answered.
     pub(crate) answered: Time,
     /// When it was last sent a request, settings or a probe (`request_time`).
-    pub(crate) asked: Time,
+    pub(crate) request_time: Time,
     /// Number of queries sent to it; names the query that a cancel request is meant for.
     pub(crate) query_number: u64,
     /// The beginning of its client's last request.
@@ -157,7 +157,7 @@ impl Server {
             demand: None,
             heard: now,
             answered: now,
-            asked: now,
+            request_time: now,
             query_number: 0,
             said: Said::default(),
             sampled: None,

@@ -274,7 +274,7 @@ impl<I: Io> Worker<I> {
             host: server.host.to_string(),
             since: server.since.0,
             heard: server.heard.0,
-            asked: server.asked.0,
+            asked: server.request_time.0,
             query_since: server.query_since.map(|since| since.0),
             xact_since: server.xact_since.map(|since| since.0),
             query_number: server.query_number,

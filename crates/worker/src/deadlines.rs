@@ -196,7 +196,7 @@ impl<I: Io> Worker<I> {
                 let is_idle_in =
                     server.session.exchange.owes_nothing() && server.session.exchange.status() != TxStatus::Idle;
                 let idle = limits.idle_transaction_timeout.filter(|_| is_idle_in);
-                let idle = idle.map(|limit| (server.heard + limit, Fault::IdleTransactionTimeout));
+                let idle = idle.map(|limit| (server.last_received + limit, Fault::IdleTransactionTimeout));
                 let ends = query.into_iter().chain(xact).chain(idle).chain(self.pin_due(key));
                 end_of_request(ends.min_by_key(|(at, _)| *at), is_along)
             }

@@ -302,7 +302,7 @@ impl<I: Io> Worker<I> {
     /// Whether an idle server would be checked before it is lent, a state that PgBouncer calls used.
     fn wants_check(&self, server: &Server) -> bool {
         let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
-        check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.heard) >= after)
+        check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.last_received) >= after)
     }
 
     fn pool_rows(&self, detail: Detail) -> Vec<PoolRow> {

@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_received(&mut self, key: ServerKey, chunk: Chunk) {
         let lines_up = self.lines_up(key);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.heard = self.now;
+        server.last_received = self.now;
         let (is_full, is_slowed) = (server.is_full, server.is_slowed);
         self.registry.databases[server.database as usize].totals.sent += chunk.len() as u64;
         match server.stage {

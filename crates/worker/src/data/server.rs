@@ -74,7 +74,7 @@ pub(crate) struct Server {
     /// The TLS settings of its handshake: cancel requests for it use the same, even after a reload.
     pub(crate) demand: Option<Arc<Demand>>,
     /// When its last bytes arrived.
-    pub(crate) heard: Time,
+    pub(crate) last_received: Time,
     /// When its client's last request had been answered.
     pub(crate) answered: Time,
     /// When it was last sent a request, settings or a probe (`request_time`).
@@ -155,7 +155,7 @@ impl Server {
             query_since: None,
             xact_since: None,
             demand: None,
-            heard: now,
+            last_received: now,
             answered: now,
             request_time: now,
             query_number: 0,

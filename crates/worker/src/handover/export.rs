@@ -273,7 +273,7 @@ impl<I: Io> Worker<I> {
             address: server.address.as_ref()?.into(),
             host: server.host.to_string(),
             since: server.since.0,
-            heard: server.heard.0,
+            heard: server.last_received.0,
             asked: server.request_time.0,
             query_since: server.query_since.map(|since| since.0),
             xact_since: server.xact_since.map(|since| since.0),

@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, sql);
         server.session.exchange.asks_ours();
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.heard, Some(query)));
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
         self.io.send(server.conn, out.into());
         self.hear_server(key);
         self.arm_server(key);
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
 
     fn begin_cleaning(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.heard, None));
+        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.last_received, None));
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
@@ -110,10 +110,10 @@ impl<I: Io> Worker<I> {
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
         if let Life::Doomed(why) = server.session.life {
-            let before = cleaning.heard.replace(server.heard);
+            let before = cleaning.heard.replace(server.last_received);
             // A server that stays silent after the signal waits for the rest of a message, or handles the signal
             // without our help.
-            if before == Some(server.heard) || !server.session.is_at_work() {
+            if before == Some(server.last_received) || !server.session.is_at_work() {
                 self.lose_server(key, Closed::Dirty, why.words());
                 return;
             }

@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
                 let told = server.session.probed_alone(place.map(|place| terms(place, &self.active, self.now)));
                 if matches!(server.session.life, Life::Mending(_)) {
                     // The cleanup queries that follow the probe get a deadline of their own.
-                    *cleaning = Cleaning::new(self.now, server.heard, None);
+                    *cleaning = Cleaning::new(self.now, server.last_received, None);
                 }
                 told
             }

@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn dialed(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.comes_to_rest();
-        server.heard = self.now;
+        server.last_received = self.now;
         self.registry.databases[server.database as usize].is_missing = false;
         let (pool, is_shared) = (server.pool, server.dedicated.is_none());
         // A dedicated server keeps its welcome for its own client.

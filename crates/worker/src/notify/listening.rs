@@ -79,7 +79,7 @@ pub(crate) struct Withheld {
     /// The number of this wait: an answer for another wait does not end it.
     pub(super) number: u64,
     pub(crate) until: Time,
-    pub(super) behind: VecDeque<Chunk>,
+    pub(super) following: VecDeque<Chunk>,
     /// The server is paused: its further messages may reach the client only after the withheld ones.
     pub(crate) is_paused: bool,
 }

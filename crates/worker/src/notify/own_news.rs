@@ -59,7 +59,7 @@ impl<I: Io> Worker<I> {
         let (number, until) = (listening.waits, self.now + PATIENCE);
         let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
         let behind = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
-        server.withheld = Some(Box::new(Withheld { number, until, behind, is_paused: false }));
+        server.withheld = Some(Box::new(Withheld { number, until, following: behind, is_paused: false }));
         // Notifications that have arrived are sent now, later ones as they arrive.
         if let Some(client) = self.servers.get(key).and_then(Server::client) {
             self.tell_news(client);
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
         let chunk = self.unpinned(chunk);
         let Some(server) = self.servers.get_mut(key) else { return };
         let Some(withheld) = &mut server.withheld else { return };
-        withheld.behind.push_back(chunk);
+        withheld.following.push_back(chunk);
         if !std::mem::replace(&mut withheld.is_paused, true) {
             self.io.pause(server.conn);
         }

@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn release(&mut self, key: ServerKey) {
         self.end_later(key);
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(Withheld { mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
+        let Some(Withheld { following: mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
             return;
         };
         if is_paused && !server.is_paused {
@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
         while let Some(chunk) = behind.pop_front() {
             match self.servers.get_mut(key) {
                 // The chunk before this one ended another transaction that may have notified.
-                Some(Server { withheld: Some(withheld), .. }) => withheld.behind.push_back(chunk),
+                Some(Server { withheld: Some(withheld), .. }) => withheld.following.push_back(chunk),
                 Some(_) => self.converse(key, chunk, 0),
                 None => return,
             }

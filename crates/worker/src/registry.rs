@@ -140,7 +140,7 @@ pub(crate) struct PoolPlace {
     /// Since when it has had neither clients nor servers, as of the last sweep.
     pub(crate) unused_since: Option<Time>,
     /// The user's secret from `auth_query`, for logins at servers.
-    pub(crate) told: Option<Arc<Secret>>,
+    pub(crate) reported_secret: Option<Arc<Secret>>,
     /// Whether a server has refused that secret.
     pub(crate) doubt: Doubt,
     /// The password of the last client that an external authenticator has accepted. It takes precedence over `auth_file`.

@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
                 Ok(()) => self.passed(key, None),
                 Err(fault) => self.disproved(key, &fault, again),
             },
-            Some(Hashing::Secret { user, secret, method, told }) => {
+            Some(Hashing::Secret { user, secret, method, reported_secret: told }) => {
                 let place = &mut self.registry.users[user as usize];
                 place.derived = Some((secret, Arc::new(ScramSecret::of(&salted))));
                 let under_way = place.hashing.take_if(|hashing| hashing.asker == key);
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     /// The secret has been hashed that this client waited for together with another client.
     fn ask_after_hash(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        if let Some(Hashing::Secret { method, told, .. }) = login.take_awaiting_hash().map(|hashing| *hashing) {
+        if let Some(Hashing::Secret { method, reported_secret: told, .. }) = login.take_awaiting_hash().map(|hashing| *hashing) {
             self.ask_proof(key, Demand::Proof(method), told);
         }
     }
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
         };
         let user = login.request.user.clone();
         // As in PgBouncer, a line in `[users]` sets limits for a user, and does not say that the user exists.
-        let is_known = login.told.is_some() || self.active.users.secret(&user).is_some();
+        let is_known = login.reported_secret.is_some() || self.active.users.secret(&user).is_some();
         let is_same = match (&map, name.as_deref()) {
             (_, None) => false,
             (None, Some(name)) => *name == *user,
@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
                 Fault::BouncerConfig
             }
             Told::User { secret, .. } => {
-                login.told = Some(secret.clone());
+                login.reported_secret = Some(secret.clone());
                 self.remember_secret(key, &secret);
                 self.ask_proof(key, demand, Some(secret));
                 return;
@@ -187,7 +187,7 @@ impl<I: Io> Worker<I> {
         let user = login.request.user.clone();
         match told {
             Told::User { name, secret } if *name == *user => {
-                login.told = Some(secret.clone());
+                login.reported_secret = Some(secret.clone());
                 self.remember_secret(key, &secret);
                 // The client has been sent this challenge already; if the new secret needs another one, the client's
                 // response does not fit it.
@@ -223,8 +223,8 @@ impl<I: Io> Worker<I> {
         place.doubt = Doubt::InVain;
         match told {
             Told::User { name, secret } if name == place.user_name && !secret.is_none() => {
-                if place.told.as_ref() != Some(&secret) {
-                    (place.told, place.doubt) = (Some(secret), Doubt::None);
+                if place.reported_secret.as_ref() != Some(&secret) {
+                    (place.reported_secret, place.doubt) = (Some(secret), Doubt::None);
                 }
             }
             Told::Unanswered(why) => {

@@ -23,7 +23,7 @@ use crate::letters::{ExternalAuth, Right};
 #[derive(Debug)]
 pub(crate) struct LoggingIn {
     /// The secret of its user, as a server has reported it (`auth_query`).
-    pub(crate) told: Option<Arc<Secret>>,
+    pub(crate) reported_secret: Option<Arc<Secret>>,
     /// Whether that secret comes from the cache (`auth_query_cache_ttl`).
     pub(crate) is_told_before: bool,
     /// Its password, which an external authenticator has accepted.
@@ -83,7 +83,7 @@ pub(crate) struct Proof {
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
         let (told, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
-        Self { told, is_told_before: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
+        Self { reported_secret: told, is_told_before: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
     }
 
     /// A client that has been authenticated, and waits for the first server of this pool.
@@ -302,7 +302,7 @@ pub(crate) enum Hashing {
         /// How the client is to prove itself then.
         method: Method,
         /// The secret of its user as a server has reported it.
-        told: Option<Arc<Secret>>,
+        reported_secret: Option<Arc<Secret>>,
     },
 }
 

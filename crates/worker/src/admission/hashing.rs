@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
-        login.wait_for(Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, told })));
+        login.wait_for(Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, reported_secret: told })));
         // So that a disconnect is noticed.
         self.io.receive(*conn, Receive::Stream);
         match &mut self.registry.users[user as usize].hashing {

@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
         self.active.settings.auth_query_cache_ttl?;
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
         let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
-        login.told = Some(secret.clone());
+        login.reported_secret = Some(secret.clone());
         login.is_told_before = true;
         Some(secret)
     }

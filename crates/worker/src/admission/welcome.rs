@@ -47,12 +47,12 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let is_own = client.is_own;
         let ClientStage::Login(login) = &mut client.stage else { return };
-        let told = login.told.take().filter(|_| *login.request.user == *on_server);
+        let told = login.reported_secret.take().filter(|_| *login.request.user == *on_server);
         let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
         if let Some(place) = self.registry.pool_mut(pool).filter(|_| !is_own) {
             place.judged = judged;
             if told.is_some() {
-                (place.told, place.doubt) = (told, Doubt::None);
+                (place.reported_secret, place.doubt) = (told, Doubt::None);
             }
         }
         login.wait_for(Waits::Welcome { pool, since: self.now });
@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
                 cancels: 0,
                 is_paused: false,
                 unused_since: None,
-                told: None,
+                reported_secret: None,
                 doubt: Doubt::None,
                 judged: None,
                 measured: Measured::default(),

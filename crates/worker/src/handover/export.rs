@@ -167,7 +167,7 @@ impl<I: Io> Worker<I> {
             custom: function_catalog.custom.of(place.user).map(str::to_owned).collect(),
             is_custom_incomplete: !function_catalog.custom.is_complete(place.user, base::Time(0)),
             asks_for_sequences: function_catalog.asks_for_sequences(place.user),
-            told: place.judged.as_ref().or(place.told.as_ref()).map(|secret| (&*secret.text()).into()),
+            told: place.judged.as_ref().or(place.reported_secret.as_ref()).map(|secret| (&*secret.text()).into()),
         })
     }
 

@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
         // `auth_query` is not used for users of `auth_file`, so a secret of such a user was confirmed by an external
         // authenticator.
         let is_listed = self.active.users.secret(&place.user_name).is_some_and(|secret| !secret.is_none());
-        (place.told, place.judged) = if is_listed { (None, told) } else { (told, None) };
+        (place.reported_secret, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
             place.welcome = welcome;
             self.pools.is_welcomed(pool);

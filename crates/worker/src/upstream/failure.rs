@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
             return (Arc::new(Secret::Plain(password)), false);
         }
         let listed = self.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
-        match (place.judged.as_ref().or(listed), &place.told) {
+        match (place.judged.as_ref().or(listed), &place.reported_secret) {
             (Some(known), _) => (known.clone(), false),
             (None, Some(told)) => (told.clone(), true),
             (None, None) => (Arc::default(), false),

@@ -25,7 +25,7 @@ pub(crate) struct LoggingIn {
     /// The secret of its user, as a server has reported it (`auth_query`).
     pub(crate) reported_secret: Option<Arc<Secret>>,
     /// Whether that secret comes from the cache (`auth_query_cache_ttl`).
-    pub(crate) is_told_before: bool,
+    pub(crate) is_secret_cached: bool,
     /// Its password, which an external authenticator has accepted.
     pub(crate) judged: Option<Arc<Secret>>,
     pub(crate) request: Request,
@@ -83,7 +83,7 @@ pub(crate) struct Proof {
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
         let (told, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
-        Self { reported_secret: told, is_told_before: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
+        Self { reported_secret: told, is_secret_cached: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
     }
 
     /// A client that has been authenticated, and waits for the first server of this pool.

@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
             }
             Demand::Proof(method) => method,
         };
-        let is_old = login.is_told_before;
+        let is_old = login.is_secret_cached;
         let known = match self.known(&user, method, told.clone()) {
             Ok(known) => Known { channel, ..known },
             Err(secret) => {

@@ -74,7 +74,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
         let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
         login.reported_secret = Some(secret.clone());
-        login.is_told_before = true;
+        login.is_secret_cached = true;
         Some(secret)
     }
 
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
     /// the answer.
     pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Again>) -> bool {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
-        if !std::mem::take(&mut login.is_told_before) {
+        if !std::mem::take(&mut login.is_secret_cached) {
             return false;
         }
         let (database, user) = (login.request.database.clone(), login.request.user.clone());

@@ -104,7 +104,7 @@ pub(crate) enum Doubt {
     /// A server has refused it, and `auth_query` runs again.
     Asking,
     /// `auth_query` has run again and returned no other secret.
-    InVain,
+    Unchanged,
 }
 
 /// What is known of a pool beside its machine.

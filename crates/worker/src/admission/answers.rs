@@ -220,7 +220,7 @@ impl<I: Io> Worker<I> {
     /// A server has answered `auth_query` once more for a pool's user: the next servers of the pool log in with that secret.
     pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
         let Some(place) = self.registry.pool_mut(key) else { return };
-        place.doubt = Doubt::InVain;
+        place.doubt = Doubt::Unchanged;
         match told {
             Told::User { name, secret } if name == place.user_name && !secret.is_none() => {
                 if place.reported_secret.as_ref() != Some(&secret) {

@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
         let listening = &mut self.registry.databases[database as usize].listening;
         if listening.session.take_if(|session| *session == client).is_some() {
             let everybody = listening.rounds.ends();
-            self.enqueue(Task::ReleaseAll { waits: everybody, has_caught_up: false });
+            self.enqueue(Task::ReleaseAll { waiters: everybody, has_caught_up: false });
         }
     }
 

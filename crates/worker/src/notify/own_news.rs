@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listener_has_caught_up(&mut self, server_key: ServerKey, listener: ClientKey) {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return };
         let level = self.registry.databases[database as usize].listening.rounds.answered();
-        self.enqueue(Task::ReleaseAll { waits: level, has_caught_up: true });
+        self.enqueue(Task::ReleaseAll { waiters: level, has_caught_up: true });
         self.catch_up(server_key, listener, self.now);
     }
 

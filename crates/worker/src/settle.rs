@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
                 Task::GoOn(client) => self.forward_held(client),
                 Task::EndLoan { server, client } => self.end_loan_after(client, server),
                 Task::Release(server) => self.release(server),
-                Task::ReleaseAll { waiters: waits, has_caught_up } => self.release_all(waits, has_caught_up),
+                Task::ReleaseAll { waiters, has_caught_up } => self.release_all(waiters, has_caught_up),
                 Task::Joined { client, number } => self.end_joining(client, Some(number), true),
                 Task::Close { client, how } => self.close_now(client, &how),
             }

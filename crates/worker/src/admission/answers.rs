@@ -68,11 +68,11 @@ impl<I: Io> Worker<I> {
                 Ok(()) => self.passed(key, None),
                 Err(fault) => self.disproved(key, &fault, again),
             },
-            Some(Hashing::Secret { user, secret, method, reported_secret: told }) => {
+            Some(Hashing::Secret { user, secret, method, reported_secret }) => {
                 let place = &mut self.registry.users[user as usize];
                 place.derived = Some((secret, Arc::new(ScramSecret::of(&salted))));
                 let under_way = place.hashing.take_if(|hashing| hashing.asker == key);
-                self.ask_proof(key, Demand::Proof(method), told);
+                self.ask_proof(key, Demand::Proof(method), reported_secret);
                 under_way.into_iter().flat_map(|hashing| hashing.waiting).for_each(|other| self.ask_after_hash(other));
             }
             None => {}
@@ -82,8 +82,10 @@ impl<I: Io> Worker<I> {
     /// The secret has been hashed that this client waited for together with another client.
     fn ask_after_hash(&mut self, key: Key) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        if let Some(Hashing::Secret { method, reported_secret: told, .. }) = login.take_awaiting_hash().map(|hashing| *hashing) {
-            self.ask_proof(key, Demand::Proof(method), told);
+        if let Some(Hashing::Secret { method, reported_secret, .. }) =
+            login.take_awaiting_hash().map(|hashing| *hashing)
+        {
+            self.ask_proof(key, Demand::Proof(method), reported_secret);
         }
     }
 

@@ -82,8 +82,17 @@ pub(crate) struct Proof {
 
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
-        let (told, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
-        Self { reported_secret: told, is_secret_cached: false, judged, request, dedicating: None, waits, step, said: Vec::new() }
+        let (reported_secret, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
+        Self {
+            reported_secret,
+            is_secret_cached: false,
+            judged,
+            request,
+            dedicating: None,
+            waits,
+            step,
+            said: Vec::new(),
+        }
     }
 
     /// A client that has been authenticated, and waits for the first server of this pool.

@@ -38,13 +38,24 @@ impl<I: Io> Worker<I> {
     }
 
     /// Has a user's secret hashed, with which a client is then asked for SCRAM.
-    pub(crate) fn hash_secret(&mut self, key: Key, method: Method, told: Option<Arc<Secret>>, secret: Arc<Secret>) {
+    pub(crate) fn hash_secret(
+        &mut self,
+        key: Key,
+        method: Method,
+        reported_secret: Option<Arc<Secret>>,
+        secret: Arc<Secret>,
+    ) {
         let Secret::Plain(password) = &*secret else { unreachable!("only a password is hashed") };
         let derivation = self.derivation_of(password.clone());
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
-        login.wait_for(Waits::Hash(Box::new(Hashing::Secret { user, secret: secret.clone(), method, reported_secret: told })));
+        login.wait_for(Waits::Hash(Box::new(Hashing::Secret {
+            user,
+            secret: secret.clone(),
+            method,
+            reported_secret,
+        })));
         // So that a disconnect is noticed.
         self.io.receive(*conn, Receive::Stream);
         match &mut self.registry.users[user as usize].hashing {

@@ -97,8 +97,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Asks the client for its proof; `told` is the secret of its user as a server has reported it.
-    pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, told: Option<Arc<Secret>>) {
+    /// Asks the client for its proof; `reported_secret` is the secret of its user as a server has reported it.
+    pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, reported_secret: Option<Arc<Secret>>) {
         let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         let channel = security.as_ref().and_then(|security| security.end_point.clone());
@@ -124,10 +124,10 @@ impl<I: Io> Worker<I> {
             Demand::Proof(method) => method,
         };
         let is_old = login.is_secret_cached;
-        let known = match self.known(&user, method, told.clone()) {
+        let known = match self.known(&user, method, reported_secret.clone()) {
             Ok(known) => Known { channel, ..known },
             Err(secret) => {
-                self.hash_secret(key, method, told, secret);
+                self.hash_secret(key, method, reported_secret, secret);
                 return;
             }
         };

@@ -28,16 +28,16 @@ impl<I: Io> Worker<I> {
         &mut self,
         user: &str,
         method: Method,
-        told: Option<Arc<Secret>>,
+        reported_secret: Option<Arc<Secret>>,
     ) -> Result<Known, Arc<Secret>> {
         let settings = &self.active.settings;
         // As in PgBouncer, a user that only stands in [users] does not exist.
-        let is_told = told.is_some();
-        let secret = told.or_else(|| self.active.users.secret(user).cloned());
+        let is_reported = reported_secret.is_some();
+        let secret = reported_secret.or_else(|| self.active.users.secret(user).cloned());
         let is_asked_by_scram = match secret.as_deref() {
             // As in PostgreSQL, a user that does not exist or has no password is treated as one with a SCRAM secret.
             None | Some(Secret::None) if method == Method::Md5 => {
-                is_told
+                is_reported
                     || matches!(
                         self.active.users.like(user, &self.active.mock_key).map(|like| &**like),
                         None | Some(Secret::None | Secret::Scram(_))

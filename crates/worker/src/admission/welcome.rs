@@ -47,12 +47,12 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let is_own = client.is_own;
         let ClientStage::Login(login) = &mut client.stage else { return };
-        let told = login.reported_secret.take().filter(|_| *login.request.user == *on_server);
+        let reported_secret = login.reported_secret.take().filter(|_| *login.request.user == *on_server);
         let judged = login.judged.take().filter(|_| *login.request.user == *on_server);
         if let Some(place) = self.registry.pool_mut(pool).filter(|_| !is_own) {
             place.judged = judged;
-            if told.is_some() {
-                (place.reported_secret, place.doubt) = (told, Doubt::None);
+            if reported_secret.is_some() {
+                (place.reported_secret, place.doubt) = (reported_secret, Doubt::None);
             }
         }
         login.wait_for(Waits::Welcome { pool, since: self.now });

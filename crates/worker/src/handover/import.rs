@@ -373,7 +373,8 @@ impl<I: Io> Worker<I> {
         server.session.scanner = packed.scanner;
         server.session.fate = packed.fate;
         server.session.collected = packed.collected.0;
-        (server.last_received, server.answered, server.request_time) = (Time(packed.heard), Time(packed.heard), Time(packed.asked));
+        (server.last_received, server.answered, server.request_time) =
+            (Time(packed.heard), Time(packed.heard), Time(packed.asked));
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
         server.session.reported_name = packed.reported_name;

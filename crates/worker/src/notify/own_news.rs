@@ -58,8 +58,8 @@ impl<I: Io> Worker<I> {
         listening.waits += 1;
         let (number, until) = (listening.waits, self.now + PATIENCE);
         let is_awaited = listening.rounds.comes(Waiter::Server(key, number));
-        let behind = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
-        server.withheld = Some(Box::new(Withheld { number, until, following: behind, is_paused: false }));
+        let following = (end < chunk.len()).then(|| chunk.part(end..chunk.len())).into_iter().collect();
+        server.withheld = Some(Box::new(Withheld { number, until, following, is_paused: false }));
         // Notifications that have arrived are sent now, later ones as they arrive.
         if let Some(client) = self.servers.get(key).and_then(Server::client) {
             self.tell_news(client);

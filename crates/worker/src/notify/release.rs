@@ -18,7 +18,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn release(&mut self, key: ServerKey) {
         self.end_later(key);
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(Withheld { following: mut behind, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
+        let Some(Withheld { mut following, is_paused, .. }) = server.withheld.take().map(|withheld| *withheld) else {
             return;
         };
         if is_paused && !server.is_paused {
@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
         if let Some(server) = self.servers.get_mut(key) {
             server.is_released = false;
         }
-        while let Some(chunk) = behind.pop_front() {
+        while let Some(chunk) = following.pop_front() {
             match self.servers.get_mut(key) {
                 // The chunk before this one ended another transaction that may have notified.
                 Some(Server { withheld: Some(withheld), .. }) => withheld.following.push_back(chunk),
@@ -43,8 +43,8 @@ impl<I: Io> Worker<I> {
     }
 
     /// Ends these waits, because the listener has caught up (`has_caught_up`) or nothing waits for it any more.
-    pub(crate) fn release_all(&mut self, waits: Vec<Waiter>, has_caught_up: bool) {
-        for waiter in waits {
+    pub(crate) fn release_all(&mut self, waiters: Vec<Waiter>, has_caught_up: bool) {
+        for waiter in waiters {
             match waiter {
                 Waiter::Server(key, number) => {
                     let withheld = self.servers.get(key).and_then(|server| server.withheld.as_ref());

@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
         let listed = self.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
         match (place.judged.as_ref().or(listed), &place.reported_secret) {
             (Some(known), _) => (known.clone(), false),
-            (None, Some(told)) => (told.clone(), true),
+            (None, Some(reported)) => (reported.clone(), true),
             (None, None) => (Arc::default(), false),
         }
     }

@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Ends the affinity holds that have expired: their clients have not come back.
-    pub(crate) fn end_affinity_hold_of(&mut self) {
+    pub(crate) fn end_expired_affinity_holds(&mut self) {
         self.end_affinity_hold_until(self.now);
     }
 

@@ -246,7 +246,7 @@ impl<I: Io> Worker<I> {
             self.fire(timer);
             self.settle();
         }
-        self.end_affinity_hold_of();
+        self.end_expired_affinity_holds();
         self.end_patience();
         self.work_off();
         if self.pools.next_deadline().is_some_and(|deadline| deadline <= self.now) {

@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
         self.notify.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && !self.admin.is_resting() {
-            self.read_what_is_in_force();
+            self.apply_new_configurations();
         }
         for completion in done.drain(..).filter(|completion| !matches!(completion, Completion::Woken)) {
             let completion = if self.admin.is_resting() { self.keep(completion) } else { Some(completion) };
@@ -257,7 +257,7 @@ impl<I: Io> Worker<I> {
 
     /// Applies new configurations before the completions of this turn: once an operator was told that a RELOAD is done,
     /// everything follows it.
-    fn read_what_is_in_force(&mut self) {
+    fn apply_new_configurations(&mut self) {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
                 ToWorker::ActiveConfig(active) => {

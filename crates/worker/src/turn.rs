@@ -389,7 +389,7 @@ impl<I: Io> Worker<I> {
         if listens {
             self.tell_news(key);
         }
-        database.into_iter().for_each(|database| self.listener_drained(database, key));
+        database.into_iter().for_each(|database| self.slow_client_drained(database, key));
         match link {
             Link::Loan(server) => self.resume_server(server),
             Link::None => {

@@ -15,9 +15,9 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A client got a notification; the listener waits if the client is behind.
-    pub(crate) fn wait_for_listener(&mut self, database: u32, key: ClientKey) {
+    pub(crate) fn wait_for_slow_client(&mut self, database: u32, key: ClientKey) {
         let Some(conn) = self.clients.get(key).map(|client| client.conn) else { return };
-        if !self.is_listener_behind(key) {
+        if !self.is_client_behind(key) {
             return;
         }
         let listening = &mut self.registry.databases[database as usize].listening;
@@ -33,18 +33,18 @@ impl<I: Io> Worker<I> {
     }
 
     /// A client has read what was queued for it at some time. It may still be behind with what came later.
-    pub(crate) fn listener_drained(&mut self, database: u32, key: ClientKey) {
+    pub(crate) fn slow_client_drained(&mut self, database: u32, key: ClientKey) {
         if !self.registry.databases[database as usize].listening.patience.is_behind(&key) {
             return;
         }
-        match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_listener_behind(key)) {
+        match self.clients.get(key).map(|client| client.conn).filter(|_| self.is_client_behind(key)) {
             Some(conn) => self.io.tell_when_drained(conn),
-            None => self.listener_keeps_up(database, key),
+            None => self.end_wait_for_client(database, key),
         }
     }
 
     /// A client has caught up, or goes.
-    pub(crate) fn listener_keeps_up(&mut self, database: u32, key: ClientKey) {
+    pub(crate) fn end_wait_for_client(&mut self, database: u32, key: ClientKey) {
         if self.registry.databases[database as usize].listening.patience.keeps_up(&key) {
             self.go_on_telling(database);
         }
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether the output queue of a client is longer than that of a client that reads.
-    fn is_listener_behind(&self, key: ClientKey) -> bool {
+    fn is_client_behind(&self, key: ClientKey) -> bool {
         let mark = QUEUE_BYTES_MARK.min(self.notify_queue_max() / 2);
         self.clients.get(key).is_some_and(|client| self.io.unsent(client.conn) > mark)
     }

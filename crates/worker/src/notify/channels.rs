@@ -118,7 +118,7 @@ impl<I: Io> Worker<I> {
         let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &subscriptions.leaves(|_| true));
-        self.listener_keeps_up(database, client);
+        self.end_wait_for_client(database, client);
         // Its server may be closed before it has sent the mark.
         self.registry.databases[database as usize].listening.marks.forget(client);
     }

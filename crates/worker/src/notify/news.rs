@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
             let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             ready.session.subscriptions(losses).shared(body);
             self.tell_news(client);
-            self.wait_for_listener(database, client);
+            self.wait_for_slow_client(database, client);
         }
         next
     }

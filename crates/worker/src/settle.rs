@@ -24,7 +24,7 @@ impl<I: Io> Worker<I> {
         while let Some(task) = self.tasks.pop_front() {
             match task {
                 Task::Pools(command) => {
-                    if let Some(command) = self.put_off(command) {
+                    if let Some(command) = self.pass_or_defer(command) {
                         self.carry_out(command);
                     }
                 }
@@ -68,9 +68,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// Returns the command if it is to be carried out now. While the worker is suspended, commands that concern clients
-    /// are kept until it resumes, except those for connections from our own control thread: the suspension itself waits
+    /// are deferred until it resumes, except those for connections from our own control thread: the suspension itself waits
     /// for the answers to its questions.
-    pub(crate) fn put_off(&mut self, command: Command) -> Option<Command> {
+    pub(crate) fn pass_or_defer(&mut self, command: Command) -> Option<Command> {
         if !self.admin.is_resting() {
             return Some(command);
         }
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
             _ => return Some(command),
         };
         if !self.clients.get(client).is_some_and(|client| client.is_own) {
-            return self.admin.put_off(command, self.now);
+            return self.admin.pass_or_defer(command, self.now);
         }
         if let Command::Attach { server, .. } = command {
             // This server stopped receiving when the worker was suspended.

@@ -53,11 +53,11 @@ impl<S> Admin<S> {
         (self.is_handed_over, self.shutdown) = (true, Some(Shutdown::Now));
     }
 
-    /// Returns a command of the pools that is to be carried out now; a suspended worker keeps it until it is resumed.
-    pub(crate) fn put_off(&mut self, command: Command, now: Time) -> Option<Command> {
+    /// Returns a command of the pools that is to be carried out now; a suspended worker defers it until it is resumed.
+    pub(crate) fn pass_or_defer(&mut self, command: Command, now: Time) -> Option<Command> {
         match &mut self.suspended {
             Some(suspended) => {
-                suspended.put_off.push((command, now));
+                suspended.deferred.push((command, now));
                 None
             }
             None => Some(command),
@@ -119,6 +119,6 @@ impl<S> Admin<S> {
             Command::Attach { server, .. } | Command::Bind { server, .. } => *server == key,
             _ => false,
         };
-        self.suspended.as_ref().is_some_and(|suspended| suspended.put_off.iter().any(|(command, _)| is_of(command)))
+        self.suspended.as_ref().is_some_and(|suspended| suspended.deferred.iter().any(|(command, _)| is_of(command)))
     }
 }

@@ -52,10 +52,10 @@ impl<I: Io> Worker<I> {
     /// still to be looked at.
     pub(crate) fn wake_up(&mut self) -> Option<Kept<I::Socket>> {
         let suspended = self.admin.suspended.take()?;
-        let Suspended { put_off, frozen, .. } = *suspended;
+        let Suspended { deferred, frozen, .. } = *suspended;
         self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
         self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
-        for (command, since) in put_off.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
+        for (command, since) in deferred.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
             self.do_late(command, since);
             self.settle();
         }

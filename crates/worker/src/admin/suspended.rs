@@ -23,14 +23,14 @@ pub(crate) struct Suspended<S> {
     /// When the connections that are not at rest are logged; None once that is done or all are at rest.
     pub(super) tell_at: Option<Time>,
     /// Commands of the pools, with their times, carried out when the worker is resumed.
-    pub(super) put_off: Vec<(Command, Time)>,
+    pub(super) deferred: Vec<(Command, Time)>,
     /// Set once something has been packed.
     pub(super) frozen: Option<Frozen<S>>,
 }
 
 impl<S> Suspended<S> {
     pub(super) fn new(is_handover: bool, until: Option<Time>, tell_at: Time) -> Self {
-        Self { is_handover, until, limit: until, tell_at: Some(tell_at), put_off: Vec::new(), frozen: None }
+        Self { is_handover, until, limit: until, tell_at: Some(tell_at), deferred: Vec::new(), frozen: None }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

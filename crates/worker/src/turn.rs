@@ -310,7 +310,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Unheard { database, channels, error } => self.unheard(&database, channels, &error),
             ToWorker::ListenerLost { database } => self.listener_lost(&database),
             ToWorker::LocksDiffer(found) => self.locks_differ(found),
-            ToWorker::Sole(sole) => self.mind_sole(&sole),
+            ToWorker::ClaimProgress(progress) => self.follow_claim(&progress),
             ToWorker::FunctionsMade(made) => self.hear_of_functions(&made),
             ToWorker::Client(greeted_client) => self.receive_greeted_client(*greeted_client),
             ToWorker::Cancel { key, requester, waits } => self.cancel(key, requester, waits),

@@ -12,7 +12,7 @@ use pool::ServerKey;
 use reactor::Io;
 use wire::backend::TxStatus;
 
-use crate::data::claims::{Claimed, Phase, Sole, begins};
+use crate::data::claims::{ClaimProgress, Claimed, Phase, begins};
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::letters::ToWorker;
 use crate::timers::Timer;
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
             self.timers.insert(claimed.next, Timer::Claim(key));
         }
         let phase = Phase::Waits(self.client_prefix(key));
-        self.tell_of_sole(Sole { claim, address, phase });
+        self.post_claim_progress(ClaimProgress { claim, address, phase });
     }
 
     /// A client's server has changed the catalog: if it did so by such a statement, all workers are told.
@@ -68,12 +68,12 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &ready.claimed) else { return };
         let Some(address) = self.servers.get(server).and_then(|server| server.address.clone()) else { return };
-        self.tell_of_sole(Sole { claim: claimed.claim.clone(), address, phase: Phase::Done });
+        self.post_claim_progress(ClaimProgress { claim: claimed.claim.clone(), address, phase: Phase::Done });
     }
 
-    fn tell_of_sole(&self, sole: Sole) {
-        let sole = Arc::new(sole);
-        self.posts.workers.iter().for_each(|post| post(ToWorker::Sole(sole.clone())));
+    fn post_claim_progress(&self, progress: ClaimProgress) {
+        let progress = Arc::new(progress);
+        self.posts.workers.iter().for_each(|post| post(ToWorker::ClaimProgress(progress.clone())));
     }
 }
 

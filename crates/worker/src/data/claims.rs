@@ -23,7 +23,7 @@ pub(crate) struct Claimed {
 
 /// What all workers are told about such a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sole {
+pub struct ClaimProgress {
     pub(super) claim: Claim,
     /// The address of the server that executes it.
     pub(super) address: Address,

@@ -14,20 +14,22 @@ use protocol::fault::Ender;
 use reactor::{Address, Io, Level, Subject};
 use route::Claim;
 
-use crate::data::claims::{Phase, Sole};
+use crate::data::claims::{ClaimProgress, Phase};
 use crate::data::functions::FunctionsMade;
 use crate::data::server::Stage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// A client of some worker has sent such a statement.
-    pub(crate) fn mind_sole(&mut self, sole: &Sole) {
-        match &sole.phase {
-            Phase::Waits(client) => self.vacate(&sole.claim, &sole.address, client),
+    pub(crate) fn follow_claim(&mut self, progress: &ClaimProgress) {
+        match &progress.phase {
+            Phase::Waits(client) => self.vacate(&progress.claim, &progress.address, client),
             Phase::Done => {
                 // Servers of the old database are gone. Nothing is known of what new servers report and can do, and a
                 // login that failed for lack of the database may succeed now.
-                for number in self.databases_at(&sole.address, |name| sole.claim.changed().any(|other| other == name)) {
+                for number in
+                    self.databases_at(&progress.address, |name| progress.claim.changed().any(|other| other == name))
+                {
                     let place = &mut self.registry.databases[number as usize];
                     place.function_catalog.forget(&mut self.registry.scopes);
                     place.changes += 1;

@@ -16,7 +16,7 @@ pub use crate::admin::standing::{Order, Standing, Whose};
 pub use crate::admission::questions::SystemUser;
 pub use crate::admission::questions::{ExternalAuth, PasswordQuestion, Verdict};
 pub use crate::admission::questions::{HashAsker, HashQuestion, Hashed};
-pub use crate::data::claims::{Phase, Sole};
+pub use crate::data::claims::{ClaimProgress, Phase};
 pub use crate::data::functions::FunctionsMade;
 pub use crate::handover::divide::Import;
 pub use crate::handover::parcel::{Cursor, Export, Imports, Pair, Parcel};

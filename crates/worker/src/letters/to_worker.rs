@@ -18,7 +18,8 @@ use reactor::Peer;
 use reactor::tls::Security;
 
 use super::{
-    ActiveConfig, Cursor, FunctionsMade, HashAsker, Hashed, Imports, Order, Parcel, Parts, Sole, SystemUser, Verdict,
+    ActiveConfig, ClaimProgress, Cursor, FunctionsMade, HashAsker, Hashed, Imports, Order, Parcel, Parts, SystemUser,
+    Verdict,
 };
 
 /// A letter to a worker.
@@ -56,7 +57,7 @@ pub enum ToWorker<S> {
         database: Arc<str>,
     },
     /// A client has sent a statement that needs a database without other sessions.
-    Sole(Arc<Sole>),
+    ClaimProgress(Arc<ClaimProgress>),
     /// Functions of a database are being created, or have been.
     FunctionsMade(Box<FunctionsMade>),
     /// A cancel request for a query of one of this worker's clients.

@@ -17,7 +17,7 @@ use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
 use crate::data::client::{Client, Seat, Stage};
-use crate::letters::{GreetedClient, ToWorker, Waits};
+use crate::letters::{CancelWait, GreetedClient, ToWorker};
 use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
 
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
                 // As in PostgreSQL, the connection is closed when the request has been delivered: a client that waits
                 // for the end of the connection knows that the request hits no later query.
                 let limit = self.active.settings.cancel_wait_timeout;
-                let waits = Waits { since: self.now, until: limit.map(|limit| self.now + limit) };
+                let waits = CancelWait { since: self.now, until: limit.map(|limit| self.now + limit) };
                 client.stage = Stage::Cancelling(waits);
                 self.io.receive(client.conn, Receive::Once);
                 self.arm_client(key);

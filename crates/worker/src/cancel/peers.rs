@@ -15,7 +15,7 @@ use reactor::{Address, Close, Io, Level, Receive, Subject};
 use wire::write;
 
 use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
-use crate::letters::{PeerRow, Requester, ToWorker, Waits};
+use crate::letters::{CancelWait, PeerRow, Requester, ToWorker};
 use crate::planted::{is_ready_for_next, take_out, who_asked};
 use crate::timers::Timer;
 use crate::upstream::dial::words;
@@ -24,7 +24,7 @@ use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// Sends a request for a client of this peer to the worker that keeps the connections to the peer.
-    pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
+    pub(crate) fn route_to_peer(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: CancelWait) {
         let workers = self.posts.workers.len();
         let home = WorkerId((usize::from(peer) % workers) as u8);
         if home == self.id {
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Forwards a request, as soon as there is a connection for it.
-    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: Waits) {
+    pub(crate) fn pass_on(&mut self, peer: u16, key: CancelKey, requester: Requester, waits: CancelWait) {
         if self.is_cancel_stale(waits) {
             return self.end_cancel_request(requester, CancelRequest::Expired);
         }

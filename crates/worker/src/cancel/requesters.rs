@@ -6,7 +6,7 @@
 use measure::CancelRequest;
 use reactor::Io;
 
-use crate::letters::{Requester, ToWorker, Waits};
+use crate::letters::{CancelWait, Requester, ToWorker};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a request has expired: it was in a letter for longer than its requester waits, who may have sent another
     /// query meanwhile.
-    pub(crate) fn is_cancel_stale(&self, waits: Waits) -> bool {
+    pub(crate) fn is_cancel_stale(&self, waits: CancelWait) -> bool {
         waits.until.is_some_and(|until| until <= self.now)
     }
 }

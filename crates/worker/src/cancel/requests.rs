@@ -18,7 +18,7 @@ use wire::write;
 use crate::cancel::answer::write_cancelled;
 use crate::cancel::tables::Cancel;
 use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::letters::{Requester, ToControl, ToWorker, Waits};
+use crate::letters::{CancelWait, Requester, ToControl, ToWorker};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
 use crate::spans::SpanError;
 use crate::tracers::What;
@@ -27,7 +27,7 @@ use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
     /// Sends a cancel request to the process, or the worker here, that its key names.
-    pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: Waits) {
+    pub(crate) fn route_cancel(&mut self, key: &[u8], requester: Key, waits: CancelWait) {
         let requester = (self.id, requester);
         let Some(key) = CancelKey::parse(key) else {
             self.end_cancel_request(requester, CancelRequest::UnknownKey);
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn route_here(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
+    fn route_here(&mut self, key: CancelKey, requester: Requester, waits: CancelWait) {
         // A key from another process that had more workers may name none of ours.
         let worker = self.named_by(key.name());
         if is_here(worker == self.id) {
@@ -66,7 +66,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Cancels what the client of this key runs or waits for.
-    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: Waits) {
+    pub(crate) fn cancel(&mut self, key: CancelKey, requester: Requester, waits: CancelWait) {
         if self.is_cancel_stale(waits) {
             self.log.add(Level::Debug, format_args!("failed cancel request: nobody waits for it any more"));
             return self.end_cancel_request(requester, CancelRequest::Expired);

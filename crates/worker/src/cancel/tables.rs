@@ -13,7 +13,7 @@ use protocol::cancel::CancelKey;
 use reactor::tls::Demand;
 use reactor::{Conn, TimerId};
 
-use crate::letters::{Requester, Waits};
+use crate::letters::{CancelWait, Requester};
 
 /// A cancel request on its way.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(crate) struct Forward {
     /// Its number in logs; the request with the lowest has waited longest.
     pub(super) id: u64,
     /// When it was made, and until when it counts.
-    pub(super) waits: Waits,
+    pub(super) waits: CancelWait,
     /// The timer of its deadline.
     pub(super) timer: Option<TimerId>,
     pub(super) stage: Stage,

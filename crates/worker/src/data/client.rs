@@ -21,7 +21,7 @@ use crate::admission::greeting::Greeting;
 use crate::data::claims::Claimed;
 use crate::data::client::Stage as ClientStage;
 use crate::data::held::{Held, Skips, first_request};
-use crate::letters::Waits;
+use crate::letters::CancelWait;
 use crate::measured::Meter;
 use crate::notify::listening::Joining;
 use crate::tracers::Mask;
@@ -73,7 +73,7 @@ pub(crate) enum Stage {
     /// The startup packet.
     Greeting(Box<Greeting>),
     /// The cancel request that it sent to be delivered; with the time since which it waits.
-    Cancelling(Waits),
+    Cancelling(CancelWait),
     /// The password, or the first server of its pool.
     Login(Box<LoggingIn>),
     /// Queries.

@@ -67,7 +67,7 @@ pub enum ToWorker<S> {
         /// The connection to be closed when the request is done.
         requester: Requester,
         /// Since when, and until when, the requester waits.
-        waits: Waits,
+        waits: CancelWait,
     },
     /// A cancel request for another process, whose connections are kept by this worker.
     PassOn {
@@ -78,7 +78,7 @@ pub enum ToWorker<S> {
         /// The connection to be closed when the request is done.
         requester: Requester,
         /// Since when, and until when, the requester waits.
-        waits: Waits,
+        waits: CancelWait,
     },
     /// A cancel request that one of this worker's clients has made is done, or has failed.
     CancelOver(ClientKey),
@@ -197,7 +197,7 @@ pub type Requester = (WorkerId, ClientKey);
 /// How long the sender of a cancel request waits for it. Later the request must not be sent any more: the sender may
 /// have begun another query, whatever `cancel_wait_timeout` has become meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waits {
+pub struct CancelWait {
     /// Since when.
     pub since: Time,
     /// Until when.

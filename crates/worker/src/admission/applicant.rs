@@ -31,7 +31,7 @@ pub(crate) struct LoggingIn {
     pub(crate) request: Request,
     /// The dedicated server that is being dialed for it.
     pub(crate) dedicating: Option<ServerKey>,
-    pub(crate) waits: Waits,
+    pub(crate) waits: LoginWait,
     /// Which step of the login it has reached.
     pub(crate) step: LoginStep,
     /// Bytes that nothing has looked at yet.
@@ -40,7 +40,7 @@ pub(crate) struct LoggingIn {
 
 /// What a client that logs in waits for.
 #[derive(Debug)]
-pub(crate) enum Waits {
+pub(crate) enum LoginWait {
     /// Our last byte to be sent, after which the client moves to its home worker.
     Departure { early: Vec<u8>, since_wall: Wall },
     /// A slot of `max_client_conn` from the ledger.
@@ -56,9 +56,9 @@ pub(crate) enum Waits {
     /// The hash of a password.
     Hash(Box<Hashing>),
     /// A rate limit, before it may authenticate.
-    Knock,
+    RateBeforeProof,
     /// A rate limit, before it is let in; with the keys that its proof has shown.
-    Rate(Option<ScramKeys>),
+    RateAfterProof(Option<ScramKeys>),
     /// The name of its system user, and whether this map lets that be the database user that the client named.
     SystemUser { map: Option<Arc<str>> },
     /// A slot of its user, after it has been authenticated; with the keys that its proof has shown.
@@ -82,7 +82,7 @@ pub(crate) struct Proof {
 
 impl LoggingIn {
     pub(crate) fn new(request: Request) -> Self {
-        let (reported_secret, judged, waits, step) = (None, None, Waits::Slot, LoginStep::ClientLimit);
+        let (reported_secret, judged, waits, step) = (None, None, LoginWait::Slot, LoginStep::ClientLimit);
         Self {
             reported_secret,
             is_secret_cached: false,
@@ -97,26 +97,26 @@ impl LoggingIn {
 
     /// A client that has been authenticated, and waits for the first server of this pool.
     pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, said: Vec<u8>) -> Self {
-        Self { waits: Waits::Welcome { pool, since }, step: LoginStep::Server, said, ..Self::new(request) }
+        Self { waits: LoginWait::Welcome { pool, since }, step: LoginStep::Server, said, ..Self::new(request) }
     }
 
     pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
-        Self { waits: Waits::Departure { early, since_wall }, step: LoginStep::Startup, ..Self::new(request) }
+        Self { waits: LoginWait::Departure { early, since_wall }, step: LoginStep::Startup, ..Self::new(request) }
     }
 
     /// Sets what the client waits for from now on.
-    pub(crate) fn wait_for(&mut self, waits: Waits) {
+    pub(crate) fn wait_for(&mut self, waits: LoginWait) {
         self.step = match &waits {
-            Waits::Departure { .. } => LoginStep::Startup,
-            Waits::Slot => LoginStep::ClientLimit,
-            Waits::Proof(_) => LoginStep::Password,
-            Waits::Secret(_) | Waits::SecretAgain(_) => LoginStep::AuthQuery,
-            Waits::Verdict(..) => LoginStep::ExternalAuth,
-            Waits::Hash(_) => LoginStep::Hashing,
-            Waits::Knock | Waits::Rate(_) => LoginStep::RateLimit,
-            Waits::SystemUser { .. } => LoginStep::SystemUser,
-            Waits::Admission { .. } => LoginStep::Admission,
-            Waits::Welcome { .. } => LoginStep::Server,
+            LoginWait::Departure { .. } => LoginStep::Startup,
+            LoginWait::Slot => LoginStep::ClientLimit,
+            LoginWait::Proof(_) => LoginStep::Password,
+            LoginWait::Secret(_) | LoginWait::SecretAgain(_) => LoginStep::AuthQuery,
+            LoginWait::Verdict(..) => LoginStep::ExternalAuth,
+            LoginWait::Hash(_) => LoginStep::Hashing,
+            LoginWait::RateBeforeProof | LoginWait::RateAfterProof(_) => LoginStep::RateLimit,
+            LoginWait::SystemUser { .. } => LoginStep::SystemUser,
+            LoginWait::Admission { .. } => LoginStep::Admission,
+            LoginWait::Welcome { .. } => LoginStep::Server,
         };
         self.waits = waits;
     }
@@ -124,7 +124,9 @@ impl LoggingIn {
     /// What the client takes along to its home worker, if it waits to move.
     pub(crate) fn departure(&mut self) -> Option<(Request, Vec<u8>, Wall)> {
         match &mut self.waits {
-            Waits::Departure { early, since_wall } => Some((self.request.clone(), std::mem::take(early), *since_wall)),
+            LoginWait::Departure { early, since_wall } => {
+                Some((self.request.clone(), std::mem::take(early), *since_wall))
+            }
             _ => None,
         }
     }
@@ -135,8 +137,8 @@ impl LoggingIn {
     }
 
     /// Takes the state that the client waits in, if it is the wanted one. A client that waits for nothing more waits for us.
-    fn take<T>(&mut self, wanted: impl FnOnce(Waits) -> Result<T, Waits>) -> Option<T> {
-        match wanted(std::mem::replace(&mut self.waits, Waits::Slot)) {
+    fn take<T>(&mut self, wanted: impl FnOnce(LoginWait) -> Result<T, LoginWait>) -> Option<T> {
+        match wanted(std::mem::replace(&mut self.waits, LoginWait::Slot)) {
             Ok(taken) => Some(taken),
             Err(waits) => {
                 self.waits = waits;
@@ -148,20 +150,20 @@ impl LoggingIn {
     /// What the client has to show after `auth_query`, if it waits for that.
     pub(crate) fn take_awaiting_secret(&mut self) -> Option<Demand> {
         self.take(|waits| match waits {
-            Waits::Secret(demand) => Ok(demand),
+            LoginWait::Secret(demand) => Ok(demand),
             waits => Err(waits),
         })
     }
 
     /// The client waits until `auth_query` has been answered once more.
     pub(crate) fn await_secret_again(&mut self, again: Again) {
-        self.wait_for(Waits::SecretAgain(Box::new(again)));
+        self.wait_for(LoginWait::SecretAgain(Box::new(again)));
     }
 
     /// What is to be checked again after `auth_query`, if the client waits for that.
     pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
         self.take(|waits| match waits {
-            Waits::SecretAgain(again) => Ok(again),
+            LoginWait::SecretAgain(again) => Ok(again),
             waits => Err(waits),
         })
     }
@@ -169,51 +171,51 @@ impl LoggingIn {
     /// The keys that the client's proof has shown, if it is authenticated and not let in yet.
     pub(crate) fn take_admission(&mut self) -> Option<Option<ScramKeys>> {
         self.take(|waits| match waits {
-            Waits::Admission { keys } => Ok(keys),
+            LoginWait::Admission { keys } => Ok(keys),
             waits => Err(waits),
         })
     }
 
     /// Whether the client waits for `auth_query`.
     pub(crate) fn is_awaiting_secret(&self) -> bool {
-        matches!(self.waits, Waits::Secret(_) | Waits::SecretAgain(_))
+        matches!(self.waits, LoginWait::Secret(_) | LoginWait::SecretAgain(_))
     }
 
     /// The client waits for an external authenticator.
     pub(crate) fn await_verdict(&mut self, authenticator: ExternalAuth, password: Password) {
-        self.wait_for(Waits::Verdict(authenticator, password));
+        self.wait_for(LoginWait::Verdict(authenticator, password));
     }
 
     /// The external authenticator and the password, if the client waits for the verdict.
     pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(ExternalAuth, Password)> {
         self.take(|waits| match waits {
-            Waits::Verdict(authenticator, password) => Ok((authenticator, password)),
+            LoginWait::Verdict(authenticator, password) => Ok((authenticator, password)),
             waits => Err(waits),
         })
     }
 
     /// Whether an external authenticator is judging the client's password.
     pub(crate) fn is_awaiting_verdict(&self) -> bool {
-        matches!(self.waits, Waits::Verdict(..))
+        matches!(self.waits, LoginWait::Verdict(..))
     }
 
     /// What the client needs a hash for, if it waits for one.
     pub(crate) fn take_awaiting_hash(&mut self) -> Option<Box<Hashing>> {
         self.take(|waits| match waits {
-            Waits::Hash(hashing) => Ok(hashing),
+            LoginWait::Hash(hashing) => Ok(hashing),
             waits => Err(waits),
         })
     }
 
     /// Whether the client waits for a hash.
     pub(crate) fn is_awaiting_hash(&self) -> bool {
-        matches!(self.waits, Waits::Hash(_))
+        matches!(self.waits, LoginWait::Hash(_))
     }
 
     /// The number of the user whose secret is hashed for the client.
     pub(crate) fn hashed_user(&self) -> Option<u32> {
         match &self.waits {
-            Waits::Hash(hashing) => hashing.user(),
+            LoginWait::Hash(hashing) => hashing.user(),
             _ => None,
         }
     }
@@ -221,20 +223,20 @@ impl LoggingIn {
     /// The keys that the client's proof has shown, if it waits for a rate limit.
     pub(crate) fn take_awaiting_rate(&mut self) -> Option<Option<ScramKeys>> {
         self.take(|waits| match waits {
-            Waits::Rate(keys) => Ok(keys),
+            LoginWait::RateAfterProof(keys) => Ok(keys),
             waits => Err(waits),
         })
     }
 
     /// Whether the client waits for a rate limit.
     pub(crate) fn is_awaiting_rate(&self) -> bool {
-        matches!(self.waits, Waits::Knock | Waits::Rate(_))
+        matches!(self.waits, LoginWait::RateBeforeProof | LoginWait::RateAfterProof(_))
     }
 
     /// The ident map for the client's system user, while the name of that user is awaited.
     pub(crate) fn awaited_map(&self) -> Option<Option<Arc<str>>> {
         match &self.waits {
-            Waits::SystemUser { map } => Some(map.clone()),
+            LoginWait::SystemUser { map } => Some(map.clone()),
             _ => None,
         }
     }
@@ -247,7 +249,7 @@ impl LoggingIn {
     /// The same, and since when.
     pub(crate) fn waits_since(&self) -> Option<(PoolKey, Time)> {
         match self.waits {
-            Waits::Welcome { pool, since } => Some((pool, since)),
+            LoginWait::Welcome { pool, since } => Some((pool, since)),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ use reactor::{Io, Level, Peer, Receive};
 use wire::write;
 
 use crate::admin::console::{CONSOLE, ConsoleClient};
-use crate::admission::applicant::{Entry, Waits};
+use crate::admission::applicant::{Entry, LoginWait};
 use crate::data::client::{Client, Stage};
 use crate::letters::Right;
 use crate::worker::Worker;
@@ -39,7 +39,7 @@ impl<I: Io> Worker<I> {
     /// user's slot.
     pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        login.wait_for(Waits::Admission { keys });
+        login.wait_for(LoginWait::Admission { keys });
         let Some(slot) = self.user_slot(key) else {
             self.take_seat(key);
             return;

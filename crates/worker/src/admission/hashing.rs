@@ -16,7 +16,7 @@ use protocol::client::login::{Method, Unproved};
 use protocol::fault::Fault;
 use reactor::{Io, Level, Receive};
 
-use crate::admission::applicant::{Again, Hashing, SecretHashing, Waits};
+use crate::admission::applicant::{Again, Hashing, LoginWait, SecretHashing};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        login.wait_for(Waits::Hash(Box::new(Hashing::Proof { unproved, again })));
+        login.wait_for(LoginWait::Hash(Box::new(Hashing::Proof { unproved, again })));
         self.hash_for_client(key, derivation);
     }
 
@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
-        login.wait_for(Waits::Hash(Box::new(Hashing::Secret {
+        login.wait_for(LoginWait::Hash(Box::new(Hashing::Secret {
             user,
             secret: secret.clone(),
             method,

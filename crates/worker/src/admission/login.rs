@@ -18,7 +18,7 @@ use reactor::{Io, Level, Receive};
 use wire::{Scanner, Step as Found, frontend};
 
 use crate::admin::console::CONSOLE;
-use crate::admission::applicant::{Again, Demand, Entry, Proof, Waits};
+use crate::admission::applicant::{Again, Demand, Entry, LoginWait, Proof};
 use crate::data::client::{Client, Stage};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
                     return;
                 }
                 let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-                login.wait_for(Waits::Secret(demand));
+                login.wait_for(LoginWait::Secret(demand));
                 (self.posts.control)(ToControl::AskSecret(question));
             }
             Err(fault) => self.fail_client(key, &fault),
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
                 return;
             }
             Demand::SystemUser { uid, map } => {
-                login.wait_for(Waits::SystemUser { map });
+                login.wait_for(LoginWait::SystemUser { map });
                 self.ask_system_user(key, uid);
                 return;
             }
@@ -155,7 +155,7 @@ impl<I: Io> Worker<I> {
                 // A response to SCRAM was computed with the old secret's salt, and says nothing about another secret.
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
-                login.wait_for(Waits::Proof(Box::new(proof)));
+                login.wait_for(LoginWait::Proof(Box::new(proof)));
                 self.io.receive(client.conn, Receive::Stream);
                 let said = std::mem::take(&mut login.said);
                 self.read_proof(key, &said);
@@ -171,7 +171,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn login_received(&mut self, key: Key, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
-        if matches!(login.waits, Waits::Proof(_)) {
+        if matches!(login.waits, LoginWait::Proof(_)) {
             self.read_proof(key, bytes);
         } else if login.said.len() + bytes.len() > SAID_BYTES_MAX {
             self.fail_client(key, &Fault::UnknownMessage);
@@ -186,7 +186,7 @@ impl<I: Io> Worker<I> {
             let Some(client) = self.clients.get_mut(key) else { return };
             let proof = match &mut client.stage {
                 Stage::Login(login) => match &mut login.waits {
-                    Waits::Proof(proof) => proof,
+                    LoginWait::Proof(proof) => proof,
                     _ => {
                         // The response was complete; the rest is looked at later.
                         self.login_received(key, &bytes[at..]);
@@ -229,7 +229,7 @@ impl<I: Io> Worker<I> {
     fn check_proof(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Login(login) = &mut client.stage else { return };
-        let Waits::Proof(proof) = std::mem::replace(&mut login.waits, Waits::Slot) else { return };
+        let LoginWait::Proof(proof) = std::mem::replace(&mut login.waits, LoginWait::Slot) else { return };
         let mut out = Vec::new();
         let Proof { login: asked, authenticator, scanner, body, again } = *proof;
         match asked.answer(&body, &mut out) {
@@ -249,7 +249,7 @@ impl<I: Io> Worker<I> {
             }
             Ok(Step::Ask(next)) => {
                 let proof = Proof { login: next, authenticator, scanner, body: Vec::new(), again };
-                login.wait_for(Waits::Proof(Box::new(proof)));
+                login.wait_for(LoginWait::Proof(Box::new(proof)));
                 self.send_to_client(key, out);
             }
             Err((fault, why)) => {

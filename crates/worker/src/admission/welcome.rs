@@ -18,7 +18,7 @@ use protocol::loan::{ClientSession, Life, shared};
 use protocol::vars::Vars;
 use reactor::{Io, Receive};
 
-use crate::admission::applicant::{Waits, add_host};
+use crate::admission::applicant::{LoginWait, add_host};
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
 use crate::data::taken::Taken;
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
                 (place.reported_secret, place.doubt) = (reported_secret, Doubt::None);
             }
         }
-        login.wait_for(Waits::Welcome { pool, since: self.now });
+        login.wait_for(LoginWait::Welcome { pool, since: self.now });
         let wants_stream = login.request.replication.is_some() && !is_own;
         self.io.receive(client.conn, Receive::Stream);
         if wants_stream {

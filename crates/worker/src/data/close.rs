@@ -11,7 +11,7 @@ use protocol::fault::{Ender, Fault};
 use reactor::{Close, Io, Level};
 
 use crate::admin::console::CONSOLE;
-use crate::admission::applicant::Waits;
+use crate::admission::applicant::LoginWait;
 use crate::connections::outcome_of;
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::close_server::closed_for;
@@ -184,7 +184,7 @@ impl<I: Io> Worker<I> {
             (self.posts.control)(ToControl::SystemUserUnneeded { from: self.id, client: key });
         }
         if let ClientStage::Login(login) = &client.stage
-            && let Waits::Hash(hashing) = &login.waits
+            && let LoginWait::Hash(hashing) = &login.waits
         {
             self.hash_unneeded(key, hashing.user());
         }

@@ -16,7 +16,7 @@ use wire::backend::TxStatus;
 use wire::{frontend, write};
 
 use crate::admin::console::CONSOLE;
-use crate::admission::applicant::Waits;
+use crate::admission::applicant::LoginWait;
 use crate::data::client::{Client, Link, Ready, Stage};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
@@ -48,7 +48,7 @@ impl<I: Io> Worker<I> {
         }
         let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);
         if let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) {
-            login.wait_for(if is_admitted { Waits::Slot } else { Waits::Knock });
+            login.wait_for(if is_admitted { LoginWait::Slot } else { LoginWait::RateBeforeProof });
         }
         is_admitted
     }
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
         let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else {
             return Some(keys);
         };
-        login.wait_for(Waits::Rate(keys));
+        login.wait_for(LoginWait::RateAfterProof(keys));
         self.is_admitted(key, Moment::LogsIn, Comes::Anew).then(|| self.take_shown_keys(key))
     }
 

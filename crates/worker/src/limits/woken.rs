@@ -8,7 +8,7 @@ use base::{Key, Time};
 use pool::{Admission, Moment, Relief, Ticket};
 use reactor::{Io, Level};
 
-use crate::admission::applicant::Waits;
+use crate::admission::applicant::LoginWait;
 use crate::data::client::{Client, Link, Ready, Stage};
 use crate::limits::rate_limits::Comes;
 use crate::worker::Worker;
@@ -71,11 +71,11 @@ impl<I: Io> Worker<I> {
                     self.resume_if_free(key);
                 }
             }
-            Stage::Login(login) if matches!(login.waits, Waits::Knock) => {
+            Stage::Login(login) if matches!(login.waits, LoginWait::RateBeforeProof) => {
                 if self.is_admitted(key, Moment::Knocks, comes)
                     && let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key)
                 {
-                    login.wait_for(Waits::Slot);
+                    login.wait_for(LoginWait::Slot);
                     self.take_place(key);
                 }
             }

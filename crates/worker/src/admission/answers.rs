@@ -12,7 +12,7 @@ use protocol::client::login::{Login, Method, Step};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 
-use crate::admission::applicant::{Again, Demand, Hashing};
+use crate::admission::applicant::{Demand, Hashing, Recheck};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage as ServerStage};
@@ -141,7 +141,7 @@ impl<I: Io> Worker<I> {
     /// A server has answered `auth_query`.
     pub(crate) fn told(&mut self, key: Key, told: Told) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        if let Some(again) = login.take_awaiting_again() {
+        if let Some(again) = login.take_awaiting_recheck() {
             self.told_again(key, *again, told);
             return;
         }
@@ -184,7 +184,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server has answered `auth_query` once more: checks what the client has sent against the new secret.
-    fn told_again(&mut self, key: Key, again: Again, told: Told) {
+    fn told_again(&mut self, key: Key, again: Recheck, told: Told) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         match told {

@@ -50,7 +50,7 @@ pub(crate) enum LoginWait {
     /// The answer to `auth_query`, after which the client has to show this.
     Secret(Demand),
     /// The same once more, because the client's proof does not fit the cached secret.
-    SecretAgain(Box<Again>),
+    SecretAgain(Box<Recheck>),
     /// The verdict of this external authenticator on its password.
     Verdict(ExternalAuth, Password),
     /// The hash of a password.
@@ -156,12 +156,12 @@ impl LoggingIn {
     }
 
     /// The client waits until `auth_query` has been answered once more.
-    pub(crate) fn await_secret_again(&mut self, again: Again) {
+    pub(crate) fn await_secret_again(&mut self, again: Recheck) {
         self.wait_for(LoginWait::SecretAgain(Box::new(again)));
     }
 
     /// What is to be checked again after `auth_query`, if the client waits for that.
-    pub(crate) fn take_awaiting_again(&mut self) -> Option<Box<Again>> {
+    pub(crate) fn take_awaiting_recheck(&mut self) -> Option<Box<Recheck>> {
         self.take(|waits| match waits {
             LoginWait::SecretAgain(again) => Ok(again),
             waits => Err(waits),
@@ -286,7 +286,7 @@ pub(crate) enum Entry {
 
 /// What a client has shown, to be checked against another secret.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct Recheck {
     pub(crate) method: Method,
     pub(crate) dice: Dice,
     pub(crate) body: Vec<u8>,
@@ -302,7 +302,7 @@ pub(crate) enum Hashing {
         /// What the hash is compared with.
         unproved: Unproved,
         /// What can be checked against another secret, if that does not fit.
-        again: Option<Again>,
+        again: Option<Recheck>,
     },
     /// It is to be asked for SCRAM, and the secret of its user is a password in clear text.
     Secret {

@@ -16,13 +16,13 @@ use protocol::client::login::{Method, Unproved};
 use protocol::fault::Fault;
 use reactor::{Io, Level, Receive};
 
-use crate::admission::applicant::{Again, Hashing, LoginWait, SecretHashing};
+use crate::admission::applicant::{Hashing, LoginWait, Recheck, SecretHashing};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Has a client's password hashed, which is then compared with its user's secret.
-    pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Again>) {
+    pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Recheck>) {
         let (asked, allowed) = (derivation.iterations, self.active.settings.scram_iterations_max);
         if asked > allowed {
             let line = self.client_prefix(key);

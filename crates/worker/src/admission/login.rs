@@ -18,7 +18,7 @@ use reactor::{Io, Level, Receive};
 use wire::{Scanner, Step as Found, frontend};
 
 use crate::admin::console::CONSOLE;
-use crate::admission::applicant::{Again, Demand, Entry, LoginWait, Proof};
+use crate::admission::applicant::{Demand, Entry, LoginWait, Proof, Recheck};
 use crate::data::client::{Client, Stage};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
@@ -244,7 +244,7 @@ impl<I: Io> Worker<I> {
             }
             Ok(Step::Derive(unproved, derivation)) => {
                 let fault = Fault::PasswordWrong;
-                let again = again.map(|(method, dice)| Again { method, dice, body, fault });
+                let again = again.map(|(method, dice)| Recheck { method, dice, body, fault });
                 self.hash_proof(key, unproved, derivation, again);
             }
             Ok(Step::Ask(next)) => {
@@ -257,14 +257,14 @@ impl<I: Io> Worker<I> {
                     let line = self.client_prefix(key);
                     self.log.about(&line, Level::Log, format_args!("SCRAM authentication failed: {why}"));
                 }
-                let again = again.map(|(method, dice)| Again { method, dice, body, fault: fault.clone() });
+                let again = again.map(|(method, dice)| Recheck { method, dice, body, fault: fault.clone() });
                 self.disproved(key, &fault, again);
             }
         }
     }
 
     /// The client's proof does not fit. It is checked against another secret, if there may be one.
-    pub(crate) fn disproved(&mut self, key: Key, fault: &Fault, again: Option<Again>) {
+    pub(crate) fn disproved(&mut self, key: Key, fault: &Fault, again: Option<Recheck>) {
         if !self.doubt_secret(key, again) {
             self.login_failed_line(key);
             self.fail_client(key, fault);

@@ -14,7 +14,7 @@ use base::Key;
 use protocol::client::login::{Known, Method};
 use reactor::Io;
 
-use crate::admission::applicant::Again;
+use crate::admission::applicant::Recheck;
 use crate::data::client::{Client, Stage};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
     /// A client's proof does not fit. If it was checked against a cached secret, that is dropped, and where the proof
     /// can be checked against another secret the server is asked once more: then returns true, and the client waits for
     /// the answer.
-    pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Again>) -> bool {
+    pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Recheck>) -> bool {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
         if !std::mem::take(&mut login.is_secret_cached) {
             return false;

@@ -112,13 +112,13 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Stage::Greeting(greeting) = &mut client.stage else { return };
         greeting.has_spoken = true;
-        greeting.said.extend_from_slice(bytes);
-        match greeting::open(&greeting.said) {
+        greeting.unread.extend_from_slice(bytes);
+        match greeting::open(&greeting.unread) {
             Opening::More => self.io.receive(client.conn, Receive::Once),
             Opening::DirectTls => {
-                let said = std::mem::take(&mut greeting.said);
+                let unread = std::mem::take(&mut greeting.unread);
                 if self.offers_tls(key) {
-                    self.secure_client(key, &said);
+                    self.secure_client(key, &unread);
                 } else {
                     let line = self.client_prefix(key);
                     self.log.about(&line, Level::Log, format_args!("direct TLS is not offered here, closing"));
@@ -126,11 +126,11 @@ impl<I: Io> Worker<I> {
                 }
             }
             Opening::Encryption { bytes, request } => {
-                if is_stuffed(greeting.said.len() > bytes) {
+                if is_stuffed(greeting.unread.len() > bytes) {
                     self.fail_client(key, &Fault::UnencryptedAfter { request });
                     return;
                 }
-                greeting.said.drain(..bytes);
+                greeting.unread.drain(..bytes);
                 let (conn, is_tls) = (client.conn, request == SSL_REQUEST);
                 if is_tls && client.security.is_some() {
                     self.part_from_client(key, "SSL req inside SSL");
@@ -158,7 +158,7 @@ impl<I: Io> Worker<I> {
                     self.fail_client(key, &Fault::TlsRequired);
                     return;
                 }
-                let early = greeting.said.split_off(bytes);
+                let early = greeting.unread.split_off(bytes);
                 let (since_wall, has_kept_descriptor) = (greeting.since_wall, greeting.has_kept_descriptor);
                 let ignored = &self.active.settings.ignore_startup_parameters;
                 let rules = StartupRules { tracked: &self.active.tracked, ignored };
@@ -198,12 +198,12 @@ impl<I: Io> Worker<I> {
 
     /// Begins TLS with a client, which may have sent its beginning already. Nothing of the client is read until TLS is
     /// established.
-    fn secure_client(&mut self, key: Key, said: &[u8]) {
+    fn secure_client(&mut self, key: Key, unread: &[u8]) {
         let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.active.tls.offer.clone()) else { return };
         if let Stage::Greeting(greeting) = &mut client.stage {
-            greeting.handshake = Some(if said.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
+            greeting.handshake = Some(if unread.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
-        if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), said) {
+        if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread) {
             let line = self.client_prefix(key);
             self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {error}"));
             self.drop_client(key, "TLS is not offered");

@@ -35,7 +35,7 @@ pub(crate) struct LoggingIn {
     /// Which step of the login it has reached.
     pub(crate) step: LoginStep,
     /// Bytes that nothing has looked at yet.
-    pub(crate) said: Vec<u8>,
+    pub(crate) unread: Vec<u8>,
 }
 
 /// What a client that logs in waits for.
@@ -91,13 +91,13 @@ impl LoggingIn {
             dedicating: None,
             waits,
             step,
-            said: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
     /// A client that has been authenticated, and waits for the first server of this pool.
-    pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, said: Vec<u8>) -> Self {
-        Self { waits: LoginWait::Welcome { pool, since }, step: LoginStep::Server, said, ..Self::new(request) }
+    pub(crate) fn proved(request: Request, pool: PoolKey, since: Time, unread: Vec<u8>) -> Self {
+        Self { waits: LoginWait::Welcome { pool, since }, step: LoginStep::Server, unread, ..Self::new(request) }
     }
 
     pub(crate) fn departing(request: Request, early: Vec<u8>, since_wall: Wall) -> Self {
@@ -132,8 +132,8 @@ impl LoggingIn {
     }
 
     /// What the client sent before it was let in.
-    pub(crate) fn into_said(self) -> Vec<u8> {
-        self.said
+    pub(crate) fn into_unread(self) -> Vec<u8> {
+        self.unread
     }
 
     /// Takes the state that the client waits in, if it is the wanted one. A client that waits for nothing more waits for us.

@@ -8,7 +8,7 @@ use base::Wall;
 /// A client whose startup packet is not complete.
 #[derive(Debug)]
 pub(crate) struct Greeting {
-    pub(crate) said: Vec<u8>,
+    pub(crate) unread: Vec<u8>,
     pub(crate) has_spoken: bool,
     /// TLS is being negotiated.
     pub(super) handshake: Option<Handshake>,
@@ -19,7 +19,7 @@ pub(crate) struct Greeting {
 
 impl Greeting {
     pub(crate) fn new(since_wall: Wall) -> Self {
-        Self { said: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
+        Self { unread: Vec::new(), has_spoken: false, handshake: None, has_kept_descriptor: false, since_wall }
     }
 
     /// Whether TLS is being negotiated, which no other worker could continue.

@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
     /// The client is at its home worker.
     pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
         let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
-        login.said.extend_from_slice(early);
+        login.unread.extend_from_slice(early);
         if self.may_knock(key) {
             self.take_place(key);
         }
@@ -157,8 +157,8 @@ impl<I: Io> Worker<I> {
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
                 login.wait_for(LoginWait::Proof(Box::new(proof)));
                 self.io.receive(client.conn, Receive::Stream);
-                let said = std::mem::take(&mut login.said);
-                self.read_proof(key, &said);
+                let unread = std::mem::take(&mut login.unread);
+                self.read_proof(key, &unread);
             }
             Err(fault) => {
                 self.login_failed_line(key);
@@ -173,10 +173,10 @@ impl<I: Io> Worker<I> {
         let Stage::Login(login) = &mut client.stage else { return };
         if matches!(login.waits, LoginWait::Proof(_)) {
             self.read_proof(key, bytes);
-        } else if login.said.len() + bytes.len() > SAID_BYTES_MAX {
+        } else if login.unread.len() + bytes.len() > UNREAD_BYTES_MAX {
             self.fail_client(key, &Fault::UnknownMessage);
         } else {
-            login.said.extend_from_slice(bytes);
+            login.unread.extend_from_slice(bytes);
         }
     }
 
@@ -194,7 +194,7 @@ impl<I: Io> Worker<I> {
                     }
                 },
                 _ => {
-                    self.said_early(key, bytes[at..].to_vec());
+                    self.hear_early(key, bytes[at..].to_vec());
                     return;
                 }
             };
@@ -329,4 +329,4 @@ impl<I: Io> Worker<I> {
 }
 
 /// Bytes that a client may send before it is let in.
-const SAID_BYTES_MAX: usize = 65_536;
+const UNREAD_BYTES_MAX: usize = 65_536;

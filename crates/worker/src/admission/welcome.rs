@@ -192,17 +192,17 @@ impl<I: Io> Worker<I> {
         if self.tracers.is_any() {
             self.trace_login(key);
         }
-        self.said_early(key, login.said);
+        self.hear_early(key, login.unread);
         if self.registry.has_idle_timeouts {
             self.arm_client(key);
         }
     }
 
     /// Handles what a client sent before it was let in as its first request.
-    pub(crate) fn said_early(&mut self, key: Key, said: Vec<u8>) {
+    pub(crate) fn hear_early(&mut self, key: Key, unread: Vec<u8>) {
         match self.clients.get(key).map(|client| &client.stage) {
-            Some(ClientStage::Ready(_)) if !said.is_empty() => self.hear(key, said.into()),
-            Some(ClientStage::Console(_)) => self.console_received(key, &said),
+            Some(ClientStage::Ready(_)) if !unread.is_empty() => self.hear(key, unread.into()),
+            Some(ClientStage::Console(_)) => self.console_received(key, &unread),
             _ => {}
         }
     }

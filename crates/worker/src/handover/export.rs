@@ -200,7 +200,7 @@ impl<I: Io> Worker<I> {
     fn packed_client(&self, client: &Client, gathered: &mut Gathered) -> Option<PackedClient> {
         let stage = match &client.stage {
             ClientStage::Greeting(greeting) => PackedStage::Greeting {
-                said: greeting.said.as_slice().into(),
+                said: greeting.unread.as_slice().into(),
                 has_spoken: greeting.has_spoken,
                 since_wall: greeting.since_wall.0,
             },
@@ -212,7 +212,7 @@ impl<I: Io> Worker<I> {
                     minor: login.request.minor,
                     vars: self.packed_vars(&login.request.vars),
                     settings: login.request.settings.clone(),
-                    said: login.said.as_slice().into(),
+                    said: login.unread.as_slice().into(),
                     since: since.0,
                 }
             }

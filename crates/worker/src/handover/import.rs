@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
         match stage {
             PackedStage::Greeting { said, has_spoken, since_wall } => {
                 let mut greeting = Greeting::new(Wall(since_wall));
-                (greeting.said, greeting.has_spoken) = (said.0, has_spoken);
+                (greeting.unread, greeting.has_spoken) = (said.0, has_spoken);
                 let key = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting)))?;
                 if self.count_unauthenticated(key) {
                     self.arm_client(key);

@@ -195,7 +195,7 @@ impl<I: Io> Worker<I> {
             id: client.id,
             link,
             remote_pid,
-            tls: said(client.security.as_deref()),
+            tls: tls_summary(client.security.as_deref()),
             application_name,
             held,
             unsent: self.io.unsent(client.conn),
@@ -289,7 +289,7 @@ impl<I: Io> Worker<I> {
             id: server.id,
             link: server.client().and_then(|client| self.clients.get(client)).map(|client| client.id),
             remote_pid: server.pid(),
-            tls: said(server.security.as_deref()),
+            tls: tls_summary(server.security.as_deref()),
             application_name: server.session.vars.get(self.active.tracked.application_name()).unwrap_or("").into(),
             held: 0,
             unsent: self.io.unsent(server.conn),
@@ -410,7 +410,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// Version and cipher of TLS as shown to people.
-fn said(security: Option<&Security>) -> Box<str> {
+fn tls_summary(security: Option<&Security>) -> Box<str> {
     security.map(|security| security.summary.clone()).unwrap_or_default()
 }
 

@@ -14,8 +14,8 @@ use measure::Phase;
 pub(crate) struct Course {
     round_trips: u32,
     /// The last request, and when it came.
-    last: Option<(Said, Time)>,
-    longest: Option<(Said, Duration)>,
+    last: Option<(RequestHead, Time)>,
+    longest: Option<(RequestHead, Duration)>,
 }
 
 impl Course {
@@ -28,45 +28,45 @@ impl Course {
         }
         self.round_trips += 1;
         self.close(answered);
-        let mut said = Said::default();
-        said.note(bytes);
-        self.last = Some((said, now));
+        let mut head = RequestHead::default();
+        head.note(bytes);
+        self.last = Some((head, now));
     }
 
     /// The transaction is over: returns its round trips and its longest request, and resets the course.
-    pub(crate) fn end(&mut self, now: Time) -> (u32, Option<(Said, Duration)>) {
+    pub(crate) fn end(&mut self, now: Time) -> (u32, Option<(RequestHead, Duration)>) {
         self.close(now);
         let Self { round_trips, longest, .. } = std::mem::take(self);
         (round_trips, longest)
     }
 
     fn close(&mut self, answered: Time) {
-        let Some((said, since)) = self.last.take() else { return };
+        let Some((head, since)) = self.last.take() else { return };
         let took = answered.since(since);
         if self.longest.as_ref().is_none_or(|(_, longest)| took > *longest) {
-            self.longest = Some((said, took));
+            self.longest = Some((head, took));
         }
     }
 }
 
 /// The beginning of the last request that a server got from its client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
-    bytes: [u8; SAID_BYTES],
+pub(crate) struct RequestHead {
+    bytes: [u8; HEAD_BYTES],
     length: u8,
 }
 
-impl Default for Said {
+impl Default for RequestHead {
     fn default() -> Self {
-        Self { bytes: [0; SAID_BYTES], length: 0 }
+        Self { bytes: [0; HEAD_BYTES], length: 0 }
     }
 }
 
-impl Said {
+impl RequestHead {
     /// A request begins with these bytes.
     #[inline]
     pub(crate) fn note(&mut self, bytes: &[u8]) {
-        let length = bytes.len().min(SAID_BYTES);
+        let length = bytes.len().min(HEAD_BYTES);
         self.bytes[..length].copy_from_slice(&bytes[..length]);
         self.length = length as u8;
     }
@@ -82,7 +82,7 @@ impl Said {
 }
 
 /// Bytes of a request that are kept.
-const SAID_BYTES: usize = 96;
+const HEAD_BYTES: usize = 96;
 
 #[cfg(test)]
 mod tests {
@@ -96,8 +96,8 @@ mod tests {
         course.request(Time(350), Some(Phase::FirstByte), Time(200), b"a pipeline goes on");
         course.request(Time(9_000), Some(Phase::Thinking), Time(800), b"commit");
         let (round_trips, longest) = course.end(Time(9_100));
-        let (said, took) = longest.expect("a request");
-        assert_eq!((round_trips, said.bytes(), took), (3, &b"slow"[..], Duration::from_micros(500)));
+        let (head, took) = longest.expect("a request");
+        assert_eq!((round_trips, head.bytes(), took), (3, &b"slow"[..], Duration::from_micros(500)));
         assert_eq!(course.end(Time(9_200)).0, 0);
     }
 }

@@ -38,8 +38,8 @@ impl<I: Io> Worker<I> {
         if let Some((round_trips, longest)) = known {
             let plural = if round_trips == 1 { "" } else { "s" };
             let _ = write!(text, ", {round_trips} round trip{plural}");
-            if let Some((said, took)) = longest {
-                let shape = shape_however_read(text_of(said.bytes(), ready).bytes, self.encoding_of(ready));
+            if let Some((head, took)) = longest {
+                let shape = shape_however_read(text_of(head.bytes(), ready).bytes, self.encoding_of(ready));
                 let shape = if shape.is_empty() { "a statement that is not known" } else { &*shape };
                 let _ = write!(text, ", the longest {} ms: {shape}", millis(micros(took)));
             }

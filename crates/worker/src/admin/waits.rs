@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
             .iter()
             .flat_map(|session_effects| session_effects.pins().iter().map(|pin| pin.hold.words()));
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
-        let said = server.map_or(&[][..], |server| text_of(server.said.bytes(), ready).bytes);
+        let head = server.map_or(&[][..], |server| text_of(server.request_head.bytes(), ready).bytes);
         Some(WaitRow {
             database: place.database_name.clone(),
             user: place.user_name.clone(),
@@ -59,8 +59,8 @@ impl<I: Io> Worker<I> {
             since: self.wall_of(since),
             doing_for: self.now.since(since),
             transaction: self.now.since(began.min(since)),
-            statement: shape_however_read(said, self.encoding_of(ready)),
-            may_wait_for_lock: may_lock(said),
+            statement: shape_however_read(head, self.encoding_of(ready)),
+            may_wait_for_lock: may_lock(head),
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),
         })

@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
         totals.server_assignment_count += 1;
         server.affinity_hold = AffinityHold::default();
         server.is_full = false;
-        server.said.forget();
+        server.request_head.forget();
         if server.sampled.take().is_some() {
             server.session.answer_tally = None;
         }

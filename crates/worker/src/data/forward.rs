@@ -109,7 +109,7 @@ impl<I: Io> Worker<I> {
                 course.request(self.now, before, server.answered, bytes);
             }
             ready.meter.division.enter(self.now, Phase::FirstByte);
-            server.said.note(bytes);
+            server.request_head.note(bytes);
             if let Some(weight) = self.sampler.begins(self.now) {
                 let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
                 server.look_at_statement(ready, bytes, weight, dialect, self.now);

@@ -19,7 +19,7 @@ use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
 use reactor::{Address, Chunk, Conn, TimerId};
 
-use crate::course::{Course, Said};
+use crate::course::{Course, RequestHead};
 use crate::notify::listening::Withheld;
 use crate::registry::Welcome;
 use crate::sampled::Sampled;
@@ -82,7 +82,7 @@ pub(crate) struct Server {
     /// Number of queries sent to it; names the query that a cancel request is meant for.
     pub(crate) query_number: u64,
     /// The beginning of its client's last request.
-    pub(crate) said: Said,
+    pub(crate) request_head: RequestHead,
     /// The current request, if it is sampled or traced.
     pub(crate) sampled: Option<Box<Sampled>>,
     /// The course of the current transaction, if long ones are logged.
@@ -159,7 +159,7 @@ impl Server {
             answered: now,
             request_time: now,
             query_number: 0,
-            said: Said::default(),
+            request_head: RequestHead::default(),
             sampled: None,
             course: None,
             opened_for: Opened::Client,

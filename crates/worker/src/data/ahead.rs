@@ -25,8 +25,8 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
-        let (said, tracked) = (ready.held_in_one_piece(), &self.active.tracked);
-        ready.session.needs_nothing(&server.session, said, &mut self.texts, tracked, function_catalog, self.now)
+        let (request, tracked) = (ready.held_in_one_piece(), &self.active.tracked);
+        ready.session.needs_nothing(&server.session, request, &mut self.texts, tracked, function_catalog, self.now)
     }
 
     /// Sends a server a request that depends on none of the client's settings.

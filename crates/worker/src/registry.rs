@@ -20,7 +20,7 @@ use protocol::vars::Vars;
 
 use crate::admission::applicant::SecretHashing;
 use crate::beside::Beside;
-use crate::data::taken::Taken;
+use crate::data::accepted::AcceptedParameters;
 use crate::letters::Totals;
 use crate::measured::Measured;
 use crate::notify::listening::Listening;
@@ -128,7 +128,7 @@ pub(crate) struct PoolPlace {
     /// The parameters of the client that has logged in last.
     pub(crate) latest: Option<Rc<Vars>>,
     /// Which startup parameters of clients its servers have accepted.
-    pub(crate) taken: Taken,
+    pub(crate) accepted_parameters: AcceptedParameters,
     /// The SCRAM keys from a client's own login.
     pub(crate) keys: Option<ScramKeys>,
     /// The salted password, which spares the next login its derivation.

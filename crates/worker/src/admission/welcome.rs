@@ -19,9 +19,9 @@ use protocol::vars::Vars;
 use reactor::{Io, Receive};
 
 use crate::admission::applicant::{LoginWait, add_host};
+use crate::data::accepted::AcceptedParameters;
 use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
 use crate::data::server::Stage as ServerStage;
-use crate::data::taken::Taken;
 use crate::measured::Measured;
 use crate::planted::opens_paused;
 use crate::registry::{Doubt, PoolPlace, Welcome};
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
                 welcome: None,
                 welcome_before: None,
                 latest: None,
-                taken: Taken::default(),
+                accepted_parameters: AcceptedParameters::default(),
                 keys: None,
                 salted: None,
                 cancels: 0,

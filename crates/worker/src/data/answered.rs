@@ -47,7 +47,7 @@ impl<I: Io> Worker<I> {
             if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
                 ready.session.vars = vars;
             }
-            self.takes_what_it_began_with(client_key);
+            self.startup_parameters_accepted(client_key);
         }
         self.enqueue(Task::GoOn(client_key));
         // Other timeouts hold for a request that went along with the settings.

@@ -13,8 +13,8 @@ use protocol::loan::{Differences, Life, Told};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 
+use crate::data::accepted::hash;
 use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::taken::hash;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -43,13 +43,13 @@ impl<I: Io> Worker<I> {
             self.lend_untold(server_key, client_key);
             return false;
         }
-        let is_taken = (differences.settings || differences.parameters) && self.is_taken(client_key);
+        let are_accepted = (differences.settings || differences.parameters) && self.are_parameters_accepted(client_key);
         let Some(Client { stage: ClientStage::Ready(ready), tracers, .. }) = self.clients.get_mut(client_key) else {
             return false;
         };
         let is_traced = *tracers != 0;
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        let may_go_along = is_taken && ready.session.says_one_request(ready.held_in_one_piece());
+        let may_go_along = are_accepted && ready.session.says_one_request(ready.held_in_one_piece());
         let Told { out, is_along, texts } =
             server.session.apply(&ready.session, client_key, differences, may_go_along, &self.active.tracked);
         if out.is_empty() {
@@ -77,26 +77,26 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether a server of the pool has accepted the startup parameters of this client, or the same ones of another client.
-    pub(crate) fn is_taken(&mut self, key: ClientKey) -> bool {
+    pub(crate) fn are_parameters_accepted(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
         let Some(place) = self.registry.pool_mut(ready.pool) else { return false };
         let is_latest = |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.began) && ready.session.given.is_none();
-        if !ready.is_taken && place.taken.latest.as_ref().is_some_and(is_latest) {
-            ready.is_taken = true;
-        } else if !ready.is_taken && place.taken.has(hash(ready, &self.active.tracked)) {
-            ready.is_taken = true;
-            place.taken.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
+        if !ready.are_parameters_accepted && place.accepted_parameters.latest.as_ref().is_some_and(is_latest) {
+            ready.are_parameters_accepted = true;
+        } else if !ready.are_parameters_accepted && place.accepted_parameters.has(hash(ready, &self.active.tracked)) {
+            ready.are_parameters_accepted = true;
+            place.accepted_parameters.latest = ready.session.given.is_none().then(|| ready.session.began.clone());
         }
-        ready.is_taken
+        ready.are_parameters_accepted
     }
 
     /// A server has accepted the startup parameters of this client.
-    pub(crate) fn takes_what_it_began_with(&mut self, key: ClientKey) {
+    pub(crate) fn startup_parameters_accepted(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        if !std::mem::replace(&mut ready.is_taken, true) {
+        if !std::mem::replace(&mut ready.are_parameters_accepted, true) {
             let hash = hash(ready, &self.active.tracked);
             if let Some(place) = self.registry.pool_mut(ready.pool) {
-                place.taken.add(hash);
+                place.accepted_parameters.add(hash);
             }
         }
     }

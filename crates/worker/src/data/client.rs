@@ -97,7 +97,7 @@ pub(crate) struct Ready {
     /// Whether an affinity hold for this client pays off.
     pub(crate) hold_history: HoldHistory,
     /// Whether a server of its pool has accepted the parameters of its startup packet.
-    pub(crate) is_taken: bool,
+    pub(crate) are_parameters_accepted: bool,
     pub(crate) is_paused: bool,
     pub(crate) is_notified: bool,
     /// Its server was lost in the middle of a message to the client: the client would read anything more as the rest of
@@ -146,7 +146,7 @@ impl Ready {
             link: Link::None,
             last_server: None,
             hold_history: HoldHistory::default(),
-            is_taken: false,
+            are_parameters_accepted: false,
             is_paused: false,
             is_notified: false,
             is_answer_torn: false,

@@ -4,6 +4,7 @@
 //! forwarded bytes are not copied.
 //! Not here: how clients and servers log in (`admission::entry`, `upstream`), and the shared `LISTEN` (`notify`).
 
+pub(crate) mod accepted;
 pub(crate) mod advance;
 pub(crate) mod affinity;
 pub(crate) mod affinity_holds;
@@ -37,7 +38,6 @@ pub(crate) mod question;
 pub(crate) mod sequences;
 pub(crate) mod server;
 pub(crate) mod statements;
-pub(crate) mod taken;
 pub(crate) mod unserved;
 pub(crate) mod vacate;
 pub(crate) mod verify;

@@ -16,13 +16,13 @@ use crate::data::client::Ready;
 
 /// Hashes of the startup parameters that servers of a pool have accepted.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct AcceptedParameters {
     hashes: VecDeque<u64>,
     /// The parameters of the last client that set nothing else, which spare the next client the hashing.
     pub(super) latest: Option<Rc<Vars>>,
 }
 
-impl Taken {
+impl AcceptedParameters {
     pub(super) fn has(&self, hash: u64) -> bool {
         self.hashes.contains(&hash)
     }
@@ -30,7 +30,7 @@ impl Taken {
     pub(super) fn add(&mut self, hash: u64) {
         if !self.has(hash) {
             self.hashes.push_back(hash);
-            if self.hashes.len() > TAKEN_MAX {
+            if self.hashes.len() > ACCEPTED_MAX {
                 self.hashes.pop_front();
             }
         }
@@ -50,7 +50,7 @@ pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
 }
 
 /// Entries for one pool: programs connect with few different sets of parameters.
-const TAKEN_MAX: usize = 64;
+const ACCEPTED_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -58,9 +58,9 @@ mod tests {
 
     #[test]
     fn the_oldest_leaves_a_full_list() {
-        let mut taken = Taken::default();
-        (0..=TAKEN_MAX as u64).chain([3]).for_each(|hash| taken.add(hash));
-        assert!(!taken.has(0) && taken.has(1) && taken.has(TAKEN_MAX as u64));
-        assert_eq!(taken.hashes.len(), TAKEN_MAX);
+        let mut accepted = AcceptedParameters::default();
+        (0..=ACCEPTED_MAX as u64).chain([3]).for_each(|hash| accepted.add(hash));
+        assert!(!accepted.has(0) && accepted.has(1) && accepted.has(ACCEPTED_MAX as u64));
+        assert_eq!(accepted.hashes.len(), ACCEPTED_MAX);
     }
 }

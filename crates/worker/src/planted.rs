@@ -229,7 +229,7 @@ pub(crate) fn ends_obsolete(is_fast_close: bool) -> bool {
 // LISTEN and NOTIFY (`notify`).
 
 /// Whether a client that is about to listen through the listener need not wait for its answer: never.
-pub(crate) fn is_level_already() -> bool {
+pub(crate) fn has_caught_up_already() -> bool {
     planted::is(Planted::JoinedAtOnce)
 }
 

@@ -15,7 +15,7 @@ use wire::frontend;
 
 use crate::data::client::{Client, Stage};
 use crate::notify::listening::{Joining, PATIENCE, Waiter};
-use crate::planted::is_level_already;
+use crate::planted::has_caught_up_already;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.joins = Some(Box::new(Joining { number, until, channels: listens.channels, tags: listens.tags }));
         }
-        if is_level_already() {
+        if has_caught_up_already() {
             self.enqueue(Task::Joined { client: key, number });
             return true;
         }

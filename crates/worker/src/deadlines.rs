@@ -109,8 +109,8 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(_) => None,
-                Link::None if ready.joins.is_some() => {
-                    ready.joins.as_ref().map(|joining| (joining.until, ClientDue::Late))
+                Link::None if ready.listen_wait.is_some() => {
+                    ready.listen_wait.as_ref().map(|wait| (wait.until, ClientDue::Late))
                 }
                 Link::None => {
                     let limit = self.registry.users[ready.session.user as usize].client_idle_timeout?;

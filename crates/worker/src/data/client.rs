@@ -23,7 +23,7 @@ use crate::data::client::Stage as ClientStage;
 use crate::data::held::{Held, Skips, first_request};
 use crate::letters::CancelWait;
 use crate::measured::Meter;
-use crate::notify::listening::Joining;
+use crate::notify::listening::ListenWait;
 use crate::tracers::Mask;
 
 /// One client.
@@ -108,7 +108,7 @@ pub(crate) struct Ready {
     /// Its last statement, if that needs a database to itself (`DROP DATABASE`).
     pub(crate) claimed: Option<Box<Claimed>>,
     /// The first request that is held is a LISTEN, which needs no server.
-    pub(crate) joins: Option<Box<Joining>>,
+    pub(crate) listen_wait: Option<Box<ListenWait>>,
     /// Which of its messages are skipped after an error of ours.
     pub(crate) skips: Skips,
     /// Its bytes that nothing has looked at yet.
@@ -152,7 +152,7 @@ impl Ready {
             is_answer_torn: false,
             is_leaving: false,
             claimed: None,
-            joins: None,
+            listen_wait: None,
             skips: Skips::Nothing,
             held: None,
             meter: Meter::default(),

@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
                     // The server is probed, or given the client's settings, before this request.
                     ready.meter.division.enter(self.now, Phase::Settings);
                 }
-                if ready.link == Link::None && ready.joins.is_none() {
+                if ready.link == Link::None && ready.listen_wait.is_none() {
                     self.want_when_whole(key);
                     if self.limits.have_rejected() {
                         self.skip_rejected(key);

@@ -101,7 +101,7 @@ impl<I: Io> Worker<I> {
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
-        if !self.joins(key, length) {
+        if !self.begin_listen_wait(key, length) {
             self.want_first(key);
         }
     }

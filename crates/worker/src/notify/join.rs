@@ -14,15 +14,15 @@ use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
 use crate::data::client::{Client, Stage};
-use crate::notify::listening::{Joining, PATIENCE, Waiter};
+use crate::notify::listening::{ListenWait, PATIENCE, Waiter};
 use crate::planted::has_caught_up_already;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Whether the first message of a client without a server, of this length, only listens to channels to which the
+    /// Returns whether the first message of a client without a server, of this length, only listens to channels
     /// listener listens already. Then the client waits for the listener's answer.
-    pub(crate) fn joins(&mut self, key: ClientKey, length: u32) -> bool {
+    pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
         let Some(place) = self.registry.pool(ready.pool) else { return false };
         let database = place.database as usize;
@@ -58,7 +58,8 @@ impl<I: Io> Worker<I> {
         listening.waits = number;
         let until = self.now + PATIENCE;
         if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
-            ready.joins = Some(Box::new(Joining { number, until, channels: listens.channels, tags: listens.tags }));
+            ready.listen_wait =
+                Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
         }
         if has_caught_up_already() {
             self.enqueue(Task::Joined { client: key, number });

@@ -14,20 +14,20 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
     /// server otherwise.
-    pub(crate) fn end_joining(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
+    pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
-        let joining = ready.joins.take_if(|joining| number.is_none_or(|number| joining.number == number));
-        let (Some(joining), Some(place)) = (joining, self.registry.pool(ready.pool)) else { return };
+        let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
+        let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.pool)) else { return };
         let database = place.database;
         let listening = &self.registry.databases[database as usize].listening;
         let losses = listening.losses;
-        if !has_caught_up || !joining.channels.iter().all(|channel| listening.is_heard(channel)) {
+        if !has_caught_up || !wait.channels.iter().all(|channel| listening.is_heard(channel)) {
             self.want_first(key);
             self.skip_rejected(key);
             return;
         }
-        ready.session.subscriptions(losses).listens(joining.channels.iter().map(|channel| &**channel));
-        for channel in joining.channels {
+        ready.session.subscriptions(losses).listens(wait.channels.iter().map(|channel| &**channel));
+        for channel in wait.channels {
             self.subscribe(key, database, channel);
         }
         let totals = &mut self.registry.databases[database as usize].totals;
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
         ready.session.subscriptions(losses).has_moved();
         ready.drop_first_request();
         *answered = self.now;
-        let (count, tag) = joining.tags;
+        let (count, tag) = wait.tags;
         let mut out = Vec::new();
         (0..count).for_each(|_| write::command_complete(&mut out, tag));
         write::ready_for_query(&mut out, TxStatus::Idle);

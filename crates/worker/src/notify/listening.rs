@@ -86,7 +86,7 @@ pub(crate) struct Withheld {
 
 /// A client that waits for the listener so that it can listen through it.
 #[derive(Debug)]
-pub(crate) struct Joining {
+pub(crate) struct ListenWait {
     /// The number of this wait.
     pub(super) number: u64,
     pub(crate) until: Time,

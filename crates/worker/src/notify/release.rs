@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
                         self.release(key);
                     }
                 }
-                Waiter::Client(key, number) => self.end_joining(key, Some(number), has_caught_up),
+                Waiter::Client(key, number) => self.end_listen_wait(key, Some(number), has_caught_up),
             }
         }
     }
@@ -62,10 +62,11 @@ impl<I: Io> Worker<I> {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
         let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.notify.backlog.who_tells()).collect();
         keys.into_iter().for_each(|key| self.release(key));
-        let joining = |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { joins: Some(_), .. }));
-        let joining = self.clients.iter().filter(|(_, client)| joining(client));
-        let keys: Vec<ClientKey> = joining.map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.end_joining(key, None, false));
+        let is_waiting =
+            |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { listen_wait: Some(_), .. }));
+        let waiting = self.clients.iter().filter(|(_, client)| is_waiting(client));
+        let keys: Vec<ClientKey> = waiting.map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.end_listen_wait(key, None, false));
     }
 
     /// Passes on all messages that are kept of a server: it has ended, its client goes, or the worker is being suspended.
@@ -100,6 +101,6 @@ impl<I: Io> Worker<I> {
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         let everybody = self.registry.databases[database as usize].listening.rounds.is_too_late();
         self.release_all(everybody, false);
-        self.end_joining(key, None, false);
+        self.end_listen_wait(key, None, false);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::Time;
 use config::Settings;
-use worker::letters::{SecretQuestion, Told};
+use worker::letters::{AuthQueryAnswer, SecretQuestion};
 
 use crate::asking::{Asker, Failure, Part};
 use crate::{secrets, sweeper};
@@ -85,7 +85,7 @@ enum Talk {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// An `auth_query` is answered, or never will be; the connection is closed.
-    Secret(SecretQuestion, Told),
+    Secret(SecretQuestion, AuthQueryAnswer),
     /// A question about locks is answered, or never will be; the connection is closed.
     Locks(sweeper::Question, Result<sweeper::Answer, String>),
     /// A command of the listening session of this database has completed or failed, or its connection has ended.

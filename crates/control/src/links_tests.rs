@@ -5,7 +5,7 @@ use super::*;
 use base::{Key, WorkerId};
 use wire::backend::{self, TxStatus};
 use wire::write;
-use worker::letters::{Inquirer, SecretQuestion, ToControl, ToWorker, Told};
+use worker::letters::{AuthQueryAnswer, Inquirer, SecretQuestion, ToControl, ToWorker};
 
 use crate::Event;
 use crate::control::tests::Desk;
@@ -65,9 +65,9 @@ fn ask(desk: &mut Desk, number: u32) {
 }
 
 /// Returns the answer that the worker was sent, which must be its only letter.
-fn told(desk: &Desk) -> Told {
+fn told(desk: &Desk) -> AuthQueryAnswer {
     match &desk.letters(0)[..] {
-        [ToWorker::Told { told, .. }] => told.clone(),
+        [ToWorker::AuthQueryAnswer { answer, .. }] => answer.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -75,7 +75,7 @@ fn told(desk: &Desk) -> Told {
 /// Returns why there is no answer.
 fn unanswered(desk: &Desk) -> String {
     match told(desk) {
-        Told::Unanswered(text) => text,
+        AuthQueryAnswer::Unanswered(text) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -93,7 +93,7 @@ fn a_question_about_a_user_is_put_on_a_connection_of_its_own() {
     assert!(orders(&mut desk).is_empty() && desk.letters(0).is_empty());
     hears(&mut desk, 1, rest.to_vec());
     assert_eq!(orders(&mut desk), ["close 1"]);
-    assert!(matches!(told(&desk), Told::User { name, .. } if *name == *"u"));
+    assert!(matches!(told(&desk), AuthQueryAnswer::User { name, .. } if *name == *"u"));
     // Later news of the connection is ignored.
     ends(&mut desk, 1);
     assert!(desk.letters(0).is_empty());
@@ -113,7 +113,7 @@ fn a_question_without_an_answer_is_answered_all_the_same() {
     ask(&mut desk, 3);
     hears(&mut desk, 3, error("FATAL"));
     ends(&mut desk, 3);
-    assert!(matches!(told(&desk), Told::Refused { text, .. } if *text == *"gone"));
+    assert!(matches!(told(&desk), AuthQueryAnswer::Refused { text, .. } if *text == *"gone"));
     ask(&mut desk, 4);
     desk.after(3, Event::Tick);
     assert!(desk.letters(0).is_empty());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use auth::Secret;
 use base::WorkerId;
 use pool::ClientKey;
-use worker::letters::{Inquirer, SecretQuestion, ToWorker, Told};
+use worker::letters::{AuthQueryAnswer, Inquirer, SecretQuestion, ToWorker};
 
 use crate::asking::{Asker, Failure};
 use crate::present::Present;
@@ -68,9 +68,9 @@ impl Questions {
     }
 
     /// Posts the answer to a question, or the reason why there is none, to its worker.
-    pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: Told, present: &Present<S>) {
+    pub(crate) fn told<S>(&mut self, question: SecretQuestion, told: AuthQueryAnswer, present: &Present<S>) {
         self.answered(&question.database);
-        present.post(question.from, ToWorker::Told { inquirer: question.inquirer, told });
+        present.post(question.from, ToWorker::AuthQueryAnswer { inquirer: question.inquirer, answer: told });
     }
 
     /// Counts one question of this database as finished.
@@ -131,31 +131,33 @@ impl Inquiry {
     }
 
     /// Returns the answer for the worker, now that the server's answer is complete or will not come.
-    pub(crate) fn end(self, outcome: Result<(), Failure>) -> (SecretQuestion, Told) {
+    pub(crate) fn end(self, outcome: Result<(), Failure>) -> (SecretQuestion, AuthQueryAnswer) {
         let told = match (outcome, self.first.as_deref()) {
             (Err(failure), _) => failed(failure),
             (Ok(()), _) if self.differ => {
-                Told::Unanswered("expected 1 row from auth_query, not several that differ".to_owned())
+                AuthQueryAnswer::Unanswered("expected 1 row from auth_query, not several that differ".to_owned())
             }
-            (Ok(()), None) => Told::Nobody,
+            (Ok(()), None) => AuthQueryAnswer::Nobody,
             (Ok(()), Some([name, secret])) => told(name.as_deref(), secret.as_deref()),
-            (Ok(()), Some(row)) => Told::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len())),
+            (Ok(()), Some(row)) => {
+                AuthQueryAnswer::Unanswered(format!("expected 2 columns from auth_query, not {}", row.len()))
+            }
         };
         (self.question, told)
     }
 }
 
-fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> Told {
+fn told(name: Option<&[u8]>, secret: Option<&[u8]>) -> AuthQueryAnswer {
     match (name, secret) {
         (Some(_), Some(secret)) if is_broken(secret) => {
-            Told::Unanswered("auth_query response contained a broken SCRAM secret".to_owned())
+            AuthQueryAnswer::Unanswered("auth_query response contained a broken SCRAM secret".to_owned())
         }
         (Some(name), secret) => {
             // A user without a secret, such as one whose password has expired, cannot log in with any password.
             let secret = Arc::new(secret.map_or(Secret::None, Secret::parse));
-            Told::User { name: String::from_utf8_lossy(name).as_ref().into(), secret }
+            AuthQueryAnswer::User { name: String::from_utf8_lossy(name).as_ref().into(), secret }
         }
-        (None, _) => Told::Unanswered("auth_query response contained null user name".to_owned()),
+        (None, _) => AuthQueryAnswer::Unanswered("auth_query response contained null user name".to_owned()),
     }
 }
 
@@ -167,20 +169,20 @@ fn is_broken(secret: &[u8]) -> bool {
 
 /// Turns a failure into the answer for the worker. A FATAL error ended the connection, would affect every client, and
 /// is passed on; any other error concerns only the question.
-fn failed(failure: Failure) -> Told {
+fn failed(failure: Failure) -> AuthQueryAnswer {
     let said = match failure {
         Failure::Said(said) => said,
-        Failure::Broken(words) => return Told::Unanswered(format!("error in auth_query: {words}")),
-        Failure::Late => return Told::Unanswered("no answer to auth_query in time".to_owned()),
+        Failure::Broken(words) => return AuthQueryAnswer::Unanswered(format!("error in auth_query: {words}")),
+        Failure::Late => return AuthQueryAnswer::Unanswered("no answer to auth_query in time".to_owned()),
     };
     match said.sqlstate.as_bytes().first_chunk::<5>() {
-        Some(sqlstate) if said.severity == "FATAL" => Told::Refused {
+        Some(sqlstate) if said.severity == "FATAL" => AuthQueryAnswer::Refused {
             sqlstate: *sqlstate,
             text: said.message.into(),
             detail: said.detail.map(Arc::from),
             hint: said.hint.map(Arc::from),
         },
-        _ => Told::Unanswered(format!("S: error in auth_query: {}: {}", said.severity, said.message)),
+        _ => AuthQueryAnswer::Unanswered(format!("S: error in auth_query: {}: {}", said.severity, said.message)),
     }
 }
 

@@ -320,8 +320,12 @@ impl<I: Io> Worker<I> {
             ToWorker::WorkerQuota(answer) => self.worker_quota_hears(answer),
             ToWorker::ActiveConfig(active) => self.come_into_force(active),
             ToWorker::Resolved { name, found } => self.resolved(&name, found),
-            ToWorker::Told { inquirer: Inquirer::Client(client), told } => self.told(client, told),
-            ToWorker::Told { inquirer: Inquirer::Pool(pool), told } => self.told_of_pool(pool, told),
+            ToWorker::AuthQueryAnswer { inquirer: Inquirer::Client(client), answer } => {
+                self.auth_query_answered(client, answer)
+            }
+            ToWorker::AuthQueryAnswer { inquirer: Inquirer::Pool(pool), answer } => {
+                self.auth_query_answered_for_pool(pool, answer)
+            }
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
             ToWorker::Hashed { asker, hashed } => self.hashed(asker, hashed),
             ToWorker::SystemUser { client, found } => self.system_user(client, found),

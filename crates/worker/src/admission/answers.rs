@@ -16,7 +16,7 @@ use crate::admission::applicant::{Demand, Hashing, Recheck};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage as ServerStage};
-use crate::letters::{Inquirer, Told};
+use crate::letters::{AuthQueryAnswer, Inquirer};
 use crate::planted::{asker, fault_of_part};
 use crate::registry::Doubt;
 use crate::worker::Worker;
@@ -139,41 +139,41 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server has answered `auth_query`.
-    pub(crate) fn told(&mut self, key: Key, told: Told) {
+    pub(crate) fn auth_query_answered(&mut self, key: Key, answer: AuthQueryAnswer) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         if let Some(again) = login.take_awaiting_recheck() {
-            self.told_again(key, *again, told);
+            self.auth_query_answered_again(key, *again, answer);
             return;
         }
         let Some(demand) = login.take_awaiting_secret() else { return };
-        let fault = match told {
-            Told::User { name, .. } if *name != *login.request.user => {
+        let fault = match answer {
+            AuthQueryAnswer::User { name, .. } if *name != *login.request.user => {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Error, format_args!("auth_query response is about another user: {name}"));
                 Fault::BouncerConfig
             }
-            Told::User { secret, .. } => {
+            AuthQueryAnswer::User { secret, .. } => {
                 login.reported_secret = Some(secret.clone());
                 self.remember_secret(key, &secret);
                 self.ask_proof(key, demand, Some(secret));
                 return;
             }
             // The client is asked for a proof like any other, and no proof can be right.
-            Told::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
+            AuthQueryAnswer::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
                 let user = login.request.user.clone();
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
                 self.ask_proof(key, demand, Some(Arc::new(Secret::None)));
                 return;
             }
-            Told::Nobody => Fault::NoSuchUser,
-            Told::Unanswered(why) => {
+            AuthQueryAnswer::Nobody => Fault::NoSuchUser,
+            AuthQueryAnswer::Unanswered(why) => {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Error, format_args!("{why}"));
                 fault_of_part()
             }
             // The detail names the user of our login, and is for the log only: this client has not been authenticated.
-            Told::Refused { sqlstate, text, detail, .. } => {
+            AuthQueryAnswer::Refused { sqlstate, text, detail, .. } => {
                 let line = self.client_prefix(key);
                 let detail = detail.as_deref().unwrap_or_default();
                 self.log.about(&line, Level::Error, format_args!("auth_query failed: {text} {detail}"));
@@ -184,11 +184,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// A server has answered `auth_query` once more: checks what the client has sent against the new secret.
-    fn told_again(&mut self, key: Key, again: Recheck, told: Told) {
+    fn auth_query_answered_again(&mut self, key: Key, again: Recheck, answer: AuthQueryAnswer) {
         let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
-        match told {
-            Told::User { name, secret } if *name == *user => {
+        match answer {
+            AuthQueryAnswer::User { name, secret } if *name == *user => {
                 login.reported_secret = Some(secret.clone());
                 self.remember_secret(key, &secret);
                 // The client has been sent this challenge already; if the new secret needs another one, the client's
@@ -209,31 +209,31 @@ impl<I: Io> Worker<I> {
                     }
                 }
             }
-            Told::Unanswered(why) => {
+            AuthQueryAnswer::Unanswered(why) => {
                 let line = self.client_prefix(key);
                 self.log.about(&line, Level::Error, format_args!("{why}"));
             }
-            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+            AuthQueryAnswer::User { .. } | AuthQueryAnswer::Nobody | AuthQueryAnswer::Refused { .. } => {}
         }
         self.login_failed_line(key);
         self.fail_client(key, &again.fault);
     }
 
     /// A server has answered `auth_query` once more for a pool's user: the next servers of the pool log in with that secret.
-    pub(crate) fn told_of_pool(&mut self, key: PoolKey, told: Told) {
+    pub(crate) fn auth_query_answered_for_pool(&mut self, key: PoolKey, answer: AuthQueryAnswer) {
         let Some(place) = self.registry.pool_mut(key) else { return };
         place.doubt = Doubt::Unchanged;
-        match told {
-            Told::User { name, secret } if name == place.user_name && !secret.is_none() => {
+        match answer {
+            AuthQueryAnswer::User { name, secret } if name == place.user_name && !secret.is_none() => {
                 if place.reported_secret.as_ref() != Some(&secret) {
                     (place.reported_secret, place.doubt) = (Some(secret), Doubt::None);
                 }
             }
-            Told::Unanswered(why) => {
+            AuthQueryAnswer::Unanswered(why) => {
                 let line = self.inquirer_prefix(Inquirer::Pool(key));
                 self.log.about(&line, Level::Error, format_args!("{why}"));
             }
-            Told::User { .. } | Told::Nobody | Told::Refused { .. } => {}
+            AuthQueryAnswer::User { .. } | AuthQueryAnswer::Nobody | AuthQueryAnswer::Refused { .. } => {}
         }
     }
 }

@@ -34,5 +34,5 @@ pub use snapshot::{
 };
 pub use to_control::{SecretQuestion, ToControl};
 pub use to_worker::{
-    Addresses, CancelWait, Found, GreetedClient, Inquirer, LocksDiffer, Requester, Shutdown, ToWorker, Told,
+    Addresses, AuthQueryAnswer, CancelWait, Found, GreetedClient, Inquirer, LocksDiffer, Requester, Shutdown, ToWorker,
 };

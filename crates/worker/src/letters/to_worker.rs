@@ -117,11 +117,11 @@ pub enum ToWorker<S> {
         hashed: Hashed,
     },
     /// The answer to [`ToControl::AskSecret`].
-    Told {
+    AuthQueryAnswer {
         /// What asked for it.
         inquirer: Inquirer,
         /// The answer.
-        told: Told,
+        answer: AuthQueryAnswer,
     },
     /// The answer to [`ToControl::SystemUser`].
     SystemUser {
@@ -263,7 +263,7 @@ pub enum Inquirer {
 
 /// The result of `auth_query` for a user.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum AuthQueryAnswer {
     /// The server knows the user by this name; without a secret nobody can log in as that user.
     User {
         /// The name.

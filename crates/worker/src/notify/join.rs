@@ -21,7 +21,7 @@ use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Returns whether the first message of a client without a server, of this length, only listens to channels
-    /// listener listens already. Then the client waits for the listener's answer.
+    /// to which the listener listens already. Then the client waits for the listener's answer.
     pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
         let Some(place) = self.registry.pool(ready.pool) else { return false };

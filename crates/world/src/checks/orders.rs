@@ -32,8 +32,8 @@ impl World {
     /// The control thread sends a letter to a worker.
     pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
         match letter {
-            ToWorker::Told { inquirer, told } => {
-                self.is_told(WorkerId(to - self.handshake_pool.start), *inquirer, told)
+            ToWorker::AuthQueryAnswer { inquirer, answer } => {
+                self.is_told(WorkerId(to - self.handshake_pool.start), *inquirer, answer)
             }
             ToWorker::ListenerLost { database } => {
                 self.witness.count("sessions for all that ended");

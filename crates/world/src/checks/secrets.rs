@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use base::{Time, WorkerId};
-use worker::letters::{Inquirer, SecretQuestion, Told};
+use worker::letters::{AuthQueryAnswer, Inquirer, SecretQuestion};
 
 use crate::app::App;
 use crate::checks::archive::MISTAKEN;
@@ -25,7 +25,7 @@ impl World {
     }
 
     /// A worker gets the answer about a user.
-    pub(crate) fn is_told(&mut self, from: WorkerId, inquirer: Inquirer, told: &Told) {
+    pub(crate) fn is_told(&mut self, from: WorkerId, inquirer: Inquirer, told: &AuthQueryAnswer) {
         let is_its = |asked: &SecretQuestion| (asked.from, asked.inquirer) == (from, inquirer);
         let Some(place) = self.archive.asked.iter().position(is_its) else {
             self.witness.accuse(Charge::ForeignBytes, format!("worker {from:?} is told what it has not asked"));
@@ -33,20 +33,20 @@ impl World {
         };
         let asked = self.archive.asked.remove(place);
         match told {
-            Told::User { name, secret } => {
+            AuthQueryAnswer::User { name, secret } => {
                 self.check_told_secret(&asked, name, secret);
                 self.note_told(&asked, secret);
             }
-            Told::Unanswered(_) if matches!(inquirer, Inquirer::Client(_)) => {
+            AuthQueryAnswer::Unanswered(_) if matches!(inquirer, Inquirer::Client(_)) => {
                 *self.archive.excuses.entry(MISTAKEN).or_default() += 1;
             }
-            Told::Unanswered(_) | Told::Nobody | Told::Refused { .. } => {}
+            AuthQueryAnswer::Unanswered(_) | AuthQueryAnswer::Nobody | AuthQueryAnswer::Refused { .. } => {}
         }
         self.witness.count(match told {
-            Told::User { .. } => "answers about users",
-            Told::Nobody => "answers that there is no such user",
-            Told::Unanswered(_) => "questions without an answer",
-            Told::Refused { .. } => "questions that could not be asked",
+            AuthQueryAnswer::User { .. } => "answers about users",
+            AuthQueryAnswer::Nobody => "answers that there is no such user",
+            AuthQueryAnswer::Unanswered(_) => "questions without an answer",
+            AuthQueryAnswer::Refused { .. } => "questions that could not be asked",
         });
     }
 

@@ -131,7 +131,7 @@ pub enum Event {
         /// The settings of its session.
         fingerprint: Fingerprint,
     },
-    /// The work ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Mending`], has
+    /// The work ordered by [`crate::Command::Reset`] or [`crate::Command::Check`], or begun with [`Return::Cleanup`], has
     /// succeeded.
     Cleaned {
         /// The server that was being cleaned.
@@ -213,5 +213,5 @@ pub enum Return {
     Clean,
     /// The client abandoned the server. The worker has begun to cancel, roll back and reset, and will send
     /// [`Event::Cleaned`] or [`Event::Lost`].
-    Mending,
+    Cleanup,
 }

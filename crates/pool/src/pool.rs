@@ -190,7 +190,7 @@ impl Pool {
         if let Some(slot) = tables.slots.get_mut(server) {
             slot.fingerprint = fingerprint;
         }
-        if as_ == Return::Mending {
+        if as_ == Return::Cleanup {
             self.servers.shift(&mut tables.slots, server, Move::Work(Work::Cleanup), now);
             return;
         }

@@ -365,7 +365,7 @@ impl World {
             }
             Place::Lent(client) if luck < 8 => {
                 *self.client(client) = Client::Away;
-                let as_ = if luck < 6 { Return::Clean } else { Return::Mending };
+                let as_ = if luck < 6 { Return::Clean } else { Return::Cleanup };
                 // The pool decides about a clean server by a command; without a command the server is idle.
                 let resets = as_ == Return::Clean && self.limits[pool].reset;
                 let rests = if as_ == Return::Clean { Place::Idle } else { Place::Cleaning };
@@ -556,7 +556,7 @@ impl World {
                 Place::Lent(client) => {
                     *self.client(client) = Client::Away;
                     self.servers.insert(server, (pool, Place::Cleaning));
-                    self.handle(Event::Returned { server, as_: Return::Mending, fingerprint: Fingerprint::default() });
+                    self.handle(Event::Returned { server, as_: Return::Cleanup, fingerprint: Fingerprint::default() });
                 }
                 Place::Cleaning => {
                     self.servers.insert(server, (pool, Place::Idle));

@@ -129,9 +129,9 @@ impl Stage {
             ["returned", server, "like", fingerprint] => {
                 Event::Returned { server: self.server(server), as_: Return::Clean, fingerprint: like(fingerprint) }
             }
-            ["returned", server, "mending"] => Event::Returned {
+            ["returned", server, "cleanup"] => Event::Returned {
                 server: self.server(server),
-                as_: Return::Mending,
+                as_: Return::Cleanup,
                 fingerprint: Fingerprint::default(),
             },
             ["set-aside", server] => Event::TakeOutsideSize { server: self.server(server) },

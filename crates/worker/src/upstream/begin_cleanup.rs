@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
-        self.tell_pools(Event::Returned { server: key, as_: Return::Mending, fingerprint: Fingerprint::default() });
+        self.tell_pools(Event::Returned { server: key, as_: Return::Cleanup, fingerprint: Fingerprint::default() });
         self.arm_server(key);
     }
 

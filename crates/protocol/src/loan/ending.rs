@@ -9,7 +9,7 @@
 use route::Knowledge;
 
 use super::client_session::ClientSession;
-use super::life::{Life, Mending};
+use super::life::{CleaningUp, Life};
 use super::server_session::ServerSession;
 use super::session_state::{Terms, conclude_alone};
 use super::unfit::Unfit;
@@ -125,8 +125,8 @@ impl ServerSession {
             }
             // The server skips what follows, up to a Sync that nobody sends.
             _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
-            Life::Mending(mending) if mending.may_fail() => Failed::Nothing,
-            Life::Mending(mending) => Failed::NotClean(match (mending.was_applying(), is_cancelled) {
+            Life::CleaningUp(cleaning_up) if cleaning_up.may_fail() => Failed::Nothing,
+            Life::CleaningUp(cleaning_up) => Failed::NotClean(match (cleaning_up.was_applying(), is_cancelled) {
                 (false, _) => Unfit::NotClean,
                 (true, true) => Unfit::ToldCancelled,
                 (true, false) => Unfit::NotTakenOver,
@@ -165,7 +165,7 @@ impl ServerSession {
             return (Ended::Unclean { out: Vec::new(), is_cancelled: false }, None);
         }
         // Until the server is known to be clean, everything is to be discarded.
-        let discards = self.mending(Some(DISCARD_ALL));
+        let discards = self.cleaning_up(Some(DISCARD_ALL));
         let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };
         let Some(terms) = terms else { return (self.goes_on(), None) };
         let (is_clean, knowledge) = conclude_alone(self, *probe, terms);
@@ -182,8 +182,8 @@ impl ServerSession {
     pub fn goes_on(&mut self) -> Ended {
         let mut out = Vec::new();
         match &mut self.life {
-            Life::Mending(mending) => {
-                let progress = mending.cleanup.go_on(&mut self.exchange, &mut out);
+            Life::CleaningUp(cleaning_up) => {
+                let progress = cleaning_up.cleanup.go_on(&mut self.exchange, &mut out);
                 self.progressed(progress, out)
             }
             Life::Doomed(_) if is_at_work(&self.exchange) => Ended::Unclean { out, is_cancelled: false },
@@ -214,8 +214,8 @@ impl ServerSession {
     /// Begins the cleanup. `reset` is the query that ends it, if any.
     fn mends(&mut self, reset: Option<&str>) -> Ended {
         if self.would_be_cancelled() {
-            let mending = self.mending(reset);
-            self.life.becomes(mending);
+            let cleaning_up = self.cleaning_up(reset);
+            self.life.becomes(cleaning_up);
             return Ended::Unclean { out: Vec::new(), is_cancelled: false };
         }
         let mut out = Vec::new();
@@ -224,12 +224,12 @@ impl ServerSession {
             return self.doomed(Unfit::of(&self.exchange));
         }
         let left = self.life.phase();
-        self.life.becomes(Life::Mending(Box::new(Mending { cleanup, left })));
+        self.life.becomes(Life::CleaningUp(Box::new(CleaningUp { cleanup, left })));
         self.progressed(progress, out)
     }
 
-    fn mending(&self, reset: Option<&str>) -> Life {
-        Life::Mending(Box::new(Mending { cleanup: Cleanup::new(reset), left: self.life.phase() }))
+    fn cleaning_up(&self, reset: Option<&str>) -> Life {
+        Life::CleaningUp(Box::new(CleaningUp { cleanup: Cleanup::new(reset), left: self.life.phase() }))
     }
 
     /// Gives up the server. A backend does not notice a closed connection before it has something to send: without a

@@ -36,7 +36,7 @@ pub enum Life {
     /// The client left during the state probe. The session may prove to hold nothing that other clients must be kept from.
     ProbingAlone(Box<Probe>),
     /// The client left the server unclean: the server answers what it was sent, and then the cleanup queries.
-    Mending(Box<Mending>),
+    CleaningUp(Box<CleaningUp>),
     /// The server is clean, and nobody gets it before the cancel requests aimed at it have finished.
     AwaitingCancels,
     /// The server cannot be lent any more: it is closed as soon as it is idle.
@@ -45,14 +45,14 @@ pub enum Life {
 
 /// Cleanup of a server whose client has left.
 #[derive(Debug)]
-pub struct Mending {
+pub struct CleaningUp {
     /// The queries that are still to be sent.
     pub(super) cleanup: Cleanup,
     /// The phase in which the client left. The server's next answers belong to what was sent in that phase.
     pub(super) left: Phase,
 }
 
-impl Mending {
+impl CleaningUp {
     /// Whether the server was receiving the client's session state, and has not answered all of that yet.
     pub(super) fn was_applying(&self) -> bool {
         self.left.is_applying() && self.cleanup.is_draining()
@@ -87,8 +87,8 @@ pub enum Phase {
     Replanning,
     /// [`Life::ProbingAlone`]
     ProbingAlone,
-    /// [`Life::Mending`]
-    Mending,
+    /// [`Life::CleaningUp`]
+    CleaningUp,
     /// [`Life::AwaitingCancels`]
     AwaitingCancels,
     /// [`Life::Doomed`]
@@ -106,12 +106,12 @@ impl Phase {
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         use Phase::{
-            ApplyingAlong, ApplyingBefore, AwaitingCancels, Doomed, Foreseeing, Free, Mending, Probing, ProbingAlone,
-            Replanning, Running, Unapplied,
+            ApplyingAlong, ApplyingBefore, AwaitingCancels, CleaningUp, Doomed, Foreseeing, Free, Probing,
+            ProbingAlone, Replanning, Running, Unapplied,
         };
         match (self, next) {
             // The server is clean: after a loan, even one in which the server was sent nothing, or after its login.
-            (Free | Running | Unapplied | ProbingAlone | Mending | AwaitingCancels, Free) => true,
+            (Free | Running | Unapplied | ProbingAlone | CleaningUp | AwaitingCancels, Free) => true,
             // A server is probed for the state in which its sessions begin before its first loan.
             (Free, Probing) => true,
             // The client's session state may have changed after each transaction of a loan.
@@ -123,11 +123,11 @@ impl Phase {
             (Foreseeing, Probing | Running) => true,
             (Probing, Running | ProbingAlone) => true,
             // A client may leave at any time.
-            (Free | AwaitingCancels | Mending | Doomed, Mending | Doomed) => false,
+            (Free | AwaitingCancels | CleaningUp | Doomed, CleaningUp | Doomed) => false,
             (ProbingAlone, Doomed) => false,
-            (_, Mending | Doomed) => true,
+            (_, CleaningUp | Doomed) => true,
             // Cancel requests may be on their way to a server that runs the reset query or the check query, too.
-            (Free | Running | ProbingAlone | Mending, AwaitingCancels) => true,
+            (Free | Running | ProbingAlone | CleaningUp, AwaitingCancels) => true,
             _ => false,
         }
     }
@@ -147,7 +147,7 @@ impl Life {
             Self::Probing(_) => Phase::Probing,
             Self::Replanning(_) => Phase::Replanning,
             Self::ProbingAlone(_) => Phase::ProbingAlone,
-            Self::Mending(_) => Phase::Mending,
+            Self::CleaningUp(_) => Phase::CleaningUp,
             Self::AwaitingCancels => Phase::AwaitingCancels,
             Self::Doomed(_) => Phase::Doomed,
         }
@@ -226,7 +226,7 @@ impl Life {
     /// answered yet.
     pub(super) fn is_told_first(&self) -> bool {
         match self {
-            Self::Mending(mending) => mending.was_applying() && mending.left == Phase::ApplyingBefore,
+            Self::CleaningUp(cleaning_up) => cleaning_up.was_applying() && cleaning_up.left == Phase::ApplyingBefore,
             life => life.phase() == Phase::ApplyingBefore,
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         Phase::Probing,
         Phase::Replanning,
         Phase::ProbingAlone,
-        Phase::Mending,
+        Phase::CleaningUp,
         Phase::AwaitingCancels,
         Phase::Doomed,
     ];
@@ -327,8 +327,8 @@ mod tests {
         }
     }
 
-    fn mending(left: Phase, reset: Option<&str>) -> Mending {
-        Mending { cleanup: Cleanup::new(reset), left }
+    fn cleaning_up(left: Phase, reset: Option<&str>) -> CleaningUp {
+        CleaningUp { cleanup: Cleanup::new(reset), left }
     }
 
     #[test]
@@ -342,9 +342,9 @@ mod tests {
             (Phase::ApplyingBefore, Some(DISCARD_ALL), true),
             (Phase::Running, Some(DISCARD_ALL), true),
         ] {
-            assert_eq!(mending(left, reset).may_fail(), may_fail, "{left:?} {reset:?}");
+            assert_eq!(cleaning_up(left, reset).may_fail(), may_fail, "{left:?} {reset:?}");
         }
-        let mut behind = mending(Phase::Foreseeing, Some(DISCARD_ALL));
+        let mut behind = cleaning_up(Phase::Foreseeing, Some(DISCARD_ALL));
         let (mut exchange, mut out) = (crate::exchange::Exchange::default(), Vec::new());
         behind.cleanup.go_on(&mut exchange, &mut out);
         assert!(!behind.may_fail(), "what makes it clean has been asked");
@@ -358,13 +358,13 @@ mod tests {
             (Phase::Replanning, true, false),
             (Phase::Running, false, false),
         ] {
-            let mending = mending(left, Some(DISCARD_ALL));
-            assert_eq!(mending.was_applying(), was_applying, "{left:?}");
-            assert_eq!(Life::Mending(Box::new(mending)).is_told_first(), is_told_first, "{left:?}");
+            let cleaning_up = cleaning_up(left, Some(DISCARD_ALL));
+            assert_eq!(cleaning_up.was_applying(), was_applying, "{left:?}");
+            assert_eq!(Life::CleaningUp(Box::new(cleaning_up)).is_told_first(), is_told_first, "{left:?}");
         }
-        let mut behind = mending(Phase::ApplyingBefore, Some(DISCARD_ALL));
+        let mut behind = cleaning_up(Phase::ApplyingBefore, Some(DISCARD_ALL));
         behind.cleanup.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
-        assert!(!behind.was_applying() && !Life::Mending(Box::new(behind)).is_told_first());
+        assert!(!behind.was_applying() && !Life::CleaningUp(Box::new(behind)).is_told_first());
         assert!(Life::ApplyingBefore(Time(0)).is_told_first() && !Life::ApplyingAlong.is_told_first());
     }
 

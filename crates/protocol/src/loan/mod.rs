@@ -34,7 +34,7 @@ pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
 pub use applying::{Differences, Told, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
 pub use ending::{Ended, Failed, is_between};
-pub use life::{Life, Mending, Phase};
+pub use life::{CleaningUp, Life, Phase};
 pub use reading::{Texts, Torn, bound, name, name_behind};
 pub use request_text::{REQUEST_TEXT_BYTES_MAX, RequestText, request_text};
 pub use requests::{Forwarded, Requests, Then, ToServer};

@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Stage::Cleaning(cleaning) = &mut server.stage else { return };
         let is_wanted = match server.session.life {
-            Life::Mending(_) => server.session.exchange.is_running(),
+            Life::CleaningUp(_) => server.session.exchange.is_running(),
             Life::Doomed(_) => {
                 cleaning.heard.take_if(|_| !was_sent);
                 true

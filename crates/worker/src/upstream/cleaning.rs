@@ -72,7 +72,7 @@ pub(crate) fn detail(cleaning: &Cleaning, phase: Phase) -> &'static str {
 /// The state of the server on the console, in PgBouncer's words.
 pub(crate) fn word(phase: Phase) -> &'static str {
     match phase {
-        Phase::Mending | Phase::AwaitingCancels | Phase::Doomed => "being_canceled",
+        Phase::CleaningUp | Phase::AwaitingCancels | Phase::Doomed => "being_canceled",
         _ => "tested",
     }
 }

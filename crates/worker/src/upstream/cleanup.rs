@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
             Life::ProbingAlone(_) => {
                 let place = self.registry.pool(server.pool);
                 let told = server.session.probed_alone(place.map(|place| terms(place, &self.active, self.now)));
-                if matches!(server.session.life, Life::Mending(_)) {
+                if matches!(server.session.life, Life::CleaningUp(_)) {
                     // The cleanup queries that follow the probe get a deadline of their own.
                     *cleaning = Cleaning::new(self.now, server.last_received, None);
                 }

@@ -29,7 +29,7 @@ pub enum Planted {
     StraySyncBelieved,
     /// A server that its client left in a transaction is not rolled back. The pooler built into a fork of PostgreSQL showed
     /// one client the open transaction of another (`postgresql.builtin_pool` #8).
-    MendWithoutRollback,
+    CleanupWithoutRollback,
     /// The reset query is left out after a ROLLBACK. Typical of a cleanup state machine that ends one step early.
     ResetAfterRollbackSkipped,
     /// A prepared statement counts as present on a server once its Parse has been sent, even if the server failed or skipped
@@ -75,10 +75,10 @@ pub enum Planted {
     /// A server that was dialed for one replication client is lent to the first waiting client, although it is a walsender with
     /// other commands and the settings of its client. Typical of pools whose logins belong to no client; `PgBouncer`, too, ties
     /// the two late.
-    PrivateServerLent,
+    DedicatedServerLent,
     /// When the login for a replication client breaks off, the client is not put back into the queue. Typical of pools that tie
     /// a waiting client to a login.
-    PrivateWaiterForgotten,
+    DedicatedWaiterForgotten,
     /// A slot that is granted to a claimant that waits no more is neither used nor given back. Typical of semaphores whose
     /// waiters can be cancelled.
     GrantForNobodyLost,
@@ -86,7 +86,7 @@ pub enum Planted {
     // Forwarding, limits, cancel requests and the rest of a worker (`worker`, and further rules of `protocol`).
     /// A server of a replication client is returned to the pool like any other if its client leaves between two commands.
     /// Typical of code for disconnected clients that is older than this kind of server.
-    PrivateServerReturned,
+    DedicatedServerReturned,
     /// Connections that have been packed for another process are still used here, although the other process may have them
     /// already.
     PackedIsTouched,
@@ -202,9 +202,9 @@ pub enum Planted {
     /// A request is repeated although a part of its answer has been sent to the client.
     AgainBehindAnswer,
     /// An affinity hold is ended as unused although its client has come back.
-    LingerMistaken,
+    AffinityHoldMistaken,
     /// An affinity hold keeps a server with a client that has reset the settings with which it began.
-    LingerUnlike,
+    AffinityHoldUnlike,
     /// A server is returned although a lock, or another pin, of its client is on it.
     PinForgotten,
     /// A server is not cleaned up after its client left settings or locks on it.
@@ -278,7 +278,7 @@ impl Planted {
         Self::SyncStatusIgnored,
         Self::FailedTransactionReturned,
         Self::StraySyncBelieved,
-        Self::MendWithoutRollback,
+        Self::CleanupWithoutRollback,
         Self::ResetAfterRollbackSkipped,
         Self::UnconfirmedStatementKept,
         Self::DiscardedStatementsBelieved,
@@ -294,10 +294,10 @@ impl Planted {
         Self::SlotLostAtReload,
         Self::PauseForgottenByDials,
         Self::PauseUnknownToNewPools,
-        Self::PrivateServerLent,
-        Self::PrivateWaiterForgotten,
+        Self::DedicatedServerLent,
+        Self::DedicatedWaiterForgotten,
         Self::GrantForNobodyLost,
-        Self::PrivateServerReturned,
+        Self::DedicatedServerReturned,
         Self::PackedIsTouched,
         Self::RequestLeftBehind,
         Self::StatementsLeftBehind,
@@ -341,8 +341,8 @@ impl Planted {
         Self::MendTimeoutForRequests,
         Self::AlongUntimed,
         Self::AgainBehindAnswer,
-        Self::LingerMistaken,
-        Self::LingerUnlike,
+        Self::AffinityHoldMistaken,
+        Self::AffinityHoldUnlike,
         Self::PinForgotten,
         Self::StateLeftBehind,
         Self::TornTextUnread,
@@ -368,7 +368,7 @@ impl Planted {
             Self::SyncStatusIgnored => "sync-status-ignored",
             Self::FailedTransactionReturned => "failed-transaction-returned",
             Self::StraySyncBelieved => "stray-sync-believed",
-            Self::MendWithoutRollback => "mend-without-rollback",
+            Self::CleanupWithoutRollback => "cleanup-without-rollback",
             Self::ResetAfterRollbackSkipped => "reset-after-rollback-skipped",
             Self::UnconfirmedStatementKept => "unconfirmed-statement-kept",
             Self::DiscardedStatementsBelieved => "discarded-statements-believed",
@@ -384,9 +384,9 @@ impl Planted {
             Self::SlotLostAtReload => "slot-lost-at-reload",
             Self::PauseForgottenByDials => "pause-forgotten-by-dials",
             Self::PauseUnknownToNewPools => "pause-unknown-to-new-pools",
-            Self::PrivateServerLent => "private-server-lent",
-            Self::PrivateWaiterForgotten => "private-waiter-forgotten",
-            Self::PrivateServerReturned => "private-server-returned",
+            Self::DedicatedServerLent => "dedicated-server-lent",
+            Self::DedicatedWaiterForgotten => "dedicated-waiter-forgotten",
+            Self::DedicatedServerReturned => "dedicated-server-returned",
             Self::GrantForNobodyLost => "grant-for-nobody-lost",
             Self::PackedIsTouched => "packed-is-touched",
             Self::RequestLeftBehind => "request-left-behind",
@@ -431,8 +431,8 @@ impl Planted {
             Self::MendTimeoutForRequests => "mend-timeout-for-requests",
             Self::AlongUntimed => "along-untimed",
             Self::AgainBehindAnswer => "again-behind-answer",
-            Self::LingerMistaken => "linger-mistaken",
-            Self::LingerUnlike => "linger-unlike",
+            Self::AffinityHoldMistaken => "affinity-hold-mistaken",
+            Self::AffinityHoldUnlike => "affinity-hold-unlike",
             Self::PinForgotten => "pin-forgotten",
             Self::StateLeftBehind => "state-left-behind",
             Self::TornTextUnread => "torn-text-unread",

@@ -17,7 +17,7 @@ use crate::slot::{Slot, State};
 
 /// Whether a server in this state may be lent to any client once its login is complete.
 pub(crate) fn is_for_anybody(state: State) -> bool {
-    state == State::Dialing || planted::is(Planted::PrivateServerLent) && state == State::Dedicating
+    state == State::Dialing || planted::is(Planted::DedicatedServerLent) && state == State::Dedicating
 }
 
 /// Whether the slot of a server in this state becomes free when the connection ends.
@@ -78,5 +78,5 @@ pub(crate) fn rings_by(set: Time, time: Time) -> bool {
 
 /// The seat that a client gets back when its dedicated login has failed or was given up.
 pub(crate) fn waits_again<T>(seat: T) -> Option<T> {
-    (!planted::is(Planted::PrivateWaiterForgotten)).then_some(seat)
+    (!planted::is(Planted::DedicatedWaiterForgotten)).then_some(seat)
 }

@@ -64,7 +64,7 @@ pub(crate) fn is_proven(are_syncs_settled: bool) -> bool {
 
 /// Whether a server that its client left with this status must be rolled back.
 pub(crate) fn needs_rollback(status: TxStatus) -> bool {
-    status != TxStatus::Idle && !planted::is(Planted::MendWithoutRollback)
+    status != TxStatus::Idle && !planted::is(Planted::CleanupWithoutRollback)
 }
 
 /// The reset query of a server, whether or not it was rolled back before.

@@ -35,7 +35,7 @@ pub(crate) fn is_too_slow(has_much_unsent: bool) -> bool {
 
 /// Whether an affinity hold has expired.
 pub(crate) fn has_lingered(is_still_waiting: bool) -> bool {
-    is_still_waiting || planted::is(Planted::LingerMistaken)
+    is_still_waiting || planted::is(Planted::AffinityHoldMistaken)
 }
 
 /// Whether settings sent to a server, `along` with a request or by themselves, have a deadline of their own.
@@ -213,12 +213,12 @@ pub(crate) fn leave_unsent<I: Io>(held: &mut Option<Box<Held>>, io: &mut I, conn
 
 /// Whether no other client may get a dedicated server, even if it is between two commands.
 pub(crate) fn is_nobody_elses(is_dedicated: bool, is_at_rest: bool) -> bool {
-    is_dedicated && !(planted::is(Planted::PrivateServerReturned) && is_at_rest)
+    is_dedicated && !(planted::is(Planted::DedicatedServerReturned) && is_at_rest)
 }
 
 /// Whether a server's session has the startup state of its client.
 pub(crate) fn is_like(is_alike: bool) -> bool {
-    is_alike || planted::is(Planted::LingerUnlike)
+    is_alike || planted::is(Planted::AffinityHoldUnlike)
 }
 
 /// Whether obsolete sessions end as soon as possible (`server_fast_close`).

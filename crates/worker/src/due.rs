@@ -14,7 +14,7 @@ use wire::write;
 use crate::data::client::{Client, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
 use crate::deadlines::ClientDue;
-use crate::planted::has_lingered;
+use crate::planted::has_hold_expired;
 use crate::timers::Timer;
 use crate::worker::Worker;
 
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         while let Some(&(until, server_key)) = self.affinity_holds.rows.front().filter(|(until, _)| *until <= now) {
             self.affinity_holds.rows.pop_front();
             let Some(server) = self.servers.get(server_key) else { continue };
-            if has_lingered(server.affinity_hold.is_waiting_until(until)) {
+            if has_hold_expired(server.affinity_hold.is_waiting_until(until)) {
                 self.end_affinity_hold(server_key);
                 self.settle();
             }

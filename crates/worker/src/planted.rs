@@ -34,7 +34,7 @@ pub(crate) fn is_too_slow(has_much_unsent: bool) -> bool {
 }
 
 /// Whether an affinity hold has expired.
-pub(crate) fn has_lingered(is_still_waiting: bool) -> bool {
+pub(crate) fn has_hold_expired(is_still_waiting: bool) -> bool {
     is_still_waiting || planted::is(Planted::AffinityHoldMistaken)
 }
 

@@ -14,7 +14,7 @@ use wire::backend::TxStatus;
 
 use crate::data::client::{Client, Link, Stage as ClientStage};
 use crate::data::server::{Server, Stage};
-use crate::planted::{end_of_request, has_time_to_mend};
+use crate::planted::{are_settings_timed, end_of_request};
 use crate::registry::DatabasePlace;
 use crate::timers::Timer;
 use crate::worker::Worker;
@@ -179,7 +179,7 @@ impl<I: Io> Worker<I> {
             // Settings sent by themselves take the server no time. Prepared statements may wait for locks, and settings
             // in one packet with a request are answered together with it: for these the query timeouts apply.
             Stage::Lent { .. }
-                if has_time_to_mend(
+                if are_settings_timed(
                     server.session.life.waits_since().is_some() && server.session.preparing.is_empty(),
                     is_along,
                 ) =>

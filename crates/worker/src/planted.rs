@@ -39,8 +39,8 @@ pub(crate) fn has_hold_expired(is_still_waiting: bool) -> bool {
 }
 
 /// Whether settings sent to a server, `along` with a request or by themselves, have a deadline of their own.
-pub(crate) fn has_time_to_mend(is_told_before: bool, is_along: bool) -> bool {
-    is_told_before || planted::is(Planted::MendTimeoutForRequests) && is_along
+pub(crate) fn are_settings_timed(are_sent_first: bool, is_along: bool) -> bool {
+    are_sent_first || planted::is(Planted::MendTimeoutForRequests) && is_along
 }
 
 /// The deadline of a request, whether or not settings went along with it.

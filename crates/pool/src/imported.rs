@@ -24,7 +24,7 @@ pub struct Imported {
 
 impl Pool {
     /// Notes that the parameters with which clients are greeted were taken over from another process.
-    pub(crate) fn is_welcomed_already(&mut self) {
+    pub(crate) fn note_welcome(&mut self) {
         self.logins.succeeded();
     }
 

@@ -119,9 +119,9 @@ impl Pools {
     }
 
     /// Notes that the parameters with which clients of a pool are greeted were taken over from another process.
-    pub fn is_welcomed(&mut self, key: PoolKey) {
+    pub fn note_welcome(&mut self, key: PoolKey) {
         if let Some(pool) = self.pools.get_mut(key) {
-            pool.is_welcomed_already();
+            pool.note_welcome();
         }
     }
 

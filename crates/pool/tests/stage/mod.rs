@@ -63,7 +63,7 @@ impl Stage {
             ["show", pool @ ..] => self.show(pool),
             ["welcomed", pool @ ..] => {
                 let key = self.pool(pool);
-                self.pools.is_welcomed(key);
+                self.pools.note_welcome(key);
             }
             ["have-arrived"] => {
                 let mut out = Vec::new();

@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
         (place.reported_secret, place.judged) = if is_listed { (None, told) } else { (told, None) };
         if welcome.is_some() {
             place.welcome = welcome;
-            self.pools.is_welcomed(pool);
+            self.pools.note_welcome(pool);
         }
     }
 

@@ -205,7 +205,7 @@ impl Pools {
     /// The pool whose waiting clients profit when this pool has a server evicted; `None` if they are clients of another
     /// worker or of this pool itself.
     #[must_use]
-    pub fn evicts(&self, pool: PoolKey) -> Option<PoolKey> {
+    pub fn evicted_for(&self, pool: PoolKey) -> Option<PoolKey> {
         let row = self.pools.get(pool)?;
         self.quotas.first_beside(pool, row.database, row.user)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// A server was closed for clients of this pool.
-    pub(crate) fn evicts(&mut self, database: Arc<str>, user: Arc<str>) {
+    pub(crate) fn count_eviction_for(&mut self, database: Arc<str>, user: Arc<str>) {
         let is_it = |row: &&mut Evicted| row.database == database && row.user == user;
         if let Some(row) = self.evicted_by.iter_mut().find(is_it) {
             row.count += 1;
@@ -194,8 +194,8 @@ mod tests {
     fn who_had_servers_closed_is_told_apart_up_to_a_bound_and_no_server_is_lost() {
         let mut measured = Measured::default();
         for number in 0..EVICTED_MAX as u32 + 10 {
-            measured.evicts("d".into(), number.to_string().into());
-            measured.evicts("d".into(), "0".into());
+            measured.count_eviction_for("d".into(), number.to_string().into());
+            measured.count_eviction_for("d".into(), "0".into());
         }
         let rows = &measured.evicted_by;
         assert_eq!((rows.len(), rows[0].count), (EVICTED_MAX, EVICTED_MAX as u64 + 11));

@@ -266,12 +266,12 @@ impl<I: Io> Worker<I> {
             return;
         }
         let pool = server.pool;
-        let by = (why == CloseReason::Evicted).then(|| self.pools.evicts(pool)).flatten();
+        let by = (why == CloseReason::Evicted).then(|| self.pools.evicted_for(pool)).flatten();
         let by = by.and_then(|other| self.registry.pool(other));
         let nobody = || ("".into(), "".into());
         let (database, user) = by.map_or_else(nobody, |by| (by.database_name.clone(), by.user_name.clone()));
         if let Some(place) = self.registry.pool_mut(pool) {
-            place.measured.evicts(database, user);
+            place.measured.count_eviction_for(database, user);
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Always true: a loan is prolonged by at most [`LOANS_MAX`] transactions, and the server is unused for at most
 //! [`AFFINITY_HOLD`] before each. After a hold in vain, the next [`IN_VAIN`] loans of the client end without a hold.
-//! Not here: whether the server as it is suits a waiting client ([`crate::Pools::wants_back`]), what ends a hold early
+//! Not here: whether the server as it is suits a waiting client ([`crate::Pools::is_returned_at_once`]), what ends a hold early
 //! (`worker::data::affinity`).
 
 use std::time::Duration;

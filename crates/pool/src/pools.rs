@@ -229,7 +229,7 @@ impl Pools {
     /// Whether a server with these session settings should be returned to its pool at once, rather than held for a client
     /// that may come back (affinity hold). False if all clients at the front of the wait queue have other settings.
     #[must_use]
-    pub fn wants_back(&self, pool: PoolKey, fingerprint: Fingerprint) -> bool {
+    pub fn is_returned_at_once(&self, pool: PoolKey, fingerprint: Fingerprint) -> bool {
         let Some(pool) = self.pools.get(pool) else { return true };
         let is_always_checked = pool.limits.check_after.is_some_and(|after| after.is_zero());
         let is_called = pool.is_paused || pool.has_to_yield;

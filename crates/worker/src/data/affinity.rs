@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        if self.pools.wants_back(
+        if self.pools.is_returned_at_once(
             server.pool,
             fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
         ) {

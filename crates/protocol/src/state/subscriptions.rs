@@ -92,7 +92,7 @@ impl Subscriptions {
     }
 
     /// The listener listens to a channel.
-    pub fn is_heard(&mut self, channel: &str) {
+    pub fn listener_listens(&mut self, channel: &str) {
         self.both.extend(self.own.take(channel));
     }
 
@@ -400,7 +400,7 @@ mod tests {
     fn the_one_for_all_tells_what_stands_behind_the_mark_that_was_sent() {
         let mut subscriptions = Subscriptions::new(0);
         subscriptions.listens(["c"].into_iter());
-        subscriptions.is_heard("c");
+        subscriptions.listener_listens("c");
         subscriptions.is_marked(2);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("c", "1"));
@@ -416,7 +416,7 @@ mod tests {
         subscriptions.comes_with(["a", "b"].map(Box::from).into_iter());
         assert_eq!(subscriptions.listens(["b", "c"].into_iter()), [Box::from("c")]);
         assert!(subscriptions.listens(["c"].into_iter()).is_empty() && subscriptions.has("c"));
-        subscriptions.is_heard("c");
+        subscriptions.listener_listens("c");
         assert!(subscriptions.listens(["c"].into_iter()).is_empty() && subscriptions.has("c"));
         subscriptions.shared(&news("a", "1"));
         subscriptions.shared(&news("b", "2"));
@@ -438,7 +438,7 @@ mod tests {
     fn moved(channels: &[&str]) -> Subscriptions {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(channels.iter().copied());
-        channels.iter().for_each(|channel| subscriptions.is_heard(channel));
+        channels.iter().for_each(|channel| subscriptions.listener_listens(channel));
         subscriptions.has_moved();
         subscriptions
     }
@@ -453,7 +453,7 @@ mod tests {
                 assert_eq!(subscriptions.listens(["a"].into_iter()), [Box::from("a")]);
                 subscriptions.shared(&news("a", "never: it does not listen yet"));
                 assert!(!subscriptions.may_move(["a"].into_iter()));
-                subscriptions.is_heard("a");
+                subscriptions.listener_listens("a");
                 assert!(subscriptions.may_move(["a"].into_iter()) && !subscriptions.may_move(["a", "b"].into_iter()));
                 subscriptions.is_marked(77);
                 let mut heard: Vec<String> = Vec::new();
@@ -514,13 +514,13 @@ mod tests {
     fn who_is_cut_off_while_its_own_server_listens_has_lost_nothing() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
         assert!(!subscriptions.is_cut_off() && !subscriptions.may_move(["a"].into_iter()));
         assert!(subscriptions.own(&news("a", "1")));
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(2);
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.may_leave());
@@ -537,7 +537,7 @@ mod tests {
     fn who_is_cut_off_behind_the_mark_may_have_lost_something() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.own(&news("a", "left to the one for all")));
@@ -548,7 +548,7 @@ mod tests {
     fn without_a_mark_its_own_server_goes_on() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
@@ -560,7 +560,7 @@ mod tests {
     fn who_is_cut_off_while_its_own_server_leaves_may_have_lost_something() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         // The server is told to leave here, and the listener ends before the server has left.
         assert!(!subscriptions.is_cut_off());
         assert!(subscriptions.has_moved() && subscriptions.is_shared());
@@ -592,7 +592,7 @@ mod tests {
     fn who_loses_the_one_for_all_behind_the_mark_has_nobody_else() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         subscriptions.own(&news(MARKS, "1"));
         assert!(subscriptions.is_unheard("a"), "its own server is told to leave the channel");
@@ -602,7 +602,7 @@ mod tests {
     fn who_loses_the_one_for_all_before_the_mark_keeps_its_server() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         assert!(!subscriptions.is_unheard("a"));
         subscriptions.own(&news(MARKS, "1"));
@@ -618,7 +618,7 @@ mod tests {
             |subscriptions: &Subscriptions| subscriptions.shared.keys().map(ToString::to_string).collect::<Vec<_>>();
         subscriptions.listens(["b"].into_iter());
         assert_eq!(shared(&subscriptions), ["a"]);
-        subscriptions.is_heard("b");
+        subscriptions.listener_listens("b");
         assert_eq!(shared(&subscriptions), ["a"]);
         subscriptions.has_moved();
         assert_eq!(shared(&subscriptions), ["a", "b"]);
@@ -694,7 +694,7 @@ mod tests {
     fn what_waits_for_a_mark_is_counted() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.is_marked(7);
         subscriptions.shared_mark(7);
         (0..3).for_each(|_| subscriptions.shared(&news("a", "late")));
@@ -722,7 +722,7 @@ mod tests {
         subscriptions.listens(["a"].into_iter());
         subscriptions.may_notify();
         assert!(!subscriptions.awaits_own_news(), "its own server tells");
-        subscriptions.is_heard("a");
+        subscriptions.listener_listens("a");
         subscriptions.has_moved();
         assert!(subscriptions.awaits_own_news());
         subscriptions.transaction_ends();

@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
         let entry = channels.entry(channel.clone()).or_default();
         entry.clients.insert(client);
         if is_listened_to(entry.is_heard(*losses)) {
-            ready.session.subscriptions(*losses).is_heard(&channel);
+            ready.session.subscriptions(*losses).listener_listens(&channel);
         }
         if entry.number == 0 {
             *last_request += 1;

@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
             return false;
         };
         subscriptions.knows_losses(self.registry.databases[number as usize].listening.losses);
-        session_effects.channels().for_each(|channel| subscriptions.is_heard(channel));
+        session_effects.channels().for_each(|channel| subscriptions.listener_listens(channel));
         subscriptions.is_unmarked();
         subscriptions.has_moved();
         let pins = session_effects.leave();

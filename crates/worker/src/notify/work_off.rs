@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
             self.notify.backlog.costs(CLIENT_COST);
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
-            subscriptions.is_heard(&channel);
+            subscriptions.listener_listens(&channel);
             // The client's channels are moved all at once.
             if !subscriptions.has_own() {
                 self.end_loan_of_listener(client);

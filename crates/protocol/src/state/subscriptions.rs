@@ -105,7 +105,7 @@ impl Subscriptions {
     /// The listener cannot listen to a channel, or no longer does: the client's own server goes on with it. Returns true
     /// where that is impossible, because the channel was left to the listener. It stays so, since the client may have got
     /// already what its own server still delivers.
-    pub fn is_unheard(&mut self, channel: &str) -> bool {
+    pub fn listener_leaves(&mut self, channel: &str) -> bool {
         let is_relied_on = self.relies_on(channel);
         if !is_relied_on && !self.own.remove(channel) && self.both.remove(channel) {
             self.is_unmarked();
@@ -571,7 +571,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.comes_with([Box::from("a")].into_iter());
         subscriptions.listens(["b"].into_iter());
-        assert!(subscriptions.is_unheard("a") && !subscriptions.is_unheard("b"));
+        assert!(subscriptions.listener_leaves("a") && !subscriptions.listener_leaves("b"));
         assert_eq!(subscriptions.channels().collect::<Vec<_>>(), ["a"], "until it is disconnected");
     }
 
@@ -584,7 +584,7 @@ mod tests {
         subscriptions.listens(["a"].into_iter());
         subscriptions.shared(&news("a", "1"));
         assert_eq!(told(&mut subscriptions), ["1"]);
-        assert!(subscriptions.is_unheard("a"));
+        assert!(subscriptions.listener_leaves("a"));
         assert!(!subscriptions.own(&news("a", "1")));
     }
 
@@ -595,7 +595,7 @@ mod tests {
         subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
         subscriptions.own(&news(MARKS, "1"));
-        assert!(subscriptions.is_unheard("a"), "its own server is told to leave the channel");
+        assert!(subscriptions.listener_leaves("a"), "its own server is told to leave the channel");
     }
 
     #[test]
@@ -604,7 +604,7 @@ mod tests {
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
         subscriptions.is_marked(1);
-        assert!(!subscriptions.is_unheard("a"));
+        assert!(!subscriptions.listener_leaves("a"));
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.may_leave() && subscriptions.own(&news("a", "1")));
     }
@@ -749,7 +749,7 @@ mod tests {
     fn what_nobody_can_listen_to_for_all_stays_with_its_server() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.is_unheard("a");
+        subscriptions.listener_leaves("a");
         assert!(subscriptions.own(&news("a", "1")) && !subscriptions.may_move(["a"].into_iter()));
         assert_eq!(
             subscriptions.listens(["a"].into_iter()),

@@ -130,7 +130,7 @@ impl<I: Io> Worker<I> {
             }
             let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
-            if subscriptions.is_unheard(&channel) {
+            if subscriptions.listener_leaves(&channel) {
                 self.notify.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
                 self.lose_channel(client, database, &channel);
                 self.settle();

@@ -125,7 +125,7 @@ impl Subscriptions {
     }
 
     /// The client's own server sends a mark with this number.
-    pub fn is_marked(&mut self, number: u64) {
+    pub fn sends_mark(&mut self, number: u64) {
         self.forget_late();
         self.mark = Some(Mark { number, own: false, shared: false });
     }
@@ -401,7 +401,7 @@ mod tests {
         let mut subscriptions = Subscriptions::new(0);
         subscriptions.listens(["c"].into_iter());
         subscriptions.listener_listens("c");
-        subscriptions.is_marked(2);
+        subscriptions.sends_mark(2);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("c", "1"));
         assert_eq!(subscriptions.kept_bytes(), 0, "its own server tells that");
@@ -455,7 +455,7 @@ mod tests {
                 assert!(!subscriptions.may_move(["a"].into_iter()));
                 subscriptions.listener_listens("a");
                 assert!(subscriptions.may_move(["a"].into_iter()) && !subscriptions.may_move(["a", "b"].into_iter()));
-                subscriptions.is_marked(77);
+                subscriptions.sends_mark(77);
                 let mut heard: Vec<String> = Vec::new();
                 let shared = |subscriptions: &mut Subscriptions, body: &[u8]| match mark_of(body)
                     .filter(|_| channel_of(body) == Some(MARKS))
@@ -515,13 +515,13 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(1);
+        subscriptions.sends_mark(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
         assert!(!subscriptions.is_cut_off() && !subscriptions.may_move(["a"].into_iter()));
         assert!(subscriptions.own(&news("a", "1")));
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(2);
+        subscriptions.sends_mark(2);
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.may_leave());
         subscriptions.own(&news(MARKS, "2"));
@@ -538,7 +538,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(1);
+        subscriptions.sends_mark(1);
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.own(&news("a", "left to the one for all")));
         assert!(subscriptions.is_cut_off());
@@ -549,7 +549,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(1);
+        subscriptions.sends_mark(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
         subscriptions.is_unmarked();
@@ -593,7 +593,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(1);
+        subscriptions.sends_mark(1);
         subscriptions.own(&news(MARKS, "1"));
         assert!(subscriptions.listener_leaves("a"), "its own server is told to leave the channel");
     }
@@ -603,7 +603,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(1);
+        subscriptions.sends_mark(1);
         assert!(!subscriptions.listener_leaves("a"));
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.may_leave() && subscriptions.own(&news("a", "1")));
@@ -695,7 +695,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
-        subscriptions.is_marked(7);
+        subscriptions.sends_mark(7);
         subscriptions.shared_mark(7);
         (0..3).for_each(|_| subscriptions.shared(&news("a", "late")));
         assert_eq!(subscriptions.kept_bytes(), 3 * news("a", "late").len());
@@ -704,12 +704,12 @@ mod tests {
             (subscriptions.kept_bytes(), told(&mut subscriptions).len(), subscriptions.kept_bytes()),
             (3 * news("a", "late").len(), 3, 0)
         );
-        subscriptions.is_marked(8);
+        subscriptions.sends_mark(8);
         subscriptions.shared_mark(8);
         subscriptions.shared(&news("a", "late"));
         subscriptions.is_unmarked();
         assert_eq!(subscriptions.kept_bytes(), 0);
-        subscriptions.is_marked(9);
+        subscriptions.sends_mark(9);
         subscriptions.shared_mark(9);
         subscriptions.shared(&news("a", "late"));
         subscriptions.drop_kept();

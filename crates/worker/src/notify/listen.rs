@@ -60,7 +60,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let listening = &mut self.registry.databases[server.database as usize].listening;
-        ready.session.subscriptions(listening.losses).is_marked(number);
+        ready.session.subscriptions(listening.losses).sends_mark(number);
         listening.marks.add(number, client_key);
         self.ask(server_key, Probe::of_mark(number));
         self.arm_server(server_key);

@@ -108,7 +108,7 @@ impl Subscriptions {
     pub fn listener_leaves(&mut self, channel: &str) -> bool {
         let is_relied_on = self.relies_on(channel);
         if !is_relied_on && !self.own.remove(channel) && self.both.remove(channel) {
-            self.is_unmarked();
+            self.void_mark();
         }
         is_relied_on
     }
@@ -137,7 +137,7 @@ impl Subscriptions {
     }
 
     /// The mark is void: the client's own server goes on.
-    pub fn is_unmarked(&mut self) {
+    pub fn void_mark(&mut self) {
         self.mark = None;
         self.forget_late();
     }
@@ -211,7 +211,7 @@ impl Subscriptions {
         self.both.retain(|channel| !left.contains(channel));
         self.shared.retain(|channel, _| !left.contains(channel));
         if self.channel_count() == 0 {
-            self.is_unmarked();
+            self.void_mark();
         }
         let is_told = |body: &[u8]| channel_of(body).is_none_or(|channel| !left.contains(channel));
         self.late.retain(|body| is_told(body));
@@ -552,7 +552,7 @@ mod tests {
         subscriptions.sends_mark(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
-        subscriptions.is_unmarked();
+        subscriptions.void_mark();
         assert!(subscriptions.own(&news("a", "1")) && told(&mut subscriptions).is_empty());
     }
 
@@ -707,7 +707,7 @@ mod tests {
         subscriptions.sends_mark(8);
         subscriptions.shared_mark(8);
         subscriptions.shared(&news("a", "late"));
-        subscriptions.is_unmarked();
+        subscriptions.void_mark();
         assert_eq!(subscriptions.kept_bytes(), 0);
         subscriptions.sends_mark(9);
         subscriptions.shared_mark(9);

@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
             self.probe_session(server_key, client_key, true);
             return;
         }
-        subscriptions.is_unmarked();
+        subscriptions.void_mark();
         if let Some(number) = number {
             place.listening.marks.take(number);
         }

@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
         };
         subscriptions.knows_losses(self.registry.databases[number as usize].listening.losses);
         session_effects.channels().for_each(|channel| subscriptions.listener_listens(channel));
-        subscriptions.is_unmarked();
+        subscriptions.void_mark();
         subscriptions.has_moved();
         let pins = session_effects.leave();
         ready.link = Link::None;

@@ -74,7 +74,7 @@ impl Subscriptions {
     /// Takes into account how often the listener has been lost by now. A client that may have lost notifications is owed
     /// a word from then on, before anything else is done with its channels.
     pub fn knows_losses(&mut self, losses: u64) {
-        if std::mem::replace(&mut self.losses, losses) != losses && is_owed_word(self.is_cut_off()) {
+        if std::mem::replace(&mut self.losses, losses) != losses && is_owed_word(self.lose_listener()) {
             self.owes_word();
         }
     }
@@ -162,7 +162,7 @@ impl Subscriptions {
 
     /// The listener is gone. Returns whether this client may have lost something, which is not so where its own server
     /// has delivered everything.
-    fn is_cut_off(&mut self) -> bool {
+    fn lose_listener(&mut self) -> bool {
         self.forget_late();
         let was_passed = self.mark.take().is_some_and(|mark| mark.own);
         self.own.append(&mut self.both);
@@ -518,7 +518,7 @@ mod tests {
         subscriptions.sends_mark(1);
         subscriptions.shared_mark(1);
         subscriptions.shared(&news("a", "1"));
-        assert!(!subscriptions.is_cut_off() && !subscriptions.may_move(["a"].into_iter()));
+        assert!(!subscriptions.lose_listener() && !subscriptions.may_move(["a"].into_iter()));
         assert!(subscriptions.own(&news("a", "1")));
         subscriptions.listener_listens("a");
         subscriptions.sends_mark(2);
@@ -528,7 +528,7 @@ mod tests {
         assert!(subscriptions.may_leave() && !subscriptions.has_moved());
         assert!(told(&mut subscriptions).is_empty(), "it was told by its own");
         subscriptions.shared(&news("a", "before the mark"));
-        assert!(told(&mut subscriptions).is_empty() && subscriptions.is_cut_off());
+        assert!(told(&mut subscriptions).is_empty() && subscriptions.lose_listener());
         subscriptions.owes_word();
         assert!(subscriptions.takes_word(|_| true) && !subscriptions.takes_word(|_| true));
     }
@@ -541,7 +541,7 @@ mod tests {
         subscriptions.sends_mark(1);
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.own(&news("a", "left to the one for all")));
-        assert!(subscriptions.is_cut_off());
+        assert!(subscriptions.lose_listener());
     }
 
     #[test]
@@ -562,7 +562,7 @@ mod tests {
         subscriptions.listens(["a"].into_iter());
         subscriptions.listener_listens("a");
         // The server is told to leave here, and the listener ends before the server has left.
-        assert!(!subscriptions.is_cut_off());
+        assert!(!subscriptions.lose_listener());
         assert!(subscriptions.has_moved() && subscriptions.is_shared());
     }
 

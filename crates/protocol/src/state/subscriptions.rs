@@ -144,7 +144,7 @@ impl Subscriptions {
 
     /// The client's own server does not listen any more. Returns whether something may have been lost, because the
     /// listener has gone meanwhile.
-    pub fn has_moved(&mut self) -> bool {
+    pub fn move_to_listener(&mut self) -> bool {
         let is_lost = self.has_own();
         let awaited = self.mark.take().filter(|mark| !mark.shared).map(|mark| mark.number);
         let moved = std::mem::take(&mut self.own).into_iter().chain(std::mem::take(&mut self.both));
@@ -439,7 +439,7 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(channels.iter().copied());
         channels.iter().for_each(|channel| subscriptions.listener_listens(channel));
-        subscriptions.has_moved();
+        subscriptions.move_to_listener();
         subscriptions
     }
 
@@ -471,7 +471,7 @@ mod tests {
                     }
                     heard.extend(told(&mut subscriptions));
                 }
-                assert!(!subscriptions.has_moved() && subscriptions.is_shared());
+                assert!(!subscriptions.move_to_listener() && subscriptions.is_shared());
                 queue[lead..].iter().for_each(|body| shared(&mut subscriptions, body));
                 heard.extend(told(&mut subscriptions));
                 assert_eq!(heard, ["1", "2", "2", "4", "5"], "lead {lead}, leaves at {leaves_at}");
@@ -525,7 +525,7 @@ mod tests {
         subscriptions.own(&news(MARKS, "1"));
         assert!(!subscriptions.may_leave());
         subscriptions.own(&news(MARKS, "2"));
-        assert!(subscriptions.may_leave() && !subscriptions.has_moved());
+        assert!(subscriptions.may_leave() && !subscriptions.move_to_listener());
         assert!(told(&mut subscriptions).is_empty(), "it was told by its own");
         subscriptions.shared(&news("a", "before the mark"));
         assert!(told(&mut subscriptions).is_empty() && subscriptions.lose_listener());
@@ -563,7 +563,7 @@ mod tests {
         subscriptions.listener_listens("a");
         // The server is told to leave here, and the listener ends before the server has left.
         assert!(!subscriptions.lose_listener());
-        assert!(subscriptions.has_moved() && subscriptions.is_shared());
+        assert!(subscriptions.move_to_listener() && subscriptions.is_shared());
     }
 
     #[test]
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(shared(&subscriptions), ["a"]);
         subscriptions.listener_listens("b");
         assert_eq!(shared(&subscriptions), ["a"]);
-        subscriptions.has_moved();
+        subscriptions.move_to_listener();
         assert_eq!(shared(&subscriptions), ["a", "b"]);
     }
 
@@ -723,7 +723,7 @@ mod tests {
         subscriptions.may_notify();
         assert!(!subscriptions.awaits_own_news(), "its own server tells");
         subscriptions.listener_listens("a");
-        subscriptions.has_moved();
+        subscriptions.move_to_listener();
         assert!(subscriptions.awaits_own_news());
         subscriptions.transaction_ends();
         assert!(!subscriptions.awaits_own_news());

@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
         let losses = self.registry.databases[database as usize].listening.losses;
         let has_left = state.has_left_channels;
         let is_cut_off = has_left
-            && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.has_moved());
+            && ready.session.subscriptions_if_any(losses).is_some_and(|subscriptions| subscriptions.move_to_listener());
         if let Some(vars) = state.reset {
             self.go_back(client_key, vars);
         }

@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
         totals.query_count += 1;
         totals.xact_count += 1;
         let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
-        ready.session.subscriptions(losses).has_moved();
+        ready.session.subscriptions(losses).move_to_listener();
         ready.drop_first_request();
         *answered = self.now;
         let (count, tag) = wait.tags;

@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
         subscriptions.knows_losses(self.registry.databases[number as usize].listening.losses);
         session_effects.channels().for_each(|channel| subscriptions.listener_listens(channel));
         subscriptions.void_mark();
-        subscriptions.has_moved();
+        subscriptions.move_to_listener();
         let pins = session_effects.leave();
         ready.link = Link::None;
         *answered = (*answered).max(server.answered);

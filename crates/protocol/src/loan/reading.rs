@@ -296,7 +296,7 @@ impl<'a> Reading<'a> {
         self.note_names(&class);
         client.counting.said(&class);
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
-            subscriptions.may_notify();
+            subscriptions.note_notify();
         }
         // The command tag tells what a ROLLBACK by itself takes back (`tags`).
         let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
@@ -363,7 +363,7 @@ impl<'a> Reading<'a> {
 
     fn function_call(&mut self, client: &mut ClientSession, body: &[u8]) {
         if let Some(subscriptions) = &mut client.subscriptions {
-            subscriptions.may_notify();
+            subscriptions.note_notify();
         }
         match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
             Some(oid) if route::dirty_state::is_tame(oid) => {}

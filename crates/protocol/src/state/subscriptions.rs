@@ -302,7 +302,7 @@ impl Subscriptions {
     }
 
     /// The client sends something that may notify.
-    pub fn may_notify(&mut self) {
+    pub fn note_notify(&mut self) {
         self.may_have_notified = true;
     }
 
@@ -720,7 +720,7 @@ mod tests {
     fn who_may_have_notified_awaits_its_own_news_if_the_one_for_all_tells_them() {
         let mut subscriptions = Subscriptions::default();
         subscriptions.listens(["a"].into_iter());
-        subscriptions.may_notify();
+        subscriptions.note_notify();
         assert!(!subscriptions.awaits_own_news(), "its own server tells");
         subscriptions.listener_listens("a");
         subscriptions.move_to_listener();

@@ -235,7 +235,7 @@ impl<'a> Reading<'a> {
     ) {
         let body = &bytes[piece.body.clone()];
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| !piece.is_whole()) {
-            subscriptions.is_unread();
+            subscriptions.sends_unread();
         }
         let is_first = matches!(piece.part, Part::First { .. });
         if piece.is_whole() || is_first && is_enough(piece.kind, body) {

@@ -321,7 +321,7 @@ impl Subscriptions {
     }
 
     /// The client sends something that is not read at once: it may notify, and may prepare any statement.
-    pub fn is_unread(&mut self) {
+    pub fn sends_unread(&mut self) {
         self.may_have_notified = true;
         self.prepared.clear();
     }
@@ -737,7 +737,7 @@ mod tests {
         subscriptions.prepares(b"tells", false);
         subscriptions.binds(b"tells");
         assert!(!subscriptions.awaits_own_news(), "it is another one by now");
-        subscriptions.is_unread();
+        subscriptions.sends_unread();
         subscriptions.transaction_ends();
         subscriptions.binds(b"reads");
         assert!(subscriptions.awaits_own_news(), "it may be another one by now");

@@ -63,7 +63,7 @@ impl<K> Rounds<K> {
     }
 
     /// A waiter has waited long enough: the listener is late. Returns all waiters, as none need wait any longer.
-    pub fn is_too_late(&mut self) -> Vec<K> {
+    pub fn give_up(&mut self) -> Vec<K> {
         self.is_late = true;
         self.everybody()
     }
@@ -105,14 +105,14 @@ mod tests {
         assert!(rounds.comes("ann"));
         rounds.asks();
         assert!(rounds.comes("bob"));
-        assert_eq!(rounds.is_too_late(), ["ann", "bob"]);
+        assert_eq!(rounds.give_up(), ["ann", "bob"]);
         assert!(rounds.are_late() && !rounds.comes("ann"));
         rounds.is_heard();
         assert!(!rounds.comes("ann"), "that was not the answer");
         assert!(rounds.answered().is_empty());
         assert!(rounds.comes("ann"));
         // The listener is busy with something else.
-        assert_eq!(rounds.is_too_late(), ["ann"]);
+        assert_eq!(rounds.give_up(), ["ann"]);
         assert!(!rounds.comes("bob"));
         rounds.is_heard();
         assert!(rounds.comes("bob"));

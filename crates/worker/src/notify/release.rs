@@ -90,7 +90,7 @@ impl<I: Io> Worker<I> {
     /// A server's client has waited long enough for the listener: nothing waits for it any longer, until it answers.
     pub(crate) fn end_waiting_for_listener(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let everybody = self.registry.databases[server.database as usize].listening.rounds.is_too_late();
+        let everybody = self.registry.databases[server.database as usize].listening.rounds.give_up();
         self.release_all(everybody, false);
         self.release(key);
     }
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
-        let everybody = self.registry.databases[database as usize].listening.rounds.is_too_late();
+        let everybody = self.registry.databases[database as usize].listening.rounds.give_up();
         self.release_all(everybody, false);
         self.end_listen_wait(key, None, false);
     }

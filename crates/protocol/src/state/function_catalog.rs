@@ -35,7 +35,7 @@ pub struct FunctionCatalog {
     /// The statements of these users for which a server is worth keeping.
     pub numbers: Habits,
     /// Kinds of holds and the statements that were reported as their cause.
-    told: BTreeSet<(Kind, Box<str>)>,
+    reported: BTreeSet<(Kind, Box<str>)>,
     /// How often a hold of each kind has begun.
     pins: [u64; Kind::ALL.len()],
 }
@@ -53,7 +53,7 @@ impl FunctionCatalog {
             custom: Mentioned::default(),
             askers: BTreeSet::new(),
             numbers: Habits::default(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             pins: [0; Kind::ALL.len()],
         }
     }
@@ -188,10 +188,10 @@ impl FunctionCatalog {
     /// Whether this statement has not been reported yet as the cause of such a hold. Statements that differ only in the numbers of names
     /// count as one, because drivers number their cursors (`_django_curs_139905_sync_7`).
     pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
-        if self.told.len() >= TOLD_MAX {
-            self.told.clear();
+        if self.reported.len() >= TOLD_MAX {
+            self.reported.clear();
         }
-        self.told.insert((kind, without_counters(statement).into()))
+        self.reported.insert((kind, without_counters(statement).into()))
     }
 }
 
@@ -322,9 +322,9 @@ mod tests {
         let mut function_catalog = FunctionCatalog::new(1);
         let statement = |number: usize| "x".repeat(number + 1);
         assert!((0..TOLD_MAX).all(|number| function_catalog.is_news(Kind::Lock, &statement(number))));
-        assert_eq!(function_catalog.told.len(), TOLD_MAX);
+        assert_eq!(function_catalog.reported.len(), TOLD_MAX);
         assert!(function_catalog.is_news(Kind::Lock, &statement(TOLD_MAX)));
-        assert_eq!(function_catalog.told.len(), 1);
+        assert_eq!(function_catalog.reported.len(), 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct FunctionCatalog {
     /// What the functions do to sessions, and when a server reported it.
     knowledge: Option<(Rc<Knowledge>, Time)>,
     /// What a server has last reported of the functions, even if that is no longer relied on.
-    told_last: Option<Rc<Knowledge>>,
+    last_report: Option<Rc<Knowledge>>,
     /// How often functions have been created since the start, or may have been.
     makings: u64,
     /// Whether functions could not be read in the last report, even if that report was dropped.
@@ -45,7 +45,7 @@ impl FunctionCatalog {
     pub fn new(scope: u32) -> Self {
         Self {
             knowledge: None,
-            told_last: None,
+            last_report: None,
             makings: 0,
             unread: Unread::Nothing,
             again_at: Time(0),
@@ -65,7 +65,7 @@ impl FunctionCatalog {
 
     /// The settings that the texts of functions mention, as far as a server has reported them.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
-        self.told_last.iter().flat_map(|knowledge| knowledge.settings())
+        self.last_report.iter().flat_map(|knowledge| knowledge.settings())
     }
 
     /// The state of the knowledge in one word, for people.
@@ -110,7 +110,7 @@ impl FunctionCatalog {
         let unread = knowledge.unread();
         let before = std::mem::replace(&mut self.unread, unread);
         let knowledge = Rc::new(knowledge);
-        self.told_last = Some(knowledge.clone());
+        self.last_report = Some(knowledge.clone());
         if makings == self.makings {
             (self.knowledge, self.again_at) = (Some((knowledge, now)), now + KNOWLEDGE_FRESH);
             self.scope = scope;

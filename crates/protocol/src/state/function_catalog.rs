@@ -21,7 +21,7 @@ pub struct FunctionCatalog {
     /// What a server has last reported of the functions, even if that is no longer relied on.
     last_report: Option<Rc<Knowledge>>,
     /// How often functions have been created since the start, or may have been.
-    makings: u64,
+    creations: u64,
     /// Whether functions could not be read in the last report, even if that report was dropped.
     unread: Unread,
     /// When the functions are read again, because others than our clients may have created some.
@@ -46,7 +46,7 @@ impl FunctionCatalog {
         Self {
             knowledge: None,
             last_report: None,
-            makings: 0,
+            creations: 0,
             unread: Unread::Nothing,
             again_at: Time(0),
             scope,
@@ -111,7 +111,7 @@ impl FunctionCatalog {
         let before = std::mem::replace(&mut self.unread, unread);
         let knowledge = Rc::new(knowledge);
         self.last_report = Some(knowledge.clone());
-        if makings == self.makings {
+        if makings == self.creations {
             (self.knowledge, self.again_at) = (Some((knowledge, now)), now + KNOWLEDGE_FRESH);
             self.scope = scope;
         }
@@ -119,13 +119,13 @@ impl FunctionCatalog {
     }
 
     /// How often functions have been created, or may have been.
-    pub fn makings(&self) -> u64 {
-        self.makings
+    pub fn creations(&self) -> u64 {
+        self.creations
     }
 
     /// Functions are being created, or have been: the knowledge is incomplete.
     pub fn functions_are_made(&mut self, scopes: &mut u32) {
-        self.makings += 1;
+        self.creations += 1;
         self.forget(scopes);
     }
 
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn who_was_asked_before_functions_were_made_has_not_told_of_them() {
         let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 2);
-        function_catalog.learn(Knowledge::default(), function_catalog.makings(), Time(0), 2);
-        let asked = function_catalog.makings();
+        function_catalog.learn(Knowledge::default(), function_catalog.creations(), Time(0), 2);
+        let asked = function_catalog.creations();
         function_catalog.functions_are_made(&mut scopes);
         assert!(function_catalog.knowledge().is_none() && function_catalog.scope() == 3);
         function_catalog.learn(Knowledge::default(), asked, Time(1), 4);
         assert!(function_catalog.knowledge().is_none());
-        function_catalog.learn(Knowledge::default(), function_catalog.makings(), Time(2), 5);
+        function_catalog.learn(Knowledge::default(), function_catalog.creations(), Time(2), 5);
         assert!(function_catalog.knowledge().is_some() && function_catalog.scope() == 5);
     }
 

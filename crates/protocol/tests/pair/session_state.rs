@@ -61,7 +61,7 @@ impl Stage {
             self.lines.push(format!("{server_name} will tell of a lock"));
         } else if let Some(probe) = probe {
             server.exchange.asks_ours();
-            server.makings_asked = self.function_catalog.makings();
+            server.makings_asked = self.function_catalog.creations();
             self.lines.push(format!("{server_name} is asked in advance {}", asked(&probe)));
             server.life.becomes(Life::Foreseeing(Box::new(probe)));
         }
@@ -152,7 +152,7 @@ impl Stage {
         self.lines.push(format!("{name} is asked {}", asked(&probe)));
         let server = self.servers.get_mut(name).expect("a server");
         server.exchange.asks_ours();
-        server.makings_asked = self.function_catalog.makings();
+        server.makings_asked = self.function_catalog.creations();
         server.life.becomes(Life::Probing(Box::new(probe)));
     }
 

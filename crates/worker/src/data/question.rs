@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         let probes = &mut self.registry.databases[server.database as usize].probes;
         probes.iter_mut().zip(probe.asks_for()).for_each(|(count, is_asked)| *count += u64::from(is_asked));
         server.session.exchange.asks_ours();
-        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.makings();
+        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.creations();
         server.session.life.becomes(Life::Probing(Box::new(probe)));
         server.request_time = self.now;
         self.io.send(server.conn, out.into());

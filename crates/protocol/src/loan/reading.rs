@@ -174,7 +174,7 @@ impl<'a> Reading<'a> {
 
     fn may_make_functions(&mut self) {
         self.makes_functions = true;
-        self.function_catalog.functions_are_made(self.scopes);
+        self.function_catalog.functions_created(self.scopes);
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {

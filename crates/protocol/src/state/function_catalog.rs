@@ -124,7 +124,7 @@ impl FunctionCatalog {
     }
 
     /// Functions are being created, or have been: the knowledge is incomplete.
-    pub fn functions_are_made(&mut self, scopes: &mut u32) {
+    pub fn functions_created(&mut self, scopes: &mut u32) {
         self.creations += 1;
         self.forget(scopes);
     }
@@ -265,7 +265,7 @@ mod tests {
         let (mut function_catalog, mut scopes) = (FunctionCatalog::new(1), 2);
         function_catalog.learn(Knowledge::default(), function_catalog.creations(), Time(0), 2);
         let asked = function_catalog.creations();
-        function_catalog.functions_are_made(&mut scopes);
+        function_catalog.functions_created(&mut scopes);
         assert!(function_catalog.knowledge().is_none() && function_catalog.scope() == 3);
         function_catalog.learn(Knowledge::default(), asked, Time(1), 4);
         assert!(function_catalog.knowledge().is_none());

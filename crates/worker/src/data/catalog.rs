@@ -27,7 +27,7 @@ impl Server {
         if has_made_functions {
             // A server that was asked for functions meanwhile has not seen these.
             let sees_all = is_asked_next && self.session.makings_asked == place.function_catalog.creations();
-            place.function_catalog.functions_are_made(scopes);
+            place.function_catalog.functions_created(scopes);
             if sees_all {
                 self.session.makings_asked = place.function_catalog.creations();
             }

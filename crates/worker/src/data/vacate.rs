@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hear_of_functions(&mut self, made: &FunctionsMade) {
         for number in self.databases_at(&made.address, |name| *name == *made.dbname) {
             if made.known != (self.id, number) {
-                self.registry.databases[number as usize].function_catalog.functions_are_made(&mut self.registry.scopes);
+                self.registry.databases[number as usize].function_catalog.functions_created(&mut self.registry.scopes);
             }
         }
     }

@@ -71,10 +71,10 @@ impl ServerStatements {
                 push_name(out, READING);
                 out.extend_from_slice(&[0; 4]);
             });
-            (0..5).for_each(|_| self.unnamed_comes(sides.exchange));
+            (0..5).for_each(|_| self.expect_hidden(sides.exchange));
         }
         push_close(&mut out, READING);
-        self.unnamed_comes(sides.exchange);
+        self.expect_hidden(sides.exchange);
         sides.out.push(Bytes::Own(out));
     }
 }

@@ -221,7 +221,7 @@ impl ServerStatements {
     }
 
     /// A message with a hidden answer is sent, such as a Parse or a Close of the unnamed statement.
-    pub(super) fn unnamed_comes(&mut self, exchange: &mut Exchange) {
+    pub(super) fn expect_hidden(&mut self, exchange: &mut Exchange) {
         self.pending.push_back(Pending::Unnamed);
         exchange.asked_step(Step::Hidden);
     }

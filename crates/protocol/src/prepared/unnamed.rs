@@ -94,7 +94,7 @@ impl Unnamed {
             None => out.push(Bytes::Own(CLOSE.to_vec())),
         }
         self.given = Some(exchange.epoch());
-        server_statements.unnamed_comes(exchange);
+        server_statements.expect_hidden(exchange);
         Ok(())
     }
 

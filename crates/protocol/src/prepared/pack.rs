@@ -182,7 +182,7 @@ impl PackedPending {
             }
             // The statement is in doubt there in any case.
             Pending::Own { name, step: step @ 1.., .. } => Self::Found { step: *step, name: (&**name).into() },
-            Pending::Unnamed | Pending::Own { .. } => Self::Unnamed,
+            Pending::Hidden | Pending::Own { .. } => Self::Unnamed,
             Pending::Twice { name } => Self::Twice { name: (&**name).into() },
             Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
             Pending::Dropped { name, was } => {
@@ -198,7 +198,7 @@ impl PackedPending {
             }
             Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
             Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)) },
-            Self::Unnamed => Pending::Unnamed,
+            Self::Unnamed => Pending::Hidden,
             Self::Twice { name: Packed(name) } => Pending::Twice { name: name.into() },
             Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
             Self::Dropped { name: Packed(name), was: None } => Pending::Dropped { name: name.into(), was: None },

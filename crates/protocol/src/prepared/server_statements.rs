@@ -94,7 +94,7 @@ pub(super) enum Pending {
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
     /// A hidden message that changes nothing here, such as a Parse or a Close of the unnamed statement.
-    Unnamed,
+    Hidden,
     /// A Parse under the name of a client, or a Close of that name. `step` is 0, unless the client itself gives the name.
     Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
 }
@@ -107,7 +107,7 @@ impl Pending {
             Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
             Self::Own { name, step: 1.., .. } => Some(name),
             // The name is there already, and stays.
-            Self::Twice { .. } | Self::Close { .. } | Self::Unnamed | Self::Own { .. } => None,
+            Self::Twice { .. } | Self::Close { .. } | Self::Hidden | Self::Own { .. } => None,
         }
     }
 
@@ -222,7 +222,7 @@ impl ServerStatements {
 
     /// A message with a hidden answer is sent, such as a Parse or a Close of the unnamed statement.
     pub(super) fn expect_hidden(&mut self, exchange: &mut Exchange) {
-        self.pending.push_back(Pending::Unnamed);
+        self.pending.push_back(Pending::Hidden);
         exchange.asked_step(Step::Hidden);
     }
 
@@ -419,7 +419,7 @@ impl ServerStatements {
                 self.own.done(&name, statement);
                 (step, (step > 0).then_some(name))
             }
-            Pending::Close { .. } | Pending::Dropped { .. } | Pending::Unnamed => return,
+            Pending::Close { .. } | Pending::Dropped { .. } | Pending::Hidden => return,
         };
         let (Some(names), Some(name)) = (names, name) else { return };
         names.settle(&name, step);
@@ -451,7 +451,7 @@ impl ServerStatements {
                 }
                 return;
             }
-            Pending::Unnamed => return,
+            Pending::Hidden => return,
             Pending::Close { id, was, .. } => {
                 if let Some(was) = was {
                     self.never_closed(id, was);
@@ -512,7 +512,7 @@ impl ServerStatements {
         let next = self.pending.iter_mut().find(|pending| match pending {
             Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
             Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } => false,
-            Pending::Unnamed | Pending::Own { .. } => false,
+            Pending::Hidden | Pending::Own { .. } => false,
         });
         match next {
             Some(Pending::Close { was, .. }) => *was = Some(still),
@@ -548,7 +548,7 @@ impl ServerStatements {
                 | Pending::Found { .. }
                 | Pending::Twice { .. }
                 | Pending::Own { .. }
-                | Pending::Unnamed => {}
+                | Pending::Hidden => {}
             }
         }
         // They are closed all the same before another client comes, because more may have been sent since.

@@ -61,7 +61,7 @@ impl Again {
     }
 
     /// The server is told to drop its prepared statements. Returns what is to be sent then.
-    pub fn begins_anew(&mut self) -> Vec<u8> {
+    pub fn begin_deallocation(&mut self) -> Vec<u8> {
         self.step = Step::Forgetting;
         std::mem::take(&mut self.bytes)
     }
@@ -248,7 +248,7 @@ mod tests {
         again.answered(backend::PARSE_COMPLETE, None);
         again.answered(backend::ERROR_RESPONSE, Some(stale));
         assert!(again.is_refused() && !again.has_forgotten());
-        assert_eq!(again.begins_anew(), rest, "what has been answered is not asked twice");
+        assert_eq!(again.begin_deallocation(), rest, "what has been answered is not asked twice");
         assert!(!again.is_refused() && again.has_forgotten() && !again.has_forgotten());
         again.keep(&rest);
         assert!(!again.is_sent());

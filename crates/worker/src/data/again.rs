@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
             self.io.send(*conn, out.into());
             return false;
         }
-        let bytes = server.session.again.begins_anew();
+        let bytes = server.session.again.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
         server.session.life.becomes(Life::Replanning(self.now));
         let mut out = Vec::new();

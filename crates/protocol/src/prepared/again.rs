@@ -67,7 +67,7 @@ impl Again {
     }
 
     /// Whether the server was told to drop its prepared statements, and has done so.
-    pub fn has_forgotten(&mut self) -> bool {
+    pub fn end_deallocation(&mut self) -> bool {
         let has_forgotten = self.step == Step::Forgetting;
         if has_forgotten {
             self.step = Step::Last;
@@ -243,13 +243,13 @@ mod tests {
         let parse = request(&[(b'P', b"a\0select 1\0\0\0")]);
         let rest = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
         let mut again = Again::default();
-        assert!(!again.has_forgotten());
+        assert!(!again.end_deallocation());
         again.keep(&[&parse[..], &rest].concat());
         again.answered(backend::PARSE_COMPLETE, None);
         again.answered(backend::ERROR_RESPONSE, Some(stale));
-        assert!(again.is_refused() && !again.has_forgotten());
+        assert!(again.is_refused() && !again.end_deallocation());
         assert_eq!(again.begin_deallocation(), rest, "what has been answered is not asked twice");
-        assert!(!again.is_refused() && again.has_forgotten() && !again.has_forgotten());
+        assert!(!again.is_refused() && again.end_deallocation() && !again.end_deallocation());
         again.keep(&rest);
         assert!(!again.is_sent());
         again.answered(backend::ERROR_RESPONSE, Some(stale));

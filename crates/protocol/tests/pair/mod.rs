@@ -465,7 +465,7 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         if !server.exchange.is_ours() {
             server.life.becomes(Life::Running);
-            server.again.has_forgotten();
+            server.again.end_deallocation();
             if let Some(client) = client {
                 self.forward_held(client);
             }

@@ -26,7 +26,7 @@ enum Step {
     /// The server has refused it, and has not sent `ReadyForQuery` yet.
     Refused,
     /// The server is discarding what it has prepared.
-    Forgetting,
+    Deallocating,
     /// It is about to be sent again, and whatever is answered then goes to the client.
     Last,
 }
@@ -62,13 +62,13 @@ impl Again {
 
     /// The server is told to drop its prepared statements. Returns what is to be sent then.
     pub fn begin_deallocation(&mut self) -> Vec<u8> {
-        self.step = Step::Forgetting;
+        self.step = Step::Deallocating;
         std::mem::take(&mut self.bytes)
     }
 
     /// Whether the server was told to drop its prepared statements, and has done so.
     pub fn end_deallocation(&mut self) -> bool {
-        let has_forgotten = self.step == Step::Forgetting;
+        let has_forgotten = self.step == Step::Deallocating;
         if has_forgotten {
             self.step = Step::Last;
         }

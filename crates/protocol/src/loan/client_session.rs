@@ -24,7 +24,7 @@ pub struct ClientSession {
     /// The parameters that PostgreSQL reports.
     pub vars: Rc<Vars>,
     /// The parameters that the session began with.
-    pub began: Rc<Vars>,
+    pub initial_vars: Rc<Vars>,
     /// Where the messages of the client begin and end.
     pub scanner: Scanner,
     /// What happens to the remaining parts of the current message.
@@ -71,7 +71,7 @@ impl ClientSession {
     pub fn new(user: u32, vars: Rc<Vars>) -> Self {
         Self {
             user,
-            began: vars.clone(),
+            initial_vars: vars.clone(),
             vars,
             scanner: Scanner::default(),
             fate: RequestFate::Forward,

@@ -92,7 +92,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     if effects.concern_statements_of_ours() {
         server.told_by.doubt();
     }
-    let vars = client.vars.reset(&client.began, tracked, |name| effects.is_reset(name));
+    let vars = client.vars.reset(&client.initial_vars, tracked, |name| effects.is_reset(name));
     let is_same = of_server == of_client;
     server.overrides = shared(of_server);
     let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
@@ -181,7 +181,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         Rc::make_mut(client.overrides.get_or_insert_default()).statements_mut().add(missing);
     }
     server.overrides = overrides;
-    let reset = client.vars.reset(&client.began, terms.tracked, |name| seen.is_first(name) == Some(true));
+    let reset = client.vars.reset(&client.initial_vars, terms.tracked, |name| seen.is_first(name) == Some(true));
     Probed::State(ProbedState {
         verdict,
         reset,

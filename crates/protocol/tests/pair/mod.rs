@@ -219,7 +219,7 @@ impl Stage {
             let mut vars = (*client.vars).clone();
             vars.set(place, value);
             client.vars = self.known.share(vars);
-            client.began = client.vars.clone();
+            client.initial_vars = client.vars.clone();
         }
     }
 

@@ -41,7 +41,7 @@ impl AcceptedParameters {
 pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
-        (name, ready.session.began.get(place)).hash(&mut hasher);
+        (name, ready.session.initial_vars.get(place)).hash(&mut hasher);
     }
     for setting in ready.session.given.iter().flat_map(|given| given.iter()) {
         setting.hash(&mut hasher);

@@ -235,7 +235,7 @@ impl<I: Io> Worker<I> {
         // Which custom settings the session has mentioned is not known, so all are assumed.
         ready.session.placeholders = u64::MAX;
         if let Some(began) = began {
-            ready.session.began = began;
+            ready.session.initial_vars = began;
         }
         ready.session.scanner = packed.scanner;
         // Only the other process has read what the session has prepared and what state it has on its server.

@@ -102,11 +102,11 @@ impl Vars {
     /// This set with each parameter that was reset (`was_reset`) at the value with which the client's session began; the
     /// server itself has gone back to the value with which *its* session began. `None` if nothing changes.
     #[must_use]
-    pub fn reset(&self, began: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
+    pub fn reset(&self, initial: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
         let mut vars = self.clone();
         let mut differs = false;
         for (place, name) in tracked.names().enumerate() {
-            if let Some(value) = began.get(place).filter(|value| self.get(place) != Some(value))
+            if let Some(value) = initial.get(place).filter(|value| self.get(place) != Some(value))
                 && was_reset(name)
             {
                 differs |= vars.set(place, value);
@@ -316,15 +316,15 @@ mod tests {
 
     #[test]
     fn what_was_reset_is_what_the_session_began_with() {
-        let began = vars(&[("DateStyle", "Postgres, MDY"), ("TimeZone", "UTC")]);
+        let initial = vars(&[("DateStyle", "Postgres, MDY"), ("TimeZone", "UTC")]);
         let now = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "Asia/Tokyo"), ("client_encoding", "UTF8")]);
-        let reset = now.reset(&began, &tracked(), |name| name == "DateStyle").expect("a change");
+        let reset = now.reset(&initial, &tracked(), |name| name == "DateStyle").expect("a change");
         assert_eq!(
             reset,
             vars(&[("DateStyle", "Postgres, MDY"), ("TimeZone", "Asia/Tokyo"), ("client_encoding", "UTF8")])
         );
-        assert_eq!(now.reset(&began, &tracked(), |_| false), None);
-        assert_eq!(began.reset(&began, &tracked(), |_| true), None);
+        assert_eq!(now.reset(&initial, &tracked(), |_| false), None);
+        assert_eq!(initial.reset(&initial, &tracked(), |_| true), None);
     }
 
     #[test]

@@ -38,9 +38,9 @@ pub struct ServerSession {
     pub has_changed_catalog: bool,
     /// The open transaction may have created functions.
     pub makes_functions: bool,
-    /// The value of [`FunctionCatalog::makings`](crate::state::FunctionCatalog::makings) when the server was asked for
+    /// The value of [`FunctionCatalog::creations`](crate::state::FunctionCatalog::creations) when the server was asked for
     /// its functions.
-    pub makings_asked: u64,
+    pub creations_asked: u64,
     /// The client's request, as long as it may have to be sent again.
     pub again: Again,
     /// The last `application_name` that the server reported, if the client's name was sent along with a request and the
@@ -128,7 +128,7 @@ impl ServerSession {
             preparing: Box::default(),
             has_changed_catalog: false,
             makes_functions: false,
-            makings_asked: 0,
+            creations_asked: 0,
             again: Again::default(),
             reported_name: None,
             is_told_along: false,
@@ -264,7 +264,7 @@ mod tests {
         let session = session();
         assert!(session.exchange.may_end() && session.life.phase() == super::super::life::Phase::Free);
         assert_eq!(
-            (session.placeholders, session.makings_asked, session.answer_bytes, session.cancels_sent),
+            (session.placeholders, session.creations_asked, session.answer_bytes, session.cancels_sent),
             (0, 0, 0, 0)
         );
         let flags = [

@@ -66,13 +66,13 @@ impl Again {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Whether the server was told to drop its prepared statements, and has done so.
+    /// Returns whether the server was told to drop its prepared statements, and has done so.
     pub fn end_deallocation(&mut self) -> bool {
-        let has_forgotten = self.step == Step::Deallocating;
-        if has_forgotten {
+        let is_done = self.step == Step::Deallocating;
+        if is_done {
             self.step = Step::Last;
         }
-        has_forgotten
+        is_done
     }
 
     /// The server sends a message of this kind; `error` is the body of an error, if it has arrived completely.

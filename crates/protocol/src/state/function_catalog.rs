@@ -101,9 +101,9 @@ impl FunctionCatalog {
         self.knowledge().is_some_and(Knowledge::is_trusting)
     }
 
-    /// A server has reported what the functions do. It was asked when [`Self::makings`] was `makings`, so it may have missed functions
+    /// A server has reported what the functions do. It was asked when [`Self::creations`] was `creations`, so it may have missed functions
     /// created since. Returns how much could not be read, if that differs from the last report.
-    pub fn learn(&mut self, knowledge: Knowledge, makings: u64, now: Time, scope: u32) -> Option<Unread> {
+    pub fn learn(&mut self, knowledge: Knowledge, creations: u64, now: Time, scope: u32) -> Option<Unread> {
         if self.is_trusting() {
             return None;
         }
@@ -111,7 +111,7 @@ impl FunctionCatalog {
         let before = std::mem::replace(&mut self.unread, unread);
         let knowledge = Rc::new(knowledge);
         self.last_report = Some(knowledge.clone());
-        if makings == self.creations {
+        if creations == self.creations {
             (self.knowledge, self.again_at) = (Some((knowledge, now)), now + KNOWLEDGE_FRESH);
             self.scope = scope;
         }
@@ -188,7 +188,7 @@ impl FunctionCatalog {
     /// Whether this statement has not been reported yet as the cause of such a hold. Statements that differ only in the numbers of names
     /// count as one, because drivers number their cursors (`_django_curs_139905_sync_7`).
     pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
-        if self.reported.len() >= TOLD_MAX {
+        if self.reported.len() >= REPORTED_MAX {
             self.reported.clear();
         }
         self.reported.insert((kind, without_counters(statement).into()))
@@ -215,7 +215,7 @@ fn without_counters(statement: &str) -> String {
 }
 
 /// The most statements that are remembered as reported.
-const TOLD_MAX: usize = 1000;
+const REPORTED_MAX: usize = 1000;
 /// Older knowledge of a database's functions is renewed by the next client.
 const KNOWLEDGE_FRESH: Duration = Duration::from_secs(30);
 /// Older knowledge is not used, because others than our clients may have created functions meanwhile.
@@ -321,9 +321,9 @@ mod tests {
     fn what_was_told_is_forgotten_when_it_is_too_much() {
         let mut function_catalog = FunctionCatalog::new(1);
         let statement = |number: usize| "x".repeat(number + 1);
-        assert!((0..TOLD_MAX).all(|number| function_catalog.is_news(Kind::Lock, &statement(number))));
-        assert_eq!(function_catalog.reported.len(), TOLD_MAX);
-        assert!(function_catalog.is_news(Kind::Lock, &statement(TOLD_MAX)));
+        assert!((0..REPORTED_MAX).all(|number| function_catalog.is_news(Kind::Lock, &statement(number))));
+        assert_eq!(function_catalog.reported.len(), REPORTED_MAX);
+        assert!(function_catalog.is_news(Kind::Lock, &statement(REPORTED_MAX)));
         assert_eq!(function_catalog.reported.len(), 1);
     }
 

@@ -61,7 +61,7 @@ impl Stage {
             self.lines.push(format!("{server_name} will tell of a lock"));
         } else if let Some(probe) = probe {
             server.exchange.asks_ours();
-            server.makings_asked = self.function_catalog.creations();
+            server.creations_asked = self.function_catalog.creations();
             self.lines.push(format!("{server_name} is asked in advance {}", asked(&probe)));
             server.life.becomes(Life::Foreseeing(Box::new(probe)));
         }
@@ -152,7 +152,7 @@ impl Stage {
         self.lines.push(format!("{name} is asked {}", asked(&probe)));
         let server = self.servers.get_mut(name).expect("a server");
         server.exchange.asks_ours();
-        server.makings_asked = self.function_catalog.creations();
+        server.creations_asked = self.function_catalog.creations();
         server.life.becomes(Life::Probing(Box::new(probe)));
     }
 
@@ -196,7 +196,7 @@ impl Stage {
     pub(super) fn learn(&mut self, name: &str, knowledge: Option<route::Knowledge>) {
         if let Some(knowledge) = knowledge {
             self.scopes += 1;
-            self.function_catalog.learn(knowledge, self.servers[name].makings_asked, self.now, self.scopes);
+            self.function_catalog.learn(knowledge, self.servers[name].creations_asked, self.now, self.scopes);
             self.lines.push(format!("{name} tells functions, which are {} now", self.function_catalog.word(self.now)));
         }
     }

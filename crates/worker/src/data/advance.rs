@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, &probe.question());
         server.session.exchange.asks_ours();
-        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.creations();
+        server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
         server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
         self.io.send(server.conn, out.into());
     }

@@ -26,10 +26,10 @@ impl Server {
         let has_made_functions = std::mem::take(&mut self.session.makes_functions);
         if has_made_functions {
             // A server that was asked for functions meanwhile has not seen these.
-            let sees_all = is_asked_next && self.session.makings_asked == place.function_catalog.creations();
+            let sees_all = is_asked_next && self.session.creations_asked == place.function_catalog.creations();
             place.function_catalog.functions_created(scopes);
             if sees_all {
-                self.session.makings_asked = place.function_catalog.creations();
+                self.session.creations_asked = place.function_catalog.creations();
             }
         }
         has_made_functions

@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         let probes = &mut self.registry.databases[server.database as usize].probes;
         probes.iter_mut().zip(probe.asks_for()).for_each(|(count, is_asked)| *count += u64::from(is_asked));
         server.session.exchange.asks_ours();
-        server.session.makings_asked = self.registry.databases[server.database as usize].function_catalog.creations();
+        server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
         server.session.life.becomes(Life::Probing(Box::new(probe)));
         server.request_time = self.now;
         self.io.send(server.conn, out.into());
@@ -64,7 +64,8 @@ impl<I: Io> Worker<I> {
         let (Some(row), Some(knowledge)) = (self.servers.get(server), knowledge) else { return };
         self.registry.scopes += 1;
         let function_catalog = &mut self.registry.databases[row.database as usize].function_catalog;
-        let what = match function_catalog.learn(knowledge, row.session.makings_asked, self.now, self.registry.scopes) {
+        let what = match function_catalog.learn(knowledge, row.session.creations_asked, self.now, self.registry.scopes)
+        {
             None | Some(Unread::Nothing) => return,
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",

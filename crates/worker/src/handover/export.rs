@@ -222,7 +222,8 @@ impl<I: Io> Worker<I> {
                 vars: self.packed_vars(&ready.session.vars),
                 overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
                 given: ready.session.given.as_deref().cloned().unwrap_or_default(),
-                began: (ready.session.initial_vars != ready.session.vars).then(|| self.packed_vars(&ready.session.initial_vars)),
+                began: (ready.session.initial_vars != ready.session.vars)
+                    .then(|| self.packed_vars(&ready.session.initial_vars)),
                 channels: ready
                     .session
                     .subscriptions

@@ -119,8 +119,8 @@ impl ServerSession {
                 }
                 Failed::Nothing
             }
-            Life::ApplyingBefore(_) | Life::Replanning(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
-            Life::ApplyingBefore(_) | Life::Replanning(_) if is_applying => {
+            Life::ApplyingBefore(_) | Life::Deallocating(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
+            Life::ApplyingBefore(_) | Life::Deallocating(_) if is_applying => {
                 Failed::NotTaken(self.mends(Some(DISCARD_ALL)))
             }
             // The server skips what follows, up to a Sync that nobody sends.

@@ -32,7 +32,7 @@ pub enum Life {
     Probing(Box<Probe>),
     /// The server drops its prepared statements, because a plan is outdated. The client's request, which the server has
     /// refused, has waited for that since this time.
-    Replanning(Time),
+    Deallocating(Time),
     /// The client left during the state probe. The session may prove to hold nothing that other clients must be kept from.
     ProbingAlone(Box<Probe>),
     /// The client left the server unclean: the server answers what it was sent, and then the cleanup queries.
@@ -83,8 +83,8 @@ pub enum Phase {
     Foreseeing,
     /// [`Life::Probing`]
     Probing,
-    /// [`Life::Replanning`]
-    Replanning,
+    /// [`Life::Deallocating`]
+    Deallocating,
     /// [`Life::ProbingAlone`]
     ProbingAlone,
     /// [`Life::CleaningUp`]
@@ -99,15 +99,15 @@ impl Phase {
     /// Whether the server may still lack some of the client's session state.
     #[must_use]
     pub fn is_applying(self) -> bool {
-        matches!(self, Self::ApplyingBefore | Self::ApplyingAlong | Self::Unapplied | Self::Replanning)
+        matches!(self, Self::ApplyingBefore | Self::ApplyingAlong | Self::Unapplied | Self::Deallocating)
     }
 
     /// Whether `next` may follow this phase.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         use Phase::{
-            ApplyingAlong, ApplyingBefore, AwaitingCancels, CleaningUp, Doomed, Foreseeing, Free, Probing,
-            ProbingAlone, Replanning, Running, Unapplied,
+            ApplyingAlong, ApplyingBefore, AwaitingCancels, CleaningUp, Deallocating, Doomed, Foreseeing, Free,
+            Probing, ProbingAlone, Running, Unapplied,
         };
         match (self, next) {
             // The server is clean: after a loan, even one in which the server was sent nothing, or after its login.
@@ -118,8 +118,8 @@ impl Phase {
             (Free | Running, ApplyingBefore | ApplyingAlong | Unapplied | Running) => true,
             (Running, Foreseeing | Probing) => true,
             // The server refuses a request for an outdated plan only before a state probe stands behind the request.
-            (Running | Unapplied, Replanning) => true,
-            (ApplyingBefore | ApplyingAlong | Unapplied | Replanning, Running) => true,
+            (Running | Unapplied, Deallocating) => true,
+            (ApplyingBefore | ApplyingAlong | Unapplied | Deallocating, Running) => true,
             (Foreseeing, Probing | Running) => true,
             (Probing, Running | ProbingAlone) => true,
             // A client may leave at any time.
@@ -145,7 +145,7 @@ impl Life {
             Self::Running => Phase::Running,
             Self::Foreseeing(_) => Phase::Foreseeing,
             Self::Probing(_) => Phase::Probing,
-            Self::Replanning(_) => Phase::Replanning,
+            Self::Deallocating(_) => Phase::Deallocating,
             Self::ProbingAlone(_) => Phase::ProbingAlone,
             Self::CleaningUp(_) => Phase::CleaningUp,
             Self::AwaitingCancels => Phase::AwaitingCancels,
@@ -181,7 +181,7 @@ impl Life {
     #[must_use]
     pub fn waits_since(&self) -> Option<Time> {
         match self {
-            Self::ApplyingBefore(since) | Self::Replanning(since) => Some(*since),
+            Self::ApplyingBefore(since) | Self::Deallocating(since) => Some(*since),
             _ => None,
         }
     }
@@ -258,7 +258,7 @@ mod tests {
         Phase::Running,
         Phase::Foreseeing,
         Phase::Probing,
-        Phase::Replanning,
+        Phase::Deallocating,
         Phase::ProbingAlone,
         Phase::CleaningUp,
         Phase::AwaitingCancels,
@@ -304,7 +304,7 @@ mod tests {
     fn a_request_waits_while_the_server_is_told_something_first_or_forgets_its_plans() {
         for (life, since) in [
             (Life::ApplyingBefore(Time(7)), Some(Time(7))),
-            (Life::Replanning(Time(8)), Some(Time(8))),
+            (Life::Deallocating(Time(8)), Some(Time(8))),
             (Life::ApplyingAlong, None),
             (Life::Unapplied, None),
             (Life::Running, None),
@@ -321,7 +321,7 @@ mod tests {
             (Life::Probing(Box::new(Probe::of_nothing())), true),
             (Life::ApplyingBefore(Time(0)), false),
             (Life::ApplyingAlong, false),
-            (Life::Replanning(Time(0)), false),
+            (Life::Deallocating(Time(0)), false),
         ] {
             assert_eq!(life.shares_parameters(), shares, "{life:?}");
         }
@@ -355,7 +355,7 @@ mod tests {
         for (left, was_applying, is_told_first) in [
             (Phase::ApplyingBefore, true, true),
             (Phase::ApplyingAlong, true, false),
-            (Phase::Replanning, true, false),
+            (Phase::Deallocating, true, false),
             (Phase::Running, false, false),
         ] {
             let cleaning_up = cleaning_up(left, Some(DISCARD_ALL));

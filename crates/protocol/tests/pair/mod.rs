@@ -456,7 +456,7 @@ impl Stage {
     fn say_again(&mut self, name: &str, client: &str) {
         let server = self.servers.get_mut(name).expect("a server");
         self.held.insert(client.to_owned(), server.again.begin_deallocation());
-        server.life.becomes(Life::Replanning(self.now));
+        server.life.becomes(Life::Deallocating(self.now));
         server.exchange.asks_ours();
         self.to(name, Side::Client, &bytes(Side::Client, "Q \"deallocate all\""));
     }

@@ -86,7 +86,7 @@ impl Stage {
             return;
         }
         match server.life.phase() {
-            Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Replanning => {
+            Phase::ApplyingBefore | Phase::ApplyingAlong | Phase::Deallocating => {
                 return self.caught_up(name, client_name);
             }
             Phase::Unapplied => drop(server.life.becomes(Life::Running)),

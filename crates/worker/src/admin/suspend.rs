@@ -256,7 +256,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return SuspendState::Exempt };
         let is_awaited = matches!(
             server.session.life,
-            Life::ApplyingBefore(_) | Life::Unapplied | Life::Replanning(_) | Life::Probing(_)
+            Life::ApplyingBefore(_) | Life::Unapplied | Life::Deallocating(_) | Life::Probing(_)
         );
         match server.stage {
             Stage::Idle => SuspendState::Rests,

@@ -34,7 +34,7 @@ impl<I: Io> Worker<I> {
         }
         let bytes = server.session.again.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
-        server.session.life.becomes(Life::Replanning(self.now));
+        server.session.life.becomes(Life::Deallocating(self.now));
         let mut out = Vec::new();
         write::query(&mut out, "DEALLOCATE ALL");
         server.session.exchange.asks_ours();

@@ -210,7 +210,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             Stage::Lent { client } => match server.session.life {
-                Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Replanning(_) => {
+                Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Deallocating(_) => {
                     self.caught_up(key, client);
                 }
                 Life::Probing(_) => self.probed(key, client),

@@ -58,7 +58,7 @@ impl<K> Rounds<K> {
     }
 
     /// The listener has answered something else: it is no longer late, unless a query is under way.
-    pub fn is_heard(&mut self) {
+    pub fn answers_other(&mut self) {
         self.is_late &= self.is_asked;
     }
 
@@ -107,14 +107,14 @@ mod tests {
         assert!(rounds.comes("bob"));
         assert_eq!(rounds.give_up(), ["ann", "bob"]);
         assert!(rounds.are_late() && !rounds.comes("ann"));
-        rounds.is_heard();
+        rounds.answers_other();
         assert!(!rounds.comes("ann"), "that was not the answer");
         assert!(rounds.answered().is_empty());
         assert!(rounds.comes("ann"));
         // The listener is busy with something else.
         assert_eq!(rounds.give_up(), ["ann"]);
         assert!(!rounds.comes("bob"));
-        rounds.is_heard();
+        rounds.answers_other();
         assert!(rounds.comes("bob"));
     }
 

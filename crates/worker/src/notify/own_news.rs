@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
-        self.registry.databases[database as usize].listening.rounds.is_heard();
+        self.registry.databases[database as usize].listening.rounds.answers_other();
         self.ask_listener(database);
     }
 

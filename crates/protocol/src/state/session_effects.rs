@@ -80,7 +80,7 @@ impl SessionEffects {
     pub fn said(&mut self, class: &Rc<Class>) {
         self.never_executed();
         self.note(class);
-        self.executes(class);
+        self.note_executed(class);
         if self.is_certain(class) {
             let is_something = class.acts.iter().any(Act::has_effect);
             if is_something {
@@ -95,7 +95,7 @@ impl SessionEffects {
     }
 
     /// Notes the effects of protocol-level prepared statements that a text executes by SQL.
-    fn executes(&mut self, class: &Class) {
+    fn note_executed(&mut self, class: &Class) {
         for noted in self.executed_by(class) {
             self.note(&noted);
             self.touch(&noted);

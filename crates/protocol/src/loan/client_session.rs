@@ -38,7 +38,7 @@ pub struct ClientSession {
     /// The beginning of a message that is too short to be understood yet.
     pub collected: Option<Box<Collected>>,
     /// The settings that the session began with, to which RESET returns, where session state follows the client.
-    pub given: Option<Rc<Overrides>>,
+    pub initial_overrides: Option<Rc<Overrides>>,
     /// The settings of the session, where session state follows the client.
     pub overrides: Option<Rc<Overrides>>,
     /// The custom settings (names with a dot) that the client has ever mentioned where it may have set them
@@ -79,7 +79,7 @@ impl ClientSession {
             unnamed: Unnamed::default(),
             account: Account::default(),
             collected: None,
-            given: None,
+            initial_overrides: None,
             overrides: None,
             placeholders: 0,
             subscriptions: None,

@@ -96,7 +96,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     let is_same = of_server == of_client;
     server.overrides = shared(of_server);
     let of_client = if is_same { server.overrides.clone() } else { shared(of_client) };
-    client.overrides = with_given(&of_client, client.given.as_deref());
+    client.overrides = with_given(&of_client, client.initial_overrides.as_deref());
     if client.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
         session_effects.has_no_statements();
     }
@@ -169,7 +169,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     if seen.asked.has(DirtyState::STATEMENTS) {
         server.told_by.doubt();
     }
-    client.overrides = with_given(&overrides, client.given.as_deref());
+    client.overrides = with_given(&overrides, client.initial_overrides.as_deref());
     // Overrides too large to be remembered: the client keeps the server, and none of them are sent to it.
     let mut overrides = if is_too_much { client.overrides.clone() } else { overrides };
     if let Some(overrides) = overrides.as_mut().filter(|overrides| overrides.get("session_authorization").is_some()) {

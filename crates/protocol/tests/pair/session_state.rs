@@ -31,10 +31,10 @@ impl Stage {
         let setting = setting.join(" ");
         let (setting, value) = setting.split_once('=').expect("NAME=VALUE");
         let client = client(&mut self.clients, &mut self.known, &self.tracked, name);
-        let mut given = client.given.as_deref().cloned().unwrap_or_default();
+        let mut given = client.initial_overrides.as_deref().cloned().unwrap_or_default();
         given.set(setting, value);
-        client.given = shared(given);
-        client.overrides.clone_from(&client.given);
+        client.initial_overrides = shared(given);
+        client.overrides.clone_from(&client.initial_overrides);
     }
 
     /// A request was sent alone: if its text already makes a probe necessary, the probe goes in the same packet.

@@ -173,7 +173,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let given = shared(given);
         let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
-        let session = ClientSession { given, overrides, placeholders, ..ClientSession::new(user, vars) };
+        let session = ClientSession { initial_overrides: given, overrides, placeholders, ..ClientSession::new(user, vars) };
         let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
         if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
             ready.session.session_effects.get_or_insert_default().begin_with_statements();

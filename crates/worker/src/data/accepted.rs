@@ -43,7 +43,7 @@ pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
         (name, ready.session.initial_vars.get(place)).hash(&mut hasher);
     }
-    for setting in ready.session.given.iter().flat_map(|given| given.iter()) {
+    for setting in ready.session.initial_overrides.iter().flat_map(|given| given.iter()) {
         setting.hash(&mut hasher);
     }
     hasher.finish()

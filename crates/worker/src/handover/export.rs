@@ -221,7 +221,7 @@ impl<I: Io> Worker<I> {
                 user: self.registry.users[ready.session.user as usize].name.to_string(),
                 vars: self.packed_vars(&ready.session.vars),
                 overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
-                given: ready.session.given.as_deref().cloned().unwrap_or_default(),
+                given: ready.session.initial_overrides.as_deref().cloned().unwrap_or_default(),
                 began: (ready.session.initial_vars != ready.session.vars)
                     .then(|| self.packed_vars(&ready.session.initial_vars)),
                 channels: ready

@@ -231,7 +231,7 @@ impl<I: Io> Worker<I> {
         let nowhere = Key { index: u32::MAX, generation: 0 };
         let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
         ready.session.overrides = shared(packed.overrides);
-        ready.session.given = shared(packed.given);
+        ready.session.initial_overrides = shared(packed.given);
         // Which custom settings the session has mentioned is not known, so all are assumed.
         ready.session.placeholders = u64::MAX;
         if let Some(began) = began {

@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
                 if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }
-                ready.session.overrides.clone_from(&ready.session.given);
+                ready.session.overrides.clone_from(&ready.session.initial_overrides);
                 ready.session.begin_unread();
             }
         }

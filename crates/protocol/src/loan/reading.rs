@@ -283,7 +283,7 @@ impl<'a> Reading<'a> {
                 if let Some(session_effects) = &mut client.session_effects {
                     let portal = name(body);
                     let rows_max = portal.and_then(|portal| body.get(portal.len() + 1..)?.first_chunk());
-                    session_effects.executed(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
+                    session_effects.executes_portal(cut(portal.unwrap_or_default()), rows_max != Some(&[0; 4]));
                 }
             }
             frontend::FUNCTION_CALL => self.function_call(client, body),

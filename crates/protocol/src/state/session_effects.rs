@@ -172,7 +172,7 @@ impl SessionEffects {
     }
 
     /// The client executes a portal, to its end unless `is_partial`.
-    pub fn executed(&mut self, portal: &[u8], is_partial: bool) {
+    pub fn executes_portal(&mut self, portal: &[u8], is_partial: bool) {
         match self.bound.take() {
             Some((bound, class)) if *bound == *portal && !is_partial => self.said(&class),
             other => {

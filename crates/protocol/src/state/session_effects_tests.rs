@@ -84,13 +84,13 @@ fn a_portal_sets_what_it_binds_when_it_is_executed() {
     let mut left = session_effects.clone();
     left.leave();
     assert!(!left.is_marked());
-    session_effects.executed(b"p", false);
+    session_effects.executes_portal(b"p", false);
     assert!(session_effects.is_known() && session_effects.has_effects() && !session_effects.is_asked_for());
     for (portal, is_partial) in [(&b"q"[..], false), (b"p", true)] {
         let mut session_effects = left.clone();
         session_effects.given(b"s", &class("set work_mem = 1"), false);
         session_effects.bound(b"p", b"s", || true);
-        session_effects.executed(portal, is_partial);
+        session_effects.executes_portal(portal, is_partial);
         assert!(session_effects.is_asked_for() && !session_effects.has_effects());
     }
 }

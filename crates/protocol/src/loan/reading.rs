@@ -357,7 +357,7 @@ impl<'a> Reading<'a> {
                 self.note_functions(&class);
                 client.counting.said(&class);
             }
-            None => client.counting.bound(),
+            None => client.counting.executes_unnoted(),
         }
     }
 

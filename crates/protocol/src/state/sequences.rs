@@ -51,7 +51,7 @@ impl Counting {
     }
 
     /// The client executes a statement that was not noted, or calls a function.
-    pub fn bound(&mut self) {
+    pub fn executes_unnoted(&mut self) {
         self.has_drawn |= self.is_unnoted;
         self.has_worked = true;
     }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(asks(&|counting| counting.said(&class("begin; set work_mem = 1"))), Some(Asking::First));
         assert_eq!(asks(&|counting| counting.said(&class("begin; select 1"))), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.given(&class("select 1"), false)), Some(Asking::Later));
-        assert_eq!(asks(&|counting| counting.bound()), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.executes_unnoted()), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.said(&class("select nextval('n')"))), None);
     }
 
@@ -197,12 +197,12 @@ mod tests {
         let mut counting = Counting::default();
         counting.given(&class("insert into t values ($1)"), false);
         assert_eq!(counting.ends(), Counted::Drew);
-        counting.bound();
+        counting.executes_unnoted();
         assert_eq!(counting.ends(), Counted::Drew, "it may be that one");
         let mut counting = Counting::default();
         counting.given(&class("insert into t values ($1)"), true);
         assert_eq!(counting.ends(), Counted::Neither, "it is not bound");
-        counting.bound();
+        counting.executes_unnoted();
         assert_eq!(counting.ends(), Counted::Neither, "nor is this it");
         let mut counting = Counting::unread();
         counting.said(&class("select lastval()"));

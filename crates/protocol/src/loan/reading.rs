@@ -304,7 +304,7 @@ impl<'a> Reading<'a> {
             session_effects(client).said(&class);
             if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
                 // The text may call the functions that it creates.
-                session_effects(client).dark();
+                session_effects(client).calls_unknown();
             }
         }
     }
@@ -368,7 +368,7 @@ impl<'a> Reading<'a> {
         match body.first_chunk().map(|oid| u32::from_be_bytes(*oid)) {
             Some(oid) if route::dirty_state::is_tame(oid) => {}
             Some(oid) if oid >= route::dirty_state::FIRST_MADE && self.function_catalog.is_trusting() => {}
-            Some(oid) if oid >= route::dirty_state::FIRST_MADE => session_effects(client).dark(),
+            Some(oid) if oid >= route::dirty_state::FIRST_MADE => session_effects(client).calls_unknown(),
             _ => session_effects(client).unheard(),
         }
     }

@@ -415,7 +415,7 @@ impl SessionEffects {
     }
 
     /// The client calls something whose effect cannot be analysed, in a database whose functions are known.
-    pub fn dark(&mut self) {
+    pub fn calls_unknown(&mut self) {
         self.touched |= DirtyState::ANYTHING.with(DirtyState::CALLS);
     }
 

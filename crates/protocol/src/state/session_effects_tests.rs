@@ -156,7 +156,7 @@ fn a_server_is_kept_since_something_was_there() {
     // After a call that cannot be analysed the client keeps its server where that is the rule.
     for is_pinned in [false, true] {
         let mut session_effects = SessionEffects::default();
-        session_effects.dark();
+        session_effects.calls_unknown();
         session_effects.seen(&seen(asked, &[]), &none, is_pinned, Time(6));
         assert_eq!(session_effects.is_marked(), is_pinned);
     }

@@ -147,7 +147,7 @@ impl ClientSession {
     pub fn begin_unread(&mut self) {
         let mut session_effects = SessionEffects::unread();
         if self.scanner.is_in_body() {
-            session_effects.unheard();
+            session_effects.sends_unread();
         }
         self.session_effects = Some(Box::new(session_effects));
         self.counting = Counting::unread();

@@ -243,11 +243,11 @@ impl<'a> Reading<'a> {
         } else if is_read_from(is_first) {
             client.torn_text = Torn::new(&client.account, statement_registry, body);
             if client.torn_text.is_none() {
-                session_effects(client).unheard();
+                session_effects(client).sends_unread();
             }
         } else if let Some(mut torn) = client.torn_text.take() {
             if !torn.push(piece.kind, body, self.dialect) {
-                session_effects(client).unheard();
+                session_effects(client).sends_unread();
             } else if !piece.is_last() && !is_enough_now(piece.kind, body, &torn.bytes) {
                 client.torn_text = Some(torn);
             } else if !torn.is_condensed {
@@ -265,7 +265,7 @@ impl<'a> Reading<'a> {
         let class = self.class(client, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
         let statement = statement.map(cut);
         if !class.is_harmless() {
-            session_effects(client).unheard();
+            session_effects(client).sends_unread();
         } else if kind == frontend::QUERY {
             session_effects(client).said(&class);
         }
@@ -347,7 +347,7 @@ impl<'a> Reading<'a> {
             }
             // The server will reject the Bind.
             (Some(session_effects), None) => {
-                session_effects.unheard();
+                session_effects.sends_unread();
                 None
             }
         };
@@ -369,7 +369,7 @@ impl<'a> Reading<'a> {
             Some(oid) if route::dirty_state::is_tame(oid) => {}
             Some(oid) if oid >= route::dirty_state::FIRST_MADE && self.function_catalog.is_trusting() => {}
             Some(oid) if oid >= route::dirty_state::FIRST_MADE => session_effects(client).calls_unknown(),
-            _ => session_effects(client).unheard(),
+            _ => session_effects(client).sends_unread(),
         }
     }
 

@@ -425,7 +425,7 @@ impl SessionEffects {
     }
 
     /// The client sends a text that nobody reads.
-    pub fn unheard(&mut self) {
+    pub fn sends_unread(&mut self) {
         self.effects_in_doubt();
         self.touched |= DirtyState::ANYTHING.with(DirtyState::UNTOLD);
     }

@@ -48,7 +48,7 @@ fn nothing_is_certain_any_more_when_something_has_to_be_asked_for() {
         );
     }
     let mut session_effects = after(&["set work_mem = 1"]);
-    session_effects.unheard();
+    session_effects.sends_unread();
     assert!(!session_effects.has_effects() && session_effects.is_asked_for());
 }
 
@@ -193,7 +193,7 @@ fn what_is_left_is_told_where_a_probe_can_tell_all() {
         assert_eq!(after(&[text]).is_all_told(), is_all, "{text}");
     }
     let mut session_effects = SessionEffects::default();
-    session_effects.unheard();
+    session_effects.sends_unread();
     assert!(!session_effects.is_all_told());
     assert!(after(&["select suspect()"]).can_be_discarded() && !after(&["load 'x'"]).can_be_discarded());
 }

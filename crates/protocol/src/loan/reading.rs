@@ -323,7 +323,7 @@ impl<'a> Reading<'a> {
         client.counting.given(&class, counts);
         if !class.is_harmless() || class.sets_locally || counts || client.session_effects.is_some() {
             match is_taken {
-                true => session_effects(client).given_twice(statement.unwrap_or_default(), &class),
+                true => session_effects(client).prepares_again(statement.unwrap_or_default(), &class),
                 false => session_effects(client).given(statement.unwrap_or_default(), &class, counts),
             }
         }

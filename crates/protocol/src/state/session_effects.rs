@@ -384,7 +384,7 @@ impl SessionEffects {
 
     /// The client prepares a statement under a name that it already uses. Which text the name means is unknown then,
     /// which matters if either touches anything.
-    pub fn given_twice(&mut self, statement: &[u8], class: &Class) {
+    pub fn prepares_again(&mut self, statement: &[u8], class: &Class) {
         if !class.is_harmless() || class.sets_locally || self.noted.get(statement).is_some() {
             let before = self.noted.forget(statement);
             let both = before.iter().flat_map(|before| &before.statements).chain(&class.statements);
@@ -816,7 +816,7 @@ mod tests {
         let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));
         let mut session_effects = SessionEffects::default();
         session_effects.given(b"s", &class("execute a"), false);
-        session_effects.given_twice(b"s", &class("commit and chain"));
+        session_effects.prepares_again(b"s", &class("commit and chain"));
         let bound = session_effects.bound(b"", b"s", || true);
         assert_eq!(bound.map(|class| class.statements.clone()), Some(["a".into()].into()));
     }

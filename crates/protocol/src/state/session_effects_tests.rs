@@ -241,7 +241,7 @@ fn a_name_that_is_given_twice_may_be_either() {
         [("select 1", false), ("set local search_path = a", true), ("select pg_advisory_lock(1)", true)]
     {
         let mut session_effects = SessionEffects::default();
-        session_effects.given_twice(b"s", &class(text));
+        session_effects.prepares_again(b"s", &class(text));
         session_effects.bound(b"", b"s", || true);
         assert_eq!(session_effects.is_asked_for(), is_asked, "{text}");
     }

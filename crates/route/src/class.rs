@@ -66,7 +66,7 @@ impl Class {
 
     /// Whether it rolls back a transaction or a part of one, or may do so.
     #[must_use]
-    pub fn takes_back(&self) -> bool {
+    pub fn may_roll_back(&self) -> bool {
         let is_so = |act: &Act| matches!(act, Act::Transaction(Control::Rollback { .. } | Control::RollbackTo(_)));
         self.is_unread || self.acts.iter().any(is_so)
     }

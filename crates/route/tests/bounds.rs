@@ -48,7 +48,7 @@ fn a_text_of_too_many_statements_may_do_anything() {
     }
     // What the text takes hold of, and does with sequences, is known of all its statements.
     let class = class(&("SELECT 1;".repeat(1000) + "LISTEN a; SELECT nextval('s')"));
-    assert!(class.takes == DirtyState::CHANNELS && class.sequences.are_drawn && class.takes_back());
+    assert!(class.takes == DirtyState::CHANNELS && class.sequences.are_drawn && class.may_roll_back());
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl SessionEffects {
         } else {
             self.touch(class);
         }
-        if class.takes_back() {
+        if class.may_roll_back() {
             self.effects_in_doubt();
         }
     }
@@ -226,7 +226,7 @@ impl SessionEffects {
         if class.sequences.are_drawn {
             self.drawn_by.clone_from(&class.shape);
         }
-        if class.takes_back() {
+        if class.may_roll_back() {
             self.effects_in_doubt();
         }
         let is_last = self.causes.last().is_some_and(|last| Rc::ptr_eq(last, class));

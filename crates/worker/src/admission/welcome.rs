@@ -171,9 +171,13 @@ impl<I: Io> Worker<I> {
             if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
         write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
-        let given = shared(given);
-        let overrides = if matches!(link, Link::None) { begun_with(&welcome.begun, &given) } else { given.clone() };
-        let session = ClientSession { initial_overrides: given, overrides, placeholders, ..ClientSession::new(user, vars) };
+        let initial_overrides = shared(given);
+        let overrides = if matches!(link, Link::None) {
+            begun_with(&welcome.begun, &initial_overrides)
+        } else {
+            initial_overrides.clone()
+        };
+        let session = ClientSession { initial_overrides, overrides, placeholders, ..ClientSession::new(user, vars) };
         let mut ready = Ready { link, replication, ..Ready::new(pool, session, cancel_key) };
         if ready.session.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty()) {
             ready.session.session_effects.get_or_insert_default().begin_with_statements();

@@ -80,8 +80,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn are_parameters_accepted(&mut self, key: ClientKey) -> bool {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
         let Some(place) = self.registry.pool_mut(ready.pool) else { return false };
-        let is_latest =
-            |latest: &Rc<Vars>| Rc::ptr_eq(latest, &ready.session.initial_vars) && ready.session.initial_overrides.is_none();
+        let is_latest = |latest: &Rc<Vars>| {
+            Rc::ptr_eq(latest, &ready.session.initial_vars) && ready.session.initial_overrides.is_none()
+        };
         if !ready.are_parameters_accepted && place.accepted_parameters.latest.as_ref().is_some_and(is_latest) {
             ready.are_parameters_accepted = true;
         } else if !ready.are_parameters_accepted && place.accepted_parameters.has(hash(ready, &self.active.tracked)) {

@@ -256,7 +256,7 @@ mod tests {
         let session_effects = client.session_effects.as_deref().expect("traces");
         assert!(session_effects.is_asked_for() && !session_effects.is_known());
         let asks = route::classify(b"select lastval()", route::Dialect::default(), None);
-        client.counting.said(&asks);
+        client.counting.executes(&asks);
         assert_eq!(client.counting.asking(), None, "it may have drawn the number itself");
         // What can be asked for settles that, unless a part of a message cannot be read.
         assert!(session_effects.is_all_told());

@@ -267,7 +267,7 @@ impl<'a> Reading<'a> {
         if !class.is_harmless() {
             session_effects(client).sends_unread();
         } else if kind == frontend::QUERY {
-            session_effects(client).said(&class);
+            session_effects(client).executes(&class);
         }
         if let Some(statement) = statement {
             session_effects(client).given(statement, &class, false);
@@ -294,14 +294,14 @@ impl<'a> Reading<'a> {
     fn query(&mut self, client: &mut ClientSession, body: &[u8]) {
         let class = self.class(client, name(body));
         self.note_names(&class);
-        client.counting.said(&class);
+        client.counting.executes(&class);
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
             subscriptions.note_notify();
         }
         // The command tag tells what a ROLLBACK by itself takes back (`tags`).
         let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
         if !class.is_harmless() || class.sets_locally || counts {
-            session_effects(client).said(&class);
+            session_effects(client).executes(&class);
             if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
                 // The text may call the functions that it creates.
                 session_effects(client).calls_unknown();
@@ -355,7 +355,7 @@ impl<'a> Reading<'a> {
             Some(class) => {
                 self.note_names(&class);
                 self.note_functions(&class);
-                client.counting.said(&class);
+                client.counting.executes(&class);
             }
             None => client.counting.executes_unnoted(),
         }

@@ -100,7 +100,7 @@ mod tests {
         overrides.statements_mut().insert("p", Statement { sql: "prepare p as select 1".into(), search_path: None });
         (client.overrides, server.overrides) = (Some(Rc::new(overrides.clone())), Some(Rc::new(overrides)));
         let class = Rc::new(route::classify(b"set work_mem = '5MB'", route::Dialect::default(), None));
-        client.session_effects.get_or_insert_default().said(&class);
+        client.session_effects.get_or_insert_default().executes(&class);
         (client, server)
     }
 

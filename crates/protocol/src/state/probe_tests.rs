@@ -407,7 +407,7 @@ fn locks_are_known_by_their_answers_as_long_as_all_are_listed() {
     };
     let mut session_effects = crate::state::SessionEffects::default();
     let is_known = |session_effects: &mut crate::state::SessionEffects, number: usize| {
-        session_effects.said(&class(number));
+        session_effects.executes(&class(number));
         let is_awaited = session_effects.awaits_lock_row();
         session_effects.lock_row(&[0, 1, 0, 0, 0, 0]);
         assert_eq!(session_effects.settle_lock(base::Time(0)), is_awaited);

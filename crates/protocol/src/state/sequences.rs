@@ -33,7 +33,7 @@ impl Counting {
     }
 
     /// The client executes a text.
-    pub fn said(&mut self, class: &Class) {
+    pub fn executes(&mut self, class: &Class) {
         self.asks(class.sequences);
         self.has_asked |= class.sequences.are_read && !self.has_drawn;
         self.has_drawn |= class.sequences.are_drawn;
@@ -154,15 +154,15 @@ mod tests {
         let asks = |begin: &dyn Fn(&mut Counting)| {
             let mut counting = Counting::default();
             begin(&mut counting);
-            counting.said(&class("select currval('n')"));
+            counting.executes(&class("select currval('n')"));
             counting.asking()
         };
         assert_eq!(asks(&|_| {}), Some(Asking::First));
-        assert_eq!(asks(&|counting| counting.said(&class("begin; set work_mem = 1"))), Some(Asking::First));
-        assert_eq!(asks(&|counting| counting.said(&class("begin; select 1"))), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.executes(&class("begin; set work_mem = 1"))), Some(Asking::First));
+        assert_eq!(asks(&|counting| counting.executes(&class("begin; select 1"))), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.given(&class("select 1"), false)), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.executes_unnoted()), Some(Asking::Later));
-        assert_eq!(asks(&|counting| counting.said(&class("select nextval('n')"))), None);
+        assert_eq!(asks(&|counting| counting.executes(&class("select nextval('n')"))), None);
     }
 
     fn class(text: &str) -> Class {
@@ -184,7 +184,7 @@ mod tests {
             let mut counting = Counting::default();
             let mut asked = None;
             for text in texts {
-                counting.said(&class(text));
+                counting.executes(&class(text));
                 asked = asked.or(counting.asking());
             }
             assert_eq!((asked, counting.ends()), (asking, counted), "{texts:?}");
@@ -205,7 +205,7 @@ mod tests {
         counting.executes_unnoted();
         assert_eq!(counting.ends(), Counted::Neither, "nor is this it");
         let mut counting = Counting::unread();
-        counting.said(&class("select lastval()"));
+        counting.executes(&class("select lastval()"));
         assert_eq!(counting.asking(), None, "what it may have drawn before anybody listened is not forgotten");
     }
 

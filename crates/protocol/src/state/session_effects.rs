@@ -77,7 +77,7 @@ impl SessionEffects {
     }
 
     /// The client sends this text in a simple query.
-    pub fn said(&mut self, class: &Rc<Class>) {
+    pub fn executes(&mut self, class: &Rc<Class>) {
         self.never_executed();
         self.note(class);
         self.note_executed(class);
@@ -174,7 +174,7 @@ impl SessionEffects {
     /// The client executes a portal, to its end unless `is_partial`.
     pub fn executes_portal(&mut self, portal: &[u8], is_partial: bool) {
         match self.bound.take() {
-            Some((bound, class)) if *bound == *portal && !is_partial => self.said(&class),
+            Some((bound, class)) if *bound == *portal && !is_partial => self.executes(&class),
             other => {
                 self.bound = other;
                 self.never_executed();
@@ -402,7 +402,7 @@ impl SessionEffects {
             Some(class) if !class.is_harmless() && self.is_certain(class) => {
                 self.bound = Some((portal.into(), class.clone()));
             }
-            Some(class) => self.said(class),
+            Some(class) => self.executes(class),
             None if self.is_unread => self.touched |= DirtyState::ANYTHING,
             None if !self.prepared.is_nothing() && !statement.is_empty() && !is_own() => {
                 self.touched |= self.prepared;
@@ -695,7 +695,7 @@ mod tests {
             ("select suspect()", true, false),
         ] {
             let mut session_effects = SessionEffects::default();
-            session_effects.said(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&knowledge))));
+            session_effects.executes(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&knowledge))));
             assert_eq!(
                 (session_effects.is_meaning_in_doubt(), session_effects.sets_meaning()),
                 (is_in_doubt, is_said),
@@ -722,7 +722,7 @@ mod tests {
         assert!(!session_effects.begins_request(), "that has to be asked for first");
         session_effects.forget();
         assert!(session_effects.begins_request());
-        session_effects.said(&class);
+        session_effects.executes(&class);
         assert!(session_effects.is_asked_for_by_one());
     }
 
@@ -733,31 +733,31 @@ mod tests {
     #[test]
     fn of_too_many_settings_all_are_asked_for() {
         let mut session_effects = SessionEffects::default();
-        session_effects.said(&class("begin"));
+        session_effects.executes(&class("begin"));
         for number in 0..NAMES_MAX {
-            session_effects.said(&class(&format!("set app.x{number} = 1; select pg_advisory_lock(1)")));
+            session_effects.executes(&class(&format!("set app.x{number} = 1; select pg_advisory_lock(1)")));
         }
         assert!(!session_effects.touched.has(DirtyState::ANY_SETTING));
-        session_effects.said(&class("set app.x0 = 1"));
+        session_effects.executes(&class("set app.x0 = 1"));
         assert!(!session_effects.touched.has(DirtyState::ANY_SETTING), "it is among them");
-        session_effects.said(&class("set app.one_more = 1"));
+        session_effects.executes(&class("set app.one_more = 1"));
         assert!(session_effects.touched.has(DirtyState::ANY_SETTING) && session_effects.names.len() == NAMES_MAX);
     }
 
     #[test]
     fn settings_of_long_names_are_asked_for_like_all() {
         let mut session_effects = SessionEffects::default();
-        session_effects.said(&class(&format!("set app.{}.y = 1; select pg_advisory_lock(1)", "x".repeat(60))));
+        session_effects.executes(&class(&format!("set app.{}.y = 1; select pg_advisory_lock(1)", "x".repeat(60))));
         assert!(!session_effects.touched.has(DirtyState::ANY_SETTING) && session_effects.names.len() == 1);
         let parts = ["y"; 100].join(".");
-        session_effects.said(&class(&format!("set app.{parts} = 1; select pg_advisory_lock(1)")));
+        session_effects.executes(&class(&format!("set app.{parts} = 1; select pg_advisory_lock(1)")));
         assert!(session_effects.touched.has(DirtyState::ANY_SETTING) && session_effects.names.len() == 1);
     }
 
     #[test]
     fn who_sets_too_much_keeps_its_server_until_all_is_discarded() {
         let mut session_effects = SessionEffects::default();
-        session_effects.said(&class("select set_config('app.x', repeat('y', 100000), false)"));
+        session_effects.executes(&class("select set_config('app.x', repeat('y', 100000), false)"));
         let seen = session_effects.question().and_then(Probe::end).expect("an answer");
         let mut overrides = Overrides::default();
         overrides.set("app.x", &"y".repeat(100_000));
@@ -780,7 +780,7 @@ mod tests {
         let mut session_effects = SessionEffects::default();
         let text = b"insert into t values (7)";
         let class = classify(text, Dialect::default(), Some(&Knowledge::default()));
-        session_effects.said(&Rc::new(Class { shape: route::shape_of(text, Dialect::default()), ..class }));
+        session_effects.executes(&Rc::new(Class { shape: route::shape_of(text, Dialect::default()), ..class }));
         assert!(!session_effects.is_marked());
         session_effects.keeps_sequences(Time::from_secs(1));
         assert!(session_effects.is_marked() && !session_effects.is_asked_for());
@@ -801,7 +801,7 @@ mod tests {
             [("set app.tenant = 'a'", "'app.tenant'"), ("prepare p as select 1", "pg_prepared_statements")]
         {
             let mut session_effects = SessionEffects::default();
-            session_effects.said(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))));
+            session_effects.executes(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))));
             assert!(session_effects.is_known() && session_effects.question().is_none(), "{text}");
             session_effects.wants_functions();
             let question = session_effects.question().map(|probe| probe.question()).unwrap_or_default();

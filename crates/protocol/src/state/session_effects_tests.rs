@@ -10,7 +10,7 @@ fn class(text: &str) -> Rc<Class> {
 
 fn after(texts: &[&str]) -> SessionEffects {
     let mut session_effects = SessionEffects::default();
-    texts.iter().for_each(|text| session_effects.said(&class(text)));
+    texts.iter().for_each(|text| session_effects.executes(&class(text)));
     session_effects
 }
 
@@ -139,18 +139,18 @@ fn a_server_is_kept_since_something_was_there() {
     let (asked, none) = (DirtyState::ANYTHING, Overrides::default());
     session_effects.seen(&seen(asked, &[]), &none, false, Time(1));
     assert_eq!((session_effects.kept_since(), session_effects.is_marked()), (None, false));
-    session_effects.said(&class("select suspect()"));
+    session_effects.executes(&class("select suspect()"));
     let holds = seen(asked, &[("n", "a"), ("t", "t"), ("h", "c")]);
     session_effects.seen(&holds, &none, false, Time(2));
     assert_eq!(session_effects.kept_since(), Some(Time(2)));
     assert_eq!(session_effects.channels().collect::<Vec<_>>(), ["a"]);
-    session_effects.said(&class("select suspect()"));
+    session_effects.executes(&class("select suspect()"));
     session_effects.seen(&holds, &none, false, Time(3));
     assert_eq!(session_effects.kept_since(), Some(Time(2)), "all the time");
-    session_effects.said(&class("select suspect()"));
+    session_effects.executes(&class("select suspect()"));
     session_effects.seen(&seen(asked, &[]), &none, false, Time(4));
     assert_eq!(session_effects.kept_since(), None);
-    session_effects.said(&class("select suspect()"));
+    session_effects.executes(&class("select suspect()"));
     session_effects.unseen(Time(5));
     assert_eq!((session_effects.kept_since(), session_effects.is_asked_for()), (Some(Time(5)), false));
     // After a call that cannot be analysed the client keeps its server where that is the rule.
@@ -205,7 +205,7 @@ fn a_release_does_nothing_where_no_lock_is_held() {
     session_effects.doubt(DirtyState::LOCKS);
     session_effects.seen(&seen(DirtyState::LOCKS, &[("l", "1 0 1")]), &Overrides::default(), false, Time(1));
     assert!(session_effects.is_marked() && !session_effects.is_asked_for());
-    session_effects.said(&class("select pg_advisory_unlock(1)"));
+    session_effects.executes(&class("select pg_advisory_unlock(1)"));
     assert!(session_effects.is_asked_for());
 }
 
@@ -251,7 +251,7 @@ fn a_name_that_is_given_twice_may_be_either() {
 fn a_cause_is_one_until_it_has_been_asked_about() {
     let mut session_effects = after(&["select suspect()"]);
     assert!(!session_effects.begins_request() && session_effects.is_asked_for_by_one());
-    session_effects.said(&class("select suspect(), 1"));
+    session_effects.executes(&class("select suspect(), 1"));
     assert!(!session_effects.is_asked_for_by_one());
 }
 
@@ -261,14 +261,14 @@ fn what_releases_nothing_that_is_held_is_not_asked_about() {
     let asked = |session_effects: &SessionEffects| session_effects.question().map(|probe| probe.question());
     let mut session_effects = after(&["create temp table t()"]);
     let before = asked(&session_effects);
-    releases.iter().for_each(|text| session_effects.said(&class(text)));
+    releases.iter().for_each(|text| session_effects.executes(&class(text)));
     assert!(before.is_some() && asked(&session_effects) == before);
     // Where something of the kind is held, the server is probed.
     let rows = [("l", "1 0 1"), ("h", "c"), ("n", "a")];
     for (text, part) in releases.into_iter().zip(["pg_lock_status", "pg_cursors", "pg_listening_channels"]) {
         let mut session_effects = after(&["select suspect()"]);
         session_effects.seen(&seen(DirtyState::ANYTHING, &rows), &Overrides::default(), false, Time(1));
-        ["create temp table t()", text].iter().for_each(|text| session_effects.said(&class(text)));
+        ["create temp table t()", text].iter().for_each(|text| session_effects.executes(&class(text)));
         assert!(asked(&session_effects).is_some_and(|question| question.contains(part)), "{text}");
     }
 }

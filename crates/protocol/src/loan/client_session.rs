@@ -234,7 +234,7 @@ mod tests {
         client.overrides = Some(Rc::new(overrides));
         assert_eq!(client.memory(), held + "work_mem5MB".len());
         let class = Rc::new(route::classify(b"listen a", route::Dialect::default(), None));
-        client.session_effects.get_or_insert_default().given(b"s", &class, false);
+        client.session_effects.get_or_insert_default().prepares(b"s", &class, false);
         assert!(client.memory() > held + "work_mem5MB".len());
         drop(charge);
     }

@@ -270,7 +270,7 @@ impl<'a> Reading<'a> {
             session_effects(client).executes(&class);
         }
         if let Some(statement) = statement {
-            session_effects(client).given(statement, &class, false);
+            session_effects(client).prepares(statement, &class, false);
         }
     }
 
@@ -320,11 +320,11 @@ impl<'a> Reading<'a> {
         let counts = !class.sequences.is_nothing()
             && (class.sequences.are_read || self.function_catalog.asks_for_sequences(client.user));
         let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
-        client.counting.given(&class, counts);
+        client.counting.prepares(&class, counts);
         if !class.is_harmless() || class.sets_locally || counts || client.session_effects.is_some() {
             match is_taken {
                 true => session_effects(client).prepares_again(statement.unwrap_or_default(), &class),
-                false => session_effects(client).given(statement.unwrap_or_default(), &class, counts),
+                false => session_effects(client).prepares(statement.unwrap_or_default(), &class, counts),
             }
         }
     }

@@ -268,7 +268,7 @@ impl Following<'_> {
         }
         match kind {
             frontend::PARSE => {
-                client.unnamed.given(&server.exchange);
+                client.unnamed.prepares(&server.exchange);
                 self.unbound = None;
                 match extent {
                     Extent::Here(place) => self.unbound = Some(place),

@@ -46,7 +46,7 @@ impl Unnamed {
     }
 
     /// The client gives a statement with the message that is sent now.
-    pub fn given(&mut self, exchange: &Exchange) {
+    pub fn prepares(&mut self, exchange: &Exchange) {
         (self.given, self.kept) = (Some(exchange.epoch()), None);
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let (mut unnamed, mut server_statements, mut exchange) =
             (Unnamed::default(), ServerStatements::default(), Exchange::default());
         unnamed.begin_loan();
-        unnamed.given(&exchange);
+        unnamed.prepares(&exchange);
         assert_eq!(exchange.asked(frontend::PARSE), Asked::Forward);
         assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), []);
     }
@@ -150,7 +150,7 @@ mod tests {
         let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
         let mut statement_registry = StatementRegistry::new(1, 1);
         let mut unnamed = Unnamed::default();
-        unnamed.given(&exchange);
+        unnamed.prepares(&exchange);
         unnamed.keep(b"P....\0select 1\0\0\0", &Account::default(), &mut statement_registry);
         unnamed.begin_loan();
         let again = [Bytes::Own(b"P....\0select 1\0\0\0".to_vec())];

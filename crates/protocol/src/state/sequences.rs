@@ -41,7 +41,7 @@ impl Counting {
     }
 
     /// The client prepares a statement. Unless its name is noted, the statement counts as executed.
-    pub fn given(&mut self, class: &Class, is_noted: bool) {
+    pub fn prepares(&mut self, class: &Class, is_noted: bool) {
         self.asks(class.sequences);
         if !is_noted {
             self.has_drawn |= class.sequences.are_drawn;
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(asks(&|_| {}), Some(Asking::First));
         assert_eq!(asks(&|counting| counting.executes(&class("begin; set work_mem = 1"))), Some(Asking::First));
         assert_eq!(asks(&|counting| counting.executes(&class("begin; select 1"))), Some(Asking::Later));
-        assert_eq!(asks(&|counting| counting.given(&class("select 1"), false)), Some(Asking::Later));
+        assert_eq!(asks(&|counting| counting.prepares(&class("select 1"), false)), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.executes_unnoted()), Some(Asking::Later));
         assert_eq!(asks(&|counting| counting.executes(&class("select nextval('n')"))), None);
     }
@@ -195,12 +195,12 @@ mod tests {
     #[test]
     fn what_nobody_has_noted_may_draw_whenever_it_is_bound() {
         let mut counting = Counting::default();
-        counting.given(&class("insert into t values ($1)"), false);
+        counting.prepares(&class("insert into t values ($1)"), false);
         assert_eq!(counting.ends(), Counted::Drew);
         counting.executes_unnoted();
         assert_eq!(counting.ends(), Counted::Drew, "it may be that one");
         let mut counting = Counting::default();
-        counting.given(&class("insert into t values ($1)"), true);
+        counting.prepares(&class("insert into t values ($1)"), true);
         assert_eq!(counting.ends(), Counted::Neither, "it is not bound");
         counting.executes_unnoted();
         assert_eq!(counting.ends(), Counted::Neither, "nor is this it");

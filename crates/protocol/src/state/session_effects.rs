@@ -375,7 +375,7 @@ impl SessionEffects {
     /// The client prepares a statement with this text (Parse).
     ///
     /// With `counts`, a text also matters if it draws numbers of sequences or asks for them.
-    pub fn given(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
+    pub fn prepares(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
         let is_harmless = class.touches.is_nothing() && !class.sets_locally;
         let class = if is_harmless && !counts { None } else { Some(class) };
         let is_noted = self.noted.note(statement, class);
@@ -389,7 +389,7 @@ impl SessionEffects {
             let before = self.noted.forget(statement);
             let both = before.iter().flat_map(|before| &before.statements).chain(&class.statements);
             let statements = both.cloned().collect();
-            self.given(statement, &Rc::new(Class { statements, ..Class::unread() }), false);
+            self.prepares(statement, &Rc::new(Class { statements, ..Class::unread() }), false);
         }
     }
 
@@ -815,7 +815,7 @@ mod tests {
     fn what_is_given_twice_may_execute_what_either_says() {
         let class = |text: &str| Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default())));
         let mut session_effects = SessionEffects::default();
-        session_effects.given(b"s", &class("execute a"), false);
+        session_effects.prepares(b"s", &class("execute a"), false);
         session_effects.prepares_again(b"s", &class("commit and chain"));
         let bound = session_effects.bound(b"", b"s", || true);
         assert_eq!(bound.map(|class| class.statements.clone()), Some(["a".into()].into()));
@@ -829,7 +829,7 @@ mod tests {
             Dialect::default(),
             Some(&Knowledge::default()),
         ));
-        session_effects.given(b"s", &class, false);
+        session_effects.prepares(b"s", &class, false);
         assert!(!session_effects.is_meaning_in_doubt());
         assert!(session_effects.bound(b"", b"s", || true).is_some());
         assert!(

@@ -66,11 +66,11 @@ fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
     assert!(!session_effects.has_effects() && session_effects.is_asked_for());
     // A statement beyond those that are noted may do anything.
     let (mut session_effects, lock) = (SessionEffects::default(), class("select pg_advisory_lock(1)"));
-    (0..1000_u32).for_each(|number| session_effects.given(&number.to_be_bytes(), &lock, false));
-    session_effects.given(b"harmless", &class("select 1"), false);
+    (0..1000_u32).for_each(|number| session_effects.prepares(&number.to_be_bytes(), &lock, false));
+    session_effects.prepares(b"harmless", &class("select 1"), false);
     session_effects.bound(b"", b"other", || true);
     assert!(!session_effects.is_asked_for());
-    session_effects.given(b"one more", &lock, false);
+    session_effects.prepares(b"one more", &lock, false);
     session_effects.bound(b"", b"other", || true);
     assert!(session_effects.is_asked_for());
 }
@@ -78,7 +78,7 @@ fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
 #[test]
 fn a_portal_sets_what_it_binds_when_it_is_executed() {
     let mut session_effects = SessionEffects::default();
-    session_effects.given(b"s", &class("set work_mem = 1"), false);
+    session_effects.prepares(b"s", &class("set work_mem = 1"), false);
     session_effects.bound(b"p", b"s", || true);
     assert!(session_effects.is_marked() && !session_effects.is_known());
     let mut left = session_effects.clone();
@@ -88,7 +88,7 @@ fn a_portal_sets_what_it_binds_when_it_is_executed() {
     assert!(session_effects.is_known() && session_effects.has_effects() && !session_effects.is_asked_for());
     for (portal, is_partial) in [(&b"q"[..], false), (b"p", true)] {
         let mut session_effects = left.clone();
-        session_effects.given(b"s", &class("set work_mem = 1"), false);
+        session_effects.prepares(b"s", &class("set work_mem = 1"), false);
         session_effects.bound(b"p", b"s", || true);
         session_effects.executes_portal(portal, is_partial);
         assert!(session_effects.is_asked_for() && !session_effects.has_effects());

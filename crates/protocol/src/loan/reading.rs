@@ -343,7 +343,7 @@ impl<'a> Reading<'a> {
             (Some(session_effects), Some(statement)) => {
                 let names = &client.names;
                 let is_own = || names.as_ref().is_some_and(|names| names.has(statement));
-                session_effects.bound(cut(name(body).unwrap_or_default()), statement, is_own)
+                session_effects.binds(cut(name(body).unwrap_or_default()), statement, is_own)
             }
             // The server will reject the Bind.
             (Some(session_effects), None) => {

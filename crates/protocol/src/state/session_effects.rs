@@ -395,7 +395,7 @@ impl SessionEffects {
 
     /// The client binds a statement and so may execute it; returns what is known of the statement. `is_own` tells whether
     /// the client has prepared it by the protocol.
-    pub fn bound(&mut self, portal: &[u8], statement: &[u8], is_own: impl Fn() -> bool) -> Option<Rc<Class>> {
+    pub fn binds(&mut self, portal: &[u8], statement: &[u8], is_own: impl Fn() -> bool) -> Option<Rc<Class>> {
         self.never_executed();
         let class = self.noted.get(statement).cloned();
         match &class {
@@ -817,7 +817,7 @@ mod tests {
         let mut session_effects = SessionEffects::default();
         session_effects.prepares(b"s", &class("execute a"), false);
         session_effects.prepares_again(b"s", &class("commit and chain"));
-        let bound = session_effects.bound(b"", b"s", || true);
+        let bound = session_effects.binds(b"", b"s", || true);
         assert_eq!(bound.map(|class| class.statements.clone()), Some(["a".into()].into()));
     }
 
@@ -831,7 +831,7 @@ mod tests {
         ));
         session_effects.prepares(b"s", &class, false);
         assert!(!session_effects.is_meaning_in_doubt());
-        assert!(session_effects.bound(b"", b"s", || true).is_some());
+        assert!(session_effects.binds(b"", b"s", || true).is_some());
         assert!(
             session_effects.is_meaning_in_doubt() && !session_effects.is_marked(),
             "nothing of it outlives its transaction"

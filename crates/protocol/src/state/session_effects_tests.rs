@@ -56,22 +56,22 @@ fn nothing_is_certain_any_more_when_something_has_to_be_asked_for() {
 fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
     // A statement that the client has not prepared touches nothing.
     let mut session_effects = after(&["set work_mem = 1"]);
-    assert!(session_effects.bound(b"", b"s", || false).is_none() && session_effects.has_effects());
+    assert!(session_effects.binds(b"", b"s", || false).is_none() && session_effects.has_effects());
     // It may have been prepared by SQL.
     let mut session_effects = after(&["prepare s as select pg_advisory_lock(1)"]);
-    session_effects.bound(b"", b"s", || true);
-    session_effects.bound(b"", b"", || false);
+    session_effects.binds(b"", b"s", || true);
+    session_effects.binds(b"", b"", || false);
     assert!(session_effects.has_effects() && !session_effects.is_asked_for());
-    session_effects.bound(b"", b"s", || false);
+    session_effects.binds(b"", b"s", || false);
     assert!(!session_effects.has_effects() && session_effects.is_asked_for());
     // A statement beyond those that are noted may do anything.
     let (mut session_effects, lock) = (SessionEffects::default(), class("select pg_advisory_lock(1)"));
     (0..1000_u32).for_each(|number| session_effects.prepares(&number.to_be_bytes(), &lock, false));
     session_effects.prepares(b"harmless", &class("select 1"), false);
-    session_effects.bound(b"", b"other", || true);
+    session_effects.binds(b"", b"other", || true);
     assert!(!session_effects.is_asked_for());
     session_effects.prepares(b"one more", &lock, false);
-    session_effects.bound(b"", b"other", || true);
+    session_effects.binds(b"", b"other", || true);
     assert!(session_effects.is_asked_for());
 }
 
@@ -79,7 +79,7 @@ fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
 fn a_portal_sets_what_it_binds_when_it_is_executed() {
     let mut session_effects = SessionEffects::default();
     session_effects.prepares(b"s", &class("set work_mem = 1"), false);
-    session_effects.bound(b"p", b"s", || true);
+    session_effects.binds(b"p", b"s", || true);
     assert!(session_effects.is_marked() && !session_effects.is_known());
     let mut left = session_effects.clone();
     left.leave();
@@ -89,7 +89,7 @@ fn a_portal_sets_what_it_binds_when_it_is_executed() {
     for (portal, is_partial) in [(&b"q"[..], false), (b"p", true)] {
         let mut session_effects = left.clone();
         session_effects.prepares(b"s", &class("set work_mem = 1"), false);
-        session_effects.bound(b"p", b"s", || true);
+        session_effects.binds(b"p", b"s", || true);
         session_effects.executes_portal(portal, is_partial);
         assert!(session_effects.is_asked_for() && !session_effects.has_effects());
     }
@@ -242,7 +242,7 @@ fn a_name_that_is_given_twice_may_be_either() {
     {
         let mut session_effects = SessionEffects::default();
         session_effects.prepares_again(b"s", &class(text));
-        session_effects.bound(b"", b"s", || true);
+        session_effects.binds(b"", b"s", || true);
         assert_eq!(session_effects.is_asked_for(), is_asked, "{text}");
     }
 }

@@ -92,10 +92,10 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
             Stage::Lent { client } => {
-                let (client, is_told_first) = (*client, server.session.life.waits_since().is_some());
+                let (client, is_waiting) = (*client, server.session.life.waits_since().is_some());
                 if server.session.life.probe().is_some() {
                     self.lose_server(key, Closed::Dirty, "its session could not be read in time");
-                } else if is_told_first && matches!(fault, Fault::ServerCrashed) {
+                } else if is_waiting && matches!(fault, Fault::ServerCrashed) {
                     self.lose_server(
                         key,
                         Closed::Dirty,

@@ -276,7 +276,7 @@ impl Answers<'_> {
             backend::ERROR_RESPONSE => server.again.is_refused(),
             // The parameter returns to its old value as soon as the server has read the message for which it was changed.
             backend::PARAMETER_STATUS => {
-                server.exchange.is_hiding() || server.is_told_along && client.has_set(self.tracked, body)
+                server.exchange.is_hiding() || server.is_applied_along && client.has_set(self.tracked, body)
             }
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             _ => false,

@@ -85,14 +85,14 @@ impl ServerSession {
             self.server_statements.close_own(&mut self.exchange, &mut closing);
         }
         let may_go_along = may_go_along && !self.was_hasty && !differences.sequences && closing.is_empty();
-        let answers = if may_go_along { self.tell_along(client, tracked, &mut out) } else { None };
+        let answers = if may_go_along { self.apply_along(client, tracked, &mut out) } else { None };
         let mut texts: Vec<String> = calming.into_iter().collect();
         if let Some(answers) = awaited_first(answers) {
-            self.is_told_along = true;
+            self.is_applied_along = true;
             self.exchange.asks_ours_along(answers);
         } else {
             out.clear();
-            let statements = self.tell_before(client, client_key, differences, tracked, &mut texts);
+            let statements = self.apply_before(client, client_key, differences, tracked, &mut texts);
             for sql in texts.iter().map(|sql| &**sql).chain(statements.iter().map(|(_, sql)| &**sql)) {
                 write::query(&mut out, sql);
                 self.exchange.asks_ours();
@@ -108,7 +108,7 @@ impl ServerSession {
     }
 
     /// Returns what is sent ahead of the request, in this order: the settings, and then the statements that the server prepares.
-    fn tell_before(
+    fn apply_before(
         &mut self,
         client: &ClientSession,
         client_key: Key,
@@ -138,7 +138,7 @@ impl ServerSession {
     /// Writes the messages that apply the client's session state in the packet of its request. Returns how many answers
     /// they have, or `None` where that is impossible: whether a statement that was prepared under other parameters can be
     /// used is not known before the new ones are in force.
-    fn tell_along(&mut self, client: &ClientSession, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
+    fn apply_along(&mut self, client: &ClientSession, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
         if !self.vars.read_alike(&client.vars, tracked) {
             return None;
         }

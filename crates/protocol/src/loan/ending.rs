@@ -139,7 +139,7 @@ impl ServerSession {
     /// of its client: the client then lacks that statement on this server, but nothing else.
     pub fn cannot_prepare(&mut self) -> Option<Preparation> {
         // This includes a server whose client has left meanwhile: it stays as good for other clients as before.
-        if !self.life.is_told_first() {
+        if !self.life.is_applied_first() {
             return None;
         }
         let place = self.preparing.len().checked_sub(self.exchange.ours())?;

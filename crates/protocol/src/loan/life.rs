@@ -224,7 +224,7 @@ impl Life {
 
     /// Whether the client's session state is sent ahead of the request, or was when the client left, and is not fully
     /// answered yet.
-    pub(super) fn is_told_first(&self) -> bool {
+    pub(super) fn is_applied_first(&self) -> bool {
         match self {
             Self::CleaningUp(cleaning_up) => cleaning_up.was_applying() && cleaning_up.left == Phase::ApplyingBefore,
             life => life.phase() == Phase::ApplyingBefore,
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_server_was_told_what_its_client_had_set_as_long_as_it_answers_that() {
-        for (left, was_applying, is_told_first) in [
+        for (left, was_applying, is_applied_first) in [
             (Phase::ApplyingBefore, true, true),
             (Phase::ApplyingAlong, true, false),
             (Phase::Deallocating, true, false),
@@ -360,12 +360,12 @@ mod tests {
         ] {
             let cleaning_up = cleaning_up(left, Some(DISCARD_ALL));
             assert_eq!(cleaning_up.was_applying(), was_applying, "{left:?}");
-            assert_eq!(Life::CleaningUp(Box::new(cleaning_up)).is_told_first(), is_told_first, "{left:?}");
+            assert_eq!(Life::CleaningUp(Box::new(cleaning_up)).is_applied_first(), is_applied_first, "{left:?}");
         }
         let mut behind = cleaning_up(Phase::ApplyingBefore, Some(DISCARD_ALL));
         behind.cleanup.go_on(&mut crate::exchange::Exchange::default(), &mut Vec::new());
-        assert!(!behind.was_applying() && !Life::CleaningUp(Box::new(behind)).is_told_first());
-        assert!(Life::ApplyingBefore(Time(0)).is_told_first() && !Life::ApplyingAlong.is_told_first());
+        assert!(!behind.was_applying() && !Life::CleaningUp(Box::new(behind)).is_applied_first());
+        assert!(Life::ApplyingBefore(Time(0)).is_applied_first() && !Life::ApplyingAlong.is_applied_first());
     }
 
     #[test]

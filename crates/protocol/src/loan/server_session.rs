@@ -47,7 +47,7 @@ pub struct ServerSession {
     /// server has not reported one since.
     pub reported_name: Option<Box<str>>,
     /// Settings were sent along with the request that the server is answering, and the server reports some of them.
-    pub is_told_along: bool,
+    pub is_applied_along: bool,
     /// The first query that applies session state resets a timeout of the previous session that may cancel this very query.
     pub was_hasty: bool,
     /// Which clients' sequence values the session knows.
@@ -131,7 +131,7 @@ impl ServerSession {
             creations_asked: 0,
             again: Again::default(),
             reported_name: None,
-            is_told_along: false,
+            is_applied_along: false,
             was_hasty: false,
             sequence_owner: SequenceOwner::Nobody,
             sequences_until: None,
@@ -270,7 +270,7 @@ mod tests {
         let flags = [
             session.has_changed_catalog,
             session.makes_functions,
-            session.is_told_along,
+            session.is_applied_along,
             session.was_hasty,
             session.tells_lock,
             session.is_verified,

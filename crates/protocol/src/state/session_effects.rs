@@ -801,7 +801,11 @@ mod tests {
             [("set app.tenant = 'a'", "'app.tenant'"), ("prepare p as select 1", "pg_prepared_statements")]
         {
             let mut session_effects = SessionEffects::default();
-            session_effects.executes(&Rc::new(classify(text.as_bytes(), Dialect::default(), Some(&Knowledge::default()))));
+            session_effects.executes(&Rc::new(classify(
+                text.as_bytes(),
+                Dialect::default(),
+                Some(&Knowledge::default()),
+            )));
             assert!(session_effects.is_known() && session_effects.question().is_none(), "{text}");
             session_effects.wants_functions();
             let question = session_effects.question().map(|probe| probe.question()).unwrap_or_default();

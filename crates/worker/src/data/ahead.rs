@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Sends a server a request that depends on none of the client's settings.
-    pub(crate) fn lend_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn lend_unapplied(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.lends(client_key, Life::Unapplied);

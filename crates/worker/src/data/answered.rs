@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         if matches!(server.session.life, Life::Unapplied) {
-            self.end_untold(server_key, client_key);
+            self.end_unapplied(server_key, client_key);
             return;
         }
         server.session.life.becomes(Life::Running);
@@ -55,7 +55,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// A request that was sent without settings has been answered: its known effects hold for both sessions, or it had none.
-    pub(crate) fn end_untold(&mut self, server_key: ServerKey, client_key: ClientKey) {
+    pub(crate) fn end_unapplied(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if let Some(session_effects) =

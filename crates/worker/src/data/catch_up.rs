@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
         let differences = Differences::of(&server.session, &ready.session, &self.active.tracked, function_catalog);
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
-            self.lend_untold(server_key, client_key);
+            self.lend_unapplied(server_key, client_key);
             return false;
         }
         let are_accepted = (differences.settings || differences.parameters) && self.are_parameters_accepted(client_key);

@@ -180,7 +180,7 @@ impl<I: Io> Worker<I> {
         let mut has_made_functions = false;
         let mut ends = Ends::Nothing;
         if !was_ours {
-            server.session.is_told_along = false;
+            server.session.is_applied_along = false;
             let place = &mut self.registry.databases[server.database as usize];
             has_made_functions = server.tell_of_catalog(place, &mut self.registry.scopes, is_asked_behind);
             ends = server.count_ends(self.now, &mut place.totals);

@@ -378,10 +378,10 @@ impl<I: Io> Worker<I> {
         (server.query_since, server.xact_since) = (packed.query_since.map(Time), packed.xact_since.map(Time));
         server.query_number = packed.query_number;
         server.session.reported_name = packed.reported_name;
-        server.session.is_told_along = true;
-        let is_told_along = server.session.exchange.has_ours_along();
+        server.session.is_applied_along = true;
+        let is_along = server.session.exchange.has_ours_along();
         match client {
-            Some(client) => server.lends(client, if is_told_along { Life::ApplyingAlong } else { Life::Running }),
+            Some(client) => server.lends(client, if is_along { Life::ApplyingAlong } else { Life::Running }),
             None => server.comes_to_rest(),
         }
         let (pool, xact_since) = (server.pool, server.xact_since);

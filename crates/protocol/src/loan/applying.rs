@@ -57,7 +57,7 @@ impl Differences {
 
 /// The messages that apply a client's session state to a server.
 #[derive(Debug)]
-pub struct Told {
+pub struct StateMessages {
     /// The bytes for the server; empty where nothing differs.
     pub out: Vec<u8>,
     /// The client's request goes in the same packet.
@@ -76,7 +76,7 @@ impl ServerSession {
         differences: Differences,
         may_go_along: bool,
         tracked: &Tracked,
-    ) -> Told {
+    ) -> StateMessages {
         let hasty = self.overrides.as_mut().filter(|overrides| differences.settings && overrides.is_hasty());
         let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
         self.was_hasty = calming.is_some();
@@ -104,7 +104,7 @@ impl ServerSession {
         if differences.settings {
             self.placeholders |= client.placeholders;
         }
-        Told { out, is_along: answers.is_some(), texts }
+        StateMessages { out, is_along: answers.is_some(), texts }
     }
 
     /// Returns what is sent ahead of the request, in this order: the settings, and then the statements that the server prepares.

@@ -31,7 +31,7 @@ mod unfit;
 
 pub use answer_tally::AnswerTally;
 pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
-pub use applying::{Differences, Told, begin, differ, doubt_what_was_read};
+pub use applying::{Differences, StateMessages, begin, differ, doubt_what_was_read};
 pub use client_session::{ClientSession, RequestFate};
 pub use ending::{Ended, Failed, is_between};
 pub use life::{CleaningUp, Life, Phase};

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use base::Time;
 use measure::Phase;
 use pool::{ClientKey, ServerKey};
-use protocol::loan::{Differences, Life, Told};
+use protocol::loan::{Differences, Life, StateMessages};
 use protocol::vars::Vars;
 use reactor::{Io, Level};
 
@@ -50,7 +50,7 @@ impl<I: Io> Worker<I> {
         let is_traced = *tracers != 0;
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         let may_go_along = are_accepted && ready.session.says_one_request(ready.held_in_one_piece());
-        let Told { out, is_along, texts } =
+        let StateMessages { out, is_along, texts } =
             server.session.apply(&ready.session, client_key, differences, may_go_along, &self.active.tracked);
         if out.is_empty() {
             server.lends(client_key, Life::Running);

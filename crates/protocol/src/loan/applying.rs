@@ -148,7 +148,7 @@ impl ServerSession {
         let name = tracked.application_name();
         let renamed = client.vars.get(name).filter(|ours| self.vars.get(name).is_some_and(|theirs| theirs != *ours));
         settings.extend(renamed.map(|name| ("application_name", Some(name))));
-        let answers = self.told_by.tell(&settings, out)?;
+        let answers = self.setting_statements.set(&settings, out)?;
         if renamed.is_some() {
             // The server reports the name only when it is ready (`ReportChangedGUCOptions`), long after it has accepted
             // the settings.

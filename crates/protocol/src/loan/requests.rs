@@ -274,7 +274,7 @@ impl Stations<'_> {
     ) {
         let Some(reading) = &mut self.reading else { return };
         if self.following.max == 0 && may_name_ours(piece, course.bytes) {
-            server.told_by.doubt();
+            server.setting_statements.doubt();
         }
         reading.read(client, self.following.statement_registry, piece, course.bytes);
         server.placeholders |= reading.placeholders();

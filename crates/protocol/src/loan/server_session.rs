@@ -14,7 +14,7 @@ use super::life::Life;
 use super::requests::ToServer;
 use crate::exchange::Exchange;
 use crate::prepared::{Again, Bytes, ServerStatements};
-use crate::state::{Overrides, Preparation, Prepared};
+use crate::state::{Overrides, Preparation, SettingStatements};
 use crate::vars::Vars;
 
 /// The session of one server.
@@ -31,7 +31,7 @@ pub struct ServerSession {
     /// The custom settings (names with a dot) that the session has ever had (`pool::Fingerprint::placeholders`).
     pub placeholders: u64,
     /// Our prepared statements that set these on the server.
-    pub told_by: Prepared,
+    pub setting_statements: SettingStatements,
     /// The queries, in order, that create or drop statements prepared by SQL; they are sent last before a loan.
     pub preparing: Box<[Preparation]>,
     /// The open transaction has changed the catalog.
@@ -124,7 +124,7 @@ impl ServerSession {
             vars,
             overrides: None,
             placeholders: 0,
-            told_by: Prepared::default(),
+            setting_statements: SettingStatements::default(),
             preparing: Box::default(),
             has_changed_catalog: false,
             makes_functions: false,

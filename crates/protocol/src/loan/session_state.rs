@@ -90,7 +90,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
         server.server_statements.doubt_this_loan();
     }
     if effects.concern_statements_of_ours() {
-        server.told_by.doubt();
+        server.setting_statements.doubt();
     }
     let vars = client.vars.reset(&client.initial_vars, tracked, |name| effects.is_reset(name));
     let is_same = of_server == of_client;
@@ -167,7 +167,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
     }
     let overrides = shared(overrides);
     if seen.asked.has(DirtyState::STATEMENTS) {
-        server.told_by.doubt();
+        server.setting_statements.doubt();
     }
     client.overrides = with_given(&overrides, client.initial_overrides.as_deref());
     // Overrides too large to be remembered: the client keeps the server, and none of them are sent to it.
@@ -196,7 +196,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
 pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Terms<'_>) -> (bool, Option<Knowledge>) {
     let Some(seen) = probe.end() else { return (false, None) };
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
-    server.told_by.doubt();
+    server.setting_statements.doubt();
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
     let overrides = seen.overrides(&before, terms.tracked, terms.login);
     let is_clean = is_known && seen.holds.is_empty() && !overrides.is_too_much();

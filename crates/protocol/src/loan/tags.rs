@@ -45,7 +45,7 @@ pub(super) fn completed(mut client: Option<&mut ClientSession>, server: &mut Ser
 
 /// All statements of the server are gone, and those of its client if the client has dropped them.
 fn statements_dropped(mut client: Option<&mut ClientSession>, server: &mut ServerSession) {
-    server.told_by.doubt();
+    server.setting_statements.doubt();
     without_statements(&mut server.overrides);
     if let Some(client) = client.as_deref_mut() {
         // These include statements that could not be prepared on this server.
@@ -151,7 +151,7 @@ mod tests {
         let (mut client, mut server) = sessions();
         let told = |server: &mut ServerSession| {
             let mut out = Vec::new();
-            server.told_by.tell(&[("work_mem", Some("1MB"))], &mut out);
+            server.setting_statements.set(&[("work_mem", Some("1MB"))], &mut out);
             out.first().copied()
         };
         assert_eq!((told(&mut server), told(&mut server)), (Some(b'P'), Some(b'B')));

@@ -10,17 +10,17 @@ use wire::write;
 
 /// The prepared statements for this purpose that a server has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Prepared {
+pub struct SettingStatements {
     /// One bit for each statement that the server has.
     known: u32,
     /// One bit for each name under which something else may have been prepared.
     doubted: u32,
 }
 
-impl Prepared {
+impl SettingStatements {
     /// Appends the messages that set these settings, each to its value or, with `None`, to the value with which the
     /// session began. Returns the number of answers; `None` if there are no settings or too many.
-    pub fn tell(&mut self, settings: &[(&str, Option<&str>)], out: &mut Vec<u8>) -> Option<u32> {
+    pub fn set(&mut self, settings: &[(&str, Option<&str>)], out: &mut Vec<u8>) -> Option<u32> {
         let count = settings.len();
         if count == 0 || count > SETTINGS_MAX {
             return None;
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn what_is_prepared_is_prepared_once() {
-        let mut prepared = Prepared::default();
+        let mut statements = SettingStatements::default();
         let mut tell = |settings: &[(&str, Option<&str>)]| {
             let mut out = Vec::new();
-            let answers = prepared.tell(settings, &mut out);
+            let answers = statements.set(settings, &mut out);
             (answers, kinds(&out), String::from_utf8_lossy(&out).into_owned())
         };
         let (answers, kinds, text) = tell(&[("a.b", Some("1")), ("work_mem", None)]);
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn what_may_have_been_dropped_is_prepared_again_whether_or_not_it_was() {
-        let (mut prepared, mut out) = (Prepared::default(), Vec::new());
-        prepared.tell(&[("a.b", None)], &mut out);
-        prepared.doubt();
+        let (mut statements, mut out) = (SettingStatements::default(), Vec::new());
+        statements.set(&[("a.b", None)], &mut out);
+        statements.doubt();
         for expected in ["CPBECPBECPBE", "BEBEBE"] {
             out.clear();
-            let answers = prepared.tell(&[("a.b", None)], &mut out);
+            let answers = statements.set(&[("a.b", None)], &mut out);
             assert_eq!((answers, &*kinds(&out)), (Some(expected.len() as u32), expected));
         }
     }
@@ -138,9 +138,9 @@ mod tests {
     fn what_is_too_much_is_not_told() {
         let many = [("a.b", Some("1")); SETTINGS_MAX + 1];
         let mut out = Vec::new();
-        assert_eq!(Prepared::default().tell(&many, &mut out), None);
-        assert_eq!(Prepared::default().tell(&[], &mut out), None);
+        assert_eq!(SettingStatements::default().set(&many, &mut out), None);
+        assert_eq!(SettingStatements::default().set(&[], &mut out), None);
         assert!(out.is_empty());
-        assert!(Prepared::default().tell(&many[1..], &mut out).is_some());
+        assert!(SettingStatements::default().set(&many[1..], &mut out).is_some());
     }
 }

@@ -24,7 +24,7 @@ mod statements;
 mod subscriptions;
 mod unlisten;
 
-pub use along::{Prepared, is_ours};
+pub use along::{SettingStatements, is_ours};
 pub use answer::{ANSWER_BYTES_MAX, lock_key};
 pub use effects::{Circumstances, Effects, needs_nothing};
 pub use function_catalog::FunctionCatalog;

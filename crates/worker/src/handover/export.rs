@@ -283,7 +283,7 @@ impl<I: Io> Worker<I> {
             server_statements: server.session.server_statements.pack(gathered),
             vars: self.packed_vars(&server.session.vars),
             overrides: server.session.overrides.as_deref().cloned().unwrap_or_default(),
-            told_by: server.session.told_by,
+            told_by: server.session.setting_statements,
             reported_name: server.session.reported_name.clone(),
             cancel_key: (&*server.cancel_key).into(),
             scanner: server.session.scanner.clone(),

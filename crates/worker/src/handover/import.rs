@@ -368,7 +368,7 @@ impl<I: Io> Worker<I> {
         server.session.overrides = shared(packed.overrides);
         server.session.sequence_owner = SequenceOwner::Several;
         server.session.placeholders = u64::MAX;
-        server.session.told_by = packed.told_by;
+        server.session.setting_statements = packed.told_by;
         server.cancel_key = packed.cancel_key.0.into();
         server.session.scanner = packed.scanner;
         server.session.fate = packed.fate;

@@ -15,7 +15,7 @@ use protocol::exchange::Exchange;
 use protocol::loan::{AnswerFate, RequestFate};
 use protocol::pack::Packed;
 use protocol::prepared::{PackedNames, PackedServerStatements, PackedStatement, PackedUnnamed};
-use protocol::state::{Hold, Overrides, Prepared, Unlistens};
+use protocol::state::{Hold, Overrides, SettingStatements, Unlistens};
 use reactor::Address;
 use serde::{Deserialize, Serialize};
 use wire::Scanner;
@@ -232,7 +232,7 @@ pub struct PackedServer {
     #[serde(default)]
     pub(crate) overrides: Overrides,
     #[serde(default)]
-    pub(crate) told_by: Prepared,
+    pub(crate) told_by: SettingStatements,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reported_name: Option<Box<str>>,
     pub(crate) cancel_key: Packed,

@@ -99,7 +99,7 @@ pub enum Heard<'b> {
 
 /// A message, or a part of one.
 #[derive(Clone, Copy)]
-struct Said<'b> {
+struct MessagePart<'b> {
     piece: &'b Piece,
     body: &'b [u8],
     /// The server was answering a query of our own when this piece came.
@@ -198,10 +198,10 @@ impl Answers<'_> {
                 return Some(Heard::Withheld);
             }
         }
-        let mut said = Said { piece, body, was_ours, is_hidden: false };
+        let mut part = MessagePart { piece, body, was_ours, is_hidden: false };
         if is_counted {
-            match count(client.as_deref_mut(), server, said) {
-                Ok(is_hidden) => said.is_hidden = is_hidden,
+            match count(client.as_deref_mut(), server, part) {
+                Ok(is_hidden) => part.is_hidden = is_hidden,
                 Err(kind) => {
                     to_client.part(place.start..piece.range.start);
                     place.start = piece.range.start;
@@ -214,7 +214,7 @@ impl Answers<'_> {
             place.start = piece.range.start;
             return Some(Heard::Lost);
         }
-        let own = if is_first { self.begin(client.as_deref_mut(), server, said) } else { None };
+        let own = if is_first { self.begin(client.as_deref_mut(), server, part) } else { None };
         // The client may leave in the middle of a message.
         if server.fate == AnswerFate::Swallow || client.is_none() {
             to_client.part(place.start..piece.range.start);
@@ -226,7 +226,7 @@ impl Answers<'_> {
             return Some(Heard::Endless);
         }
         if is_ready {
-            return piece.is_last().then(|| self.ready(client, server, said, place, to_client));
+            return piece.is_last().then(|| self.ready(client, server, part, place, to_client));
         }
         let has_due = piece.is_last() && server.exchange.has_due();
         let has_client = client.is_some();
@@ -243,9 +243,9 @@ impl Answers<'_> {
         &self,
         client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        said: Said<'_>,
+        part: MessagePart<'_>,
     ) -> Option<Box<[u8]>> {
-        match self.gives(client, server, said) {
+        match self.gives(client, server, part) {
             Gives::Nothing => server.fate = AnswerFate::Swallow,
             Gives::Instead(bytes) => {
                 server.fate = AnswerFate::Swallow;
@@ -253,7 +253,7 @@ impl Answers<'_> {
             }
             Gives::Message => {
                 server.fate = AnswerFate::Forward;
-                if let Some(carried) = carried_header(said.piece.part) {
+                if let Some(carried) = carried_header(part.piece.part) {
                     return Some(server.scanner.header()[..carried].into());
                 }
             }
@@ -261,9 +261,9 @@ impl Answers<'_> {
         None
     }
 
-    fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, said: Said<'_>) -> Gives {
+    fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, part: MessagePart<'_>) -> Gives {
         let Some(client) = client else { return Gives::Nothing };
-        let Said { piece, body, was_ours, is_hidden } = said;
+        let MessagePart { piece, body, was_ours, is_hidden } = part;
         let kind = piece.kind;
         if was_ours && is_answer(kind) || is_hidden {
             return Gives::Nothing;
@@ -303,7 +303,7 @@ impl Answers<'_> {
         &self,
         client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        Said { piece, was_ours, .. }: Said<'_>,
+        MessagePart { piece, was_ours, .. }: MessagePart<'_>,
         place: &mut Place,
         to_client: &mut impl ToClient,
     ) -> Heard<'static> {
@@ -444,8 +444,8 @@ impl Answers<'_> {
 
 /// Counts a message, and settles steps. Returns whether it answers a hidden message of our own, or the kind of a message
 /// that is not owed.
-fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, said: Said<'_>) -> Result<bool, u8> {
-    let Said { piece, body, was_ours, .. } = said;
+fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, part: MessagePart<'_>) -> Result<bool, u8> {
+    let MessagePart { piece, body, was_ours, .. } = part;
     let answered = server.exchange.answered(piece.kind, body).map_err(|surprise| surprise.kind)?;
     if server.again.is_sent() && !was_ours {
         server.again.answered(piece.kind, piece.is_whole().then_some(body));

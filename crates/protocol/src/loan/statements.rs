@@ -17,7 +17,7 @@ use super::server_session::ServerSession;
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::prepared::{
-    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, Moment, NAME_BYTES_MAX, Names, Said, Sides,
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Names, Sides,
     StatementRegistry, Tally, Way,
 };
 use crate::vars::Tracked;
@@ -194,11 +194,11 @@ impl Following<'_> {
             Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
             _ => None,
         });
-        let names_said = all().flat_map(|class| &class.statements).map(|name| &**name);
+        let mentioned_names = all().flat_map(|class| &class.statements).map(|name| &**name);
         let is_query = piece.kind == frontend::QUERY;
-        let said = Said { names: names_said.collect(), drops: drops.collect(), is_query };
+        let mentioned = MentionedNames { names: mentioned_names.collect(), drops: drops.collect(), is_query };
         let mut out = Vec::new();
-        server.server_statements.bring_own(&said, names, &mut server.exchange, &mut out);
+        server.server_statements.bring_own(&mentioned, names, &mut server.exchange, &mut out);
         if out.is_empty() {
             return false;
         }

@@ -32,7 +32,7 @@ pub use account::{Account, Charge};
 pub use again::{Again, Kept, may_be_refused};
 pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
 pub use names::Names;
-pub use own::Said;
+pub use own::MentionedNames;
 pub use pack::{Gathered, PackedNames, PackedServerStatements, PackedStatement, Unpacking};
 pub use registry::StatementRegistry;
 pub use server_statements::{Moment, ServerStatements, Sides, Way};

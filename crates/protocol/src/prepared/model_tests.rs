@@ -237,10 +237,13 @@ impl Stage {
         let (name, text) = (format!("n{number}"), if drops { DROP } else { EXECUTE });
         client.expected += client.own.take(frontend::QUERY, name.as_bytes(), text);
         if !server.exchange.is_skipping() {
-            let said =
-                Said { names: vec![&name], drops: drops.then_some(&*name).into_iter().collect(), is_query: true };
+            let mentioned = MentionedNames {
+                names: vec![&name],
+                drops: drops.then_some(&*name).into_iter().collect(),
+                is_query: true,
+            };
             let mut out = Vec::new();
-            server.server_statements.bring_own(&said, &client.names, &mut server.exchange, &mut out);
+            server.server_statements.bring_own(&mentioned, &client.names, &mut server.exchange, &mut out);
             server.hear(&[Bytes::Own(out)]);
         }
         server.exchange.asked(frontend::QUERY);

@@ -45,7 +45,7 @@ impl Held {
 
 /// What a text does with the statements whose names it mentions.
 #[derive(Debug)]
-pub struct Said<'a> {
+pub struct MentionedNames<'a> {
     /// All names that it mentions.
     pub names: Vec<&'a str>,
     /// The names that it drops, if it is executed.
@@ -116,24 +116,30 @@ impl ServerStatements {
 
     /// A client is about to send a text: appends what the server must be sent first, so that the names in the text mean
     /// there what they mean to the client.
-    pub fn bring_own(&mut self, said: &Said<'_>, names: &Names, exchange: &mut Exchange, out: &mut Vec<u8>) {
+    pub fn bring_own(
+        &mut self,
+        mentioned: &MentionedNames<'_>,
+        names: &Names,
+        exchange: &mut Exchange,
+        out: &mut Vec<u8>,
+    ) {
         if !exchange.may_step() || !exchange.is_proven() {
             return;
         }
         // What is sent outside a batch of the client is ended by a Sync of ours. In the middle of such a batch, the Sync
         // would end it.
-        let is_alone = said.is_query && !exchange.wants_sync();
-        for name in &said.names {
+        let is_alone = mentioned.is_query && !exchange.wants_sync();
+        for name in &mentioned.names {
             self.bring(name.as_bytes(), names, is_alone, exchange, out);
         }
         if is_alone && !out.is_empty() {
             write::bare(out, frontend::SYNC);
             exchange.asks_ours();
         }
-        let is_followed = said.drops.len() + self.own.dropping.len() < OWN_MAX;
-        if is_followed && said.drops.iter().any(|name| names.has(name.as_bytes())) {
+        let is_followed = mentioned.drops.len() + self.own.dropping.len() < OWN_MAX;
+        if is_followed && mentioned.drops.iter().any(|name| names.has(name.as_bytes())) {
             let before = exchange.count_ready();
-            self.own.dropping.extend(said.drops.iter().map(|name| (before, name.as_bytes().into())));
+            self.own.dropping.extend(mentioned.drops.iter().map(|name| (before, name.as_bytes().into())));
         }
     }
 
@@ -295,11 +301,11 @@ mod tests {
         }
 
         /// The kinds of the messages that go before a text that mentions these names.
-        fn says(&mut self, said: &[&str], is_query: bool) -> String {
-            let drops = if is_query { said.to_vec() } else { Vec::new() };
-            let said = Said { names: said.to_vec(), drops, is_query };
+        fn says(&mut self, mentioned: &[&str], is_query: bool) -> String {
+            let drops = if is_query { mentioned.to_vec() } else { Vec::new() };
+            let mentioned = MentionedNames { names: mentioned.to_vec(), drops, is_query };
             let mut out = Vec::new();
-            self.server_statements.bring_own(&said, &self.names, &mut self.exchange, &mut out);
+            self.server_statements.bring_own(&mentioned, &self.names, &mut self.exchange, &mut out);
             kinds(&out)
         }
 

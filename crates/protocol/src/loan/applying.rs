@@ -169,12 +169,12 @@ pub fn differ(server: &ServerSession, client: &ClientSession) -> bool {
 }
 
 impl ClientSession {
-    /// Whether `said`, all bytes of the client so far in one piece, is one request, which may go along with the session
+    /// Whether `request`, all bytes of the client so far in one piece, is one request, which may go along with the session
     /// state that is sent first.
     #[must_use]
-    pub fn says_one_request(&self, said: Option<&[u8]>) -> bool {
+    pub fn says_one_request(&self, request: Option<&[u8]>) -> bool {
         let is_between_messages = !self.scanner.is_in_body() && self.scanner.torn_header().is_empty();
-        is_between_messages && !self.is_collecting() && said.is_some_and(is_one_request)
+        is_between_messages && !self.is_collecting() && request.is_some_and(is_one_request)
     }
 
     /// Whether the client's request can go to a server with other settings because it depends on none of them. No state
@@ -182,7 +182,7 @@ impl ClientSession {
     pub fn needs_nothing(
         &self,
         server: &ServerSession,
-        said: Option<&[u8]>,
+        request: Option<&[u8]>,
         texts: &mut Texts,
         tracked: &Tracked,
         function_catalog: &FunctionCatalog,
@@ -190,11 +190,11 @@ impl ClientSession {
     ) -> bool {
         let has_more = self.subscriptions.is_some()
             || self.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
-        if has_more || !self.says_one_request(said) {
+        if has_more || !self.says_one_request(request) {
             return false;
         }
         // Such a text is read alike whatever the settings are.
-        let text = messages(said.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
+        let text = messages(request.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
         let text = text.and_then(|(_, _, body)| body.strip_suffix(&[0]));
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
         let Some(text) = text.filter(|text| text.len() <= TEXT_BYTES_MAX && !function_catalog.is_due(now)) else {

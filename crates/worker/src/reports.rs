@@ -55,19 +55,19 @@ pub(crate) struct Reports {
     dropped: u64,
     pub(crate) is_armed: bool,
     /// When the last letter was sent.
-    told: Time,
+    last_letter: Time,
 }
 
 impl Reports {
     /// Returns all waiting reports, and the number of those that found no room.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<Report>, u64) {
-        (self.is_armed, self.told) = (false, now);
+        (self.is_armed, self.last_letter) = (false, now);
         (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
     }
 
     /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
-        (self.told + TOLD_EVERY).max(now)
+        (self.last_letter + LETTER_PAUSE).max(now)
     }
 
     pub(crate) fn add(&mut self, report: Report) {
@@ -90,7 +90,7 @@ impl Reports {
 
 /// Maximum number of different reports in one letter.
 const REPORTS_MAX: usize = 32;
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const LETTER_PAUSE: Duration = Duration::from_secs(1);
 /// A text may come from a stranger and be of any length; longer ones are cut.
 pub(crate) const REPORT_TEXT_BYTES_MAX: usize = 500;
 

@@ -1,7 +1,7 @@
 //! Spans of statements that carry a trace context: which traces have spans, and the spans that wait to be exported.
 //!
 //! Always true: every table has a bound; the spans of one letter are bounded in number and in bytes, and one client
-//! gets only a part of that; there is at most one letter in [`TOLD_EVERY`]; spans that find no room are only counted.
+//! gets only a part of that; there is at most one letter in [`LETTER_PAUSE`]; spans that find no room are only counted.
 //! Not here: which event begins and ends which span (`spanning`), how spans are posted (`control::otlp`).
 
 use std::collections::HashMap;
@@ -121,11 +121,11 @@ pub(crate) struct Spans {
     /// Approximate size of `waiting`.
     bytes: usize,
     /// Number of waiting statements of each client.
-    told_of: HashMap<u64, usize>,
+    waiting_of: HashMap<u64, usize>,
     dropped: u64,
     pub(crate) is_armed: bool,
     /// When the last letter was sent.
-    told: Time,
+    last_letter: Time,
     /// Requests whose text has not arrived completely.
     pub(crate) torn: Places<Torn>,
     /// Statements that were prepared and not executed yet.
@@ -211,9 +211,9 @@ impl Spans {
         self.is_on = settings.otlp_endpoint.is_some();
         self.threshold = ((1.0 - settings.otlp_sample_ratio) * ALL as f64) as u64;
         if !self.is_on {
-            let told = self.told;
+            let last_letter = self.last_letter;
             let is_armed = self.is_armed;
-            *self = Self { threshold: self.threshold, told, is_armed, ..Self::default() };
+            *self = Self { threshold: self.threshold, last_letter, is_armed, ..Self::default() };
         }
     }
 
@@ -225,27 +225,27 @@ impl Spans {
 
     /// Whether there is room for the spans of one more statement of a client; if not, counts them.
     pub(crate) fn has_room(&mut self, client: u64, spans: u64) -> bool {
-        let its = self.told_of.get(&client).copied().unwrap_or(0);
+        let its = self.waiting_of.get(&client).copied().unwrap_or(0);
         let has = self.waiting.len() < STATEMENTS_MAX && self.bytes < BYTES_MAX && its < STATEMENTS_OF_CLIENT_MAX;
         self.dropped += if has { 0 } else { spans };
         has
     }
 
     pub(crate) fn add(&mut self, spans: StatementSpans) {
-        *self.told_of.entry(spans.client).or_default() += 1;
+        *self.waiting_of.entry(spans.client).or_default() += 1;
         self.bytes += spans.bytes();
         self.waiting.push(spans);
     }
 
     /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
-        (self.told + TOLD_EVERY).max(now)
+        (self.last_letter + LETTER_PAUSE).max(now)
     }
 
     /// Returns all waiting spans, and the number of those that found no room.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<StatementSpans>, u64) {
-        (self.is_armed, self.told, self.bytes) = (false, now, 0);
-        self.told_of.clear();
+        (self.is_armed, self.last_letter, self.bytes) = (false, now, 0);
+        self.waiting_of.clear();
         (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
     }
 }
@@ -259,7 +259,7 @@ const STATEMENTS_OF_CLIENT_MAX: usize = STATEMENTS_MAX / 4;
 /// and of bytes.
 const BYTES_MAX: usize = 512 << 10;
 /// Minimum time between two letters.
-const TOLD_EVERY: Duration = Duration::from_millis(50);
+const LETTER_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a text that are kept.
 pub(crate) const SPAN_TEXT_BYTES_MAX: usize = 4096;
 /// Maximum number of requests remembered whose text is incomplete,
@@ -334,7 +334,7 @@ mod tests {
         let of = |client| told.iter().filter(|spans| spans.client == client).count();
         assert_eq!((told.len(), of(1), of(2)), (STATEMENTS_MAX, STATEMENTS_OF_CLIENT_MAX, 1));
         assert_eq!(dropped, 3 * (20_001 - STATEMENTS_MAX as u64));
-        assert_eq!(spans.due(Time(6)), Time(5) + TOLD_EVERY);
+        assert_eq!(spans.due(Time(6)), Time(5) + LETTER_PAUSE);
         happens(&mut spans, 1, 10);
         assert_eq!(spans.tell(Time(7)).0.len(), 1, "the next letter has room again");
     }

@@ -1,7 +1,7 @@
 //! Tracers: the events that consoles see as they happen (`TRACE`), and how many of them a worker sends.
 //!
 //! Always true: the events of one letter are bounded in number and in bytes for each tracer; there is at most one
-//! letter in [`TOLD_EVERY`]; events that find no room are only counted.
+//! letter in [`LETTER_PAUSE`]; events that find no room are only counted.
 //! Not here: the events (`tracing`), how they are shown (`control::console`).
 
 use std::sync::Arc;
@@ -160,11 +160,11 @@ pub(crate) struct Tracers {
     traced: [Option<Traced>; TRACERS_MAX],
     waiting: Vec<Happening>,
     /// What the next letter contains for each tracer.
-    told_of: [Room; TRACERS_MAX],
+    waiting_of: [Room; TRACERS_MAX],
     dropped: [u64; TRACERS_MAX],
     pub(crate) is_armed: bool,
     /// When the last letter was sent.
-    told: Time,
+    last_letter: Time,
 }
 
 /// What a letter contains for one tracer.
@@ -212,7 +212,7 @@ impl Tracers {
     pub(crate) fn with_room(&mut self, tracers: Mask) -> Mask {
         let mut mask = tracers;
         for place in (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0) {
-            let Room { happenings, bytes } = self.told_of[place];
+            let Room { happenings, bytes } = self.waiting_of[place];
             if happenings >= HAPPENINGS_MAX || bytes >= BYTES_MAX {
                 mask &= !(1 << place);
                 self.dropped[place] += 1;
@@ -225,20 +225,20 @@ impl Tracers {
     pub(crate) fn add(&mut self, happening: Happening) {
         let bytes = happening.bytes();
         for place in (0..TRACERS_MAX).filter(|place| happening.tracers & 1 << place != 0) {
-            self.told_of[place].happenings += 1;
-            self.told_of[place].bytes += bytes;
+            self.waiting_of[place].happenings += 1;
+            self.waiting_of[place].bytes += bytes;
         }
         self.waiting.push(happening);
     }
 
     /// When the next letter may be sent.
     pub(crate) fn due(&self, now: Time) -> Time {
-        (self.told + TOLD_EVERY).max(now)
+        (self.last_letter + LETTER_PAUSE).max(now)
     }
 
     /// Returns all waiting events, and the number that each tracer has missed.
     pub(crate) fn tell(&mut self, now: Time) -> (Vec<Happening>, [u64; TRACERS_MAX]) {
-        (self.is_armed, self.told, self.told_of) = (false, now, Default::default());
+        (self.is_armed, self.last_letter, self.waiting_of) = (false, now, Default::default());
         (std::mem::take(&mut self.waiting), std::mem::take(&mut self.dropped))
     }
 }
@@ -278,7 +278,7 @@ const HAPPENINGS_MAX: usize = 100;
 /// and of bytes.
 const BYTES_MAX: usize = 65_536;
 /// Minimum time between two letters.
-const TOLD_EVERY: Duration = Duration::from_millis(50);
+const LETTER_PAUSE: Duration = Duration::from_millis(50);
 /// Approximate size of the shortest event.
 const HAPPENING_BYTES: usize = 100;
 
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(told.len(), HAPPENINGS_MAX + 1);
         assert_eq!(told.last().map(|happening| happening.tracers), Some(0b01));
         assert_eq!(dropped[..2], [0, 1001 - HAPPENINGS_MAX as u64]);
-        assert_eq!(tracers.due(Time(6)), Time(5) + TOLD_EVERY);
+        assert_eq!(tracers.due(Time(6)), Time(5) + LETTER_PAUSE);
         happens(&mut tracers, 0b10);
         assert_eq!(tracers.tell(Time(7)).0.len(), 1, "the next letter has room again");
     }

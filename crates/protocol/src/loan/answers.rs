@@ -192,7 +192,7 @@ impl Answers<'_> {
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
             let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
-            if self.withholds && is_outside && !server.again.is_refused() {
+            if self.withholds && is_outside && !server.repeatable.is_refused() {
                 to_client.part(place.start..piece.range.start);
                 *place = Place { start: piece.range.end, at: piece.range.end };
                 return Some(Heard::Withheld);
@@ -271,9 +271,11 @@ impl Answers<'_> {
         let is_withheld = match kind {
             // A torn `ReadyForQuery` is given to the client whole when its status has arrived, because it may be withheld then.
             backend::READY_FOR_QUERY => {
-                !piece.is_last() || !matches!(piece.part, Part::First { carried: 0, .. }) || server.again.is_refused()
+                !piece.is_last()
+                    || !matches!(piece.part, Part::First { carried: 0, .. })
+                    || server.repeatable.is_refused()
             }
-            backend::ERROR_RESPONSE => server.again.is_refused(),
+            backend::ERROR_RESPONSE => server.repeatable.is_refused(),
             // The parameter returns to its old value as soon as the server has read the message for which it was changed.
             backend::PARAMETER_STATUS => {
                 server.exchange.is_hiding() || server.is_applied_along && client.has_set(self.tracked, body)
@@ -308,7 +310,7 @@ impl Answers<'_> {
         to_client: &mut impl ToClient,
     ) -> Heard<'static> {
         server.tells_lock = false;
-        if server.again.is_refused() {
+        if server.repeatable.is_refused() {
             return Heard::Refused;
         }
         let status = server.exchange.status();
@@ -447,8 +449,8 @@ impl Answers<'_> {
 fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, part: MessagePart<'_>) -> Result<bool, u8> {
     let MessagePart { piece, body, was_ours, .. } = part;
     let answered = server.exchange.answered(piece.kind, body).map_err(|surprise| surprise.kind)?;
-    if server.again.is_sent() && !was_ours {
-        server.again.answered(piece.kind, piece.is_whole().then_some(body));
+    if server.repeatable.is_sent() && !was_ours {
+        server.repeatable.answered(piece.kind, piece.is_whole().then_some(body));
     }
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();

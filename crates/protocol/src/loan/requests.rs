@@ -297,14 +297,14 @@ impl Stations<'_> {
 /// Keeps a request that begins when nothing is owed, if the server may refuse it only because its plans are outdated.
 fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u8], kept: Kept) {
     let has_statements = client.overrides.as_ref().is_some_and(|overrides| !overrides.statements().is_empty());
-    if server.again.is_sent() {
-        server.again.forget();
+    if server.repeatable.is_sent() {
+        server.repeatable.forget();
     } else if may_be_refused(bytes, kept, has_statements)
         && server.exchange.owes_client_nothing()
         && server.exchange.status() == TxStatus::Idle
         && !client.is_torn()
     {
-        server.again.keep(bytes);
+        server.repeatable.keep(bytes);
     }
 }
 

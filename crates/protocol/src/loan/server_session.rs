@@ -13,7 +13,7 @@ use super::answer_tally::AnswerTally;
 use super::life::Life;
 use super::requests::ToServer;
 use crate::exchange::Exchange;
-use crate::prepared::{Again, Bytes, ServerStatements};
+use crate::prepared::{Bytes, RepeatableRequest, ServerStatements};
 use crate::state::{Overrides, Preparation, SettingStatements};
 use crate::vars::Vars;
 
@@ -42,7 +42,7 @@ pub struct ServerSession {
     /// its functions.
     pub creations_asked: u64,
     /// The client's request, as long as it may have to be sent again.
-    pub again: Again,
+    pub repeatable: RepeatableRequest,
     /// The last `application_name` that the server reported, if the client's name was sent along with a request and the
     /// server has not reported one since.
     pub reported_name: Option<Box<str>>,
@@ -129,7 +129,7 @@ impl ServerSession {
             has_changed_catalog: false,
             makes_functions: false,
             creations_asked: 0,
-            again: Again::default(),
+            repeatable: RepeatableRequest::default(),
             reported_name: None,
             is_applied_along: false,
             was_hasty: false,
@@ -180,7 +180,7 @@ impl ServerSession {
         let mut query = Vec::new();
         write::query(&mut query, DISCARD_SEQUENCES);
         self.exchange.asks_ours();
-        self.again.forget();
+        self.repeatable.forget();
         self.sequence_owner = SequenceOwner::One(client);
         to_server.send(Bytes::Own(query));
     }
@@ -296,14 +296,14 @@ mod tests {
     fn a_server_that_forgets_numbers_is_asked_so_and_knows_those_of_its_client_only() {
         let (mut session, mut sent) = (session(), Sent::default());
         session.exchange.asked(frontend::QUERY);
-        session.again.keep(b"Q");
+        session.repeatable.keep(b"Q");
         session.sequence_owner = SequenceOwner::Several;
         session.forget_sequences(key(7), &mut sent);
         let mut query = Vec::new();
         write::query(&mut query, "DISCARD SEQUENCES");
         assert_eq!(sent.0, query);
         assert_eq!(session.sequence_owner, SequenceOwner::One(key(7)));
-        assert!(!session.again.is_sent(), "what stands behind our query is not what was kept");
+        assert!(!session.repeatable.is_sent(), "what stands behind our query is not what was kept");
         assert_eq!(session.exchange.count_ready(), 2);
     }
 }

@@ -163,7 +163,7 @@ impl Following<'_> {
         server.exchange.asks_ours();
         write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
         server.exchange.asked(frontend::QUERY);
-        server.again.forget();
+        server.repeatable.forget();
         to_server.part(start..piece.range.start);
         to_server.send(Bytes::Own(out));
         true
@@ -202,7 +202,7 @@ impl Following<'_> {
         if out.is_empty() {
             return false;
         }
-        server.again.forget();
+        server.repeatable.forget();
         to_server.part(start..piece.range.start);
         to_server.send(Bytes::Own(out));
         true

@@ -12,7 +12,7 @@ use crate::request::{is_one_request, messages};
 
 /// The request that a server works on, where it may have to be sent again.
 #[derive(Debug, Default)]
-pub struct Again {
+pub struct RepeatableRequest {
     step: Step,
     bytes: Vec<u8>,
 }
@@ -31,7 +31,7 @@ enum Step {
     Last,
 }
 
-impl Again {
+impl RepeatableRequest {
     /// A request is sent to a server that owes nothing and is in no transaction.
     pub fn keep(&mut self, bytes: &[u8]) {
         if self.step == Step::Last {
@@ -242,22 +242,22 @@ mod tests {
         let stale = b"SERROR\0C0A000\0RRevalidateCachedQuery\0\0";
         let parse = request(&[(b'P', b"a\0select 1\0\0\0")]);
         let rest = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
-        let mut again = Again::default();
-        assert!(!again.end_deallocation());
-        again.keep(&[&parse[..], &rest].concat());
-        again.answered(backend::PARSE_COMPLETE, None);
-        again.answered(backend::ERROR_RESPONSE, Some(stale));
-        assert!(again.is_refused() && !again.end_deallocation());
-        assert_eq!(again.begin_deallocation(), rest, "what has been answered is not asked twice");
-        assert!(!again.is_refused() && again.end_deallocation() && !again.end_deallocation());
-        again.keep(&rest);
-        assert!(!again.is_sent());
-        again.answered(backend::ERROR_RESPONSE, Some(stale));
-        assert!(!again.is_refused());
-        again.keep(&rest);
-        assert!(again.is_sent(), "the next request may be said again");
-        again.forget();
-        assert!(!again.is_sent());
+        let mut repeatable = RepeatableRequest::default();
+        assert!(!repeatable.end_deallocation());
+        repeatable.keep(&[&parse[..], &rest].concat());
+        repeatable.answered(backend::PARSE_COMPLETE, None);
+        repeatable.answered(backend::ERROR_RESPONSE, Some(stale));
+        assert!(repeatable.is_refused() && !repeatable.end_deallocation());
+        assert_eq!(repeatable.begin_deallocation(), rest, "what has been answered is not asked twice");
+        assert!(!repeatable.is_refused() && repeatable.end_deallocation() && !repeatable.end_deallocation());
+        repeatable.keep(&rest);
+        assert!(!repeatable.is_sent());
+        repeatable.answered(backend::ERROR_RESPONSE, Some(stale));
+        assert!(!repeatable.is_refused());
+        repeatable.keep(&rest);
+        assert!(repeatable.is_sent(), "the next request may be said again");
+        repeatable.forget();
+        assert!(!repeatable.is_sent());
     }
 
     #[test]
@@ -265,11 +265,11 @@ mod tests {
         let stale = b"SERROR\0C0A000\0Mwie auch immer\0RRevalidateCachedQuery\0\0";
         let request = request(&[(b'B', b"\0a\0\0\0\0\0\0\0"), (b'D', b"P\0"), (b'S', b"")]);
         let after = |kinds: &[u8], error: &[u8]| {
-            let mut again = Again::default();
-            again.keep(&request);
-            kinds.iter().for_each(|kind| again.answered(*kind, None));
-            again.answered(backend::ERROR_RESPONSE, Some(error));
-            again.is_refused()
+            let mut repeatable = RepeatableRequest::default();
+            repeatable.keep(&request);
+            kinds.iter().for_each(|kind| repeatable.answered(*kind, None));
+            repeatable.answered(backend::ERROR_RESPONSE, Some(error));
+            repeatable.is_refused()
         };
         assert!(after(b"", stale) && after(b"1N3S", stale));
         assert!(!after(b"", b"SERROR\0C0A000\0Rsomewhere else\0\0"));

@@ -29,7 +29,7 @@ mod unnamed;
 use std::rc::Rc;
 
 pub use account::{Account, Charge};
-pub use again::{Again, Kept, may_be_refused};
+pub use again::{Kept, RepeatableRequest, may_be_refused};
 pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
 pub use names::Names;
 pub use own::MentionedNames;

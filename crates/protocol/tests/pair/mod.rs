@@ -455,7 +455,7 @@ impl Stage {
     /// The server drops its plans, and is then sent again the request that it has refused.
     fn say_again(&mut self, name: &str, client: &str) {
         let server = self.servers.get_mut(name).expect("a server");
-        self.held.insert(client.to_owned(), server.again.begin_deallocation());
+        self.held.insert(client.to_owned(), server.repeatable.begin_deallocation());
         server.life.becomes(Life::Deallocating(self.now));
         server.exchange.asks_ours();
         self.to(name, Side::Client, &bytes(Side::Client, "Q \"deallocate all\""));
@@ -465,7 +465,7 @@ impl Stage {
         let server = self.servers.get_mut(name).expect("a server");
         if !server.exchange.is_ours() {
             server.life.becomes(Life::Running);
-            server.again.end_deallocation();
+            server.repeatable.end_deallocation();
             if let Some(client) = client {
                 self.forward_held(client);
             }

@@ -47,7 +47,7 @@ impl Stage {
             && !self.held.contains_key(client_name)
             && !client.is_torn()
             && !client.is_collecting();
-        let is_plain = server.exchange.is_proven() && !server.again.is_sent() && server.life.is_running();
+        let is_plain = server.exchange.is_proven() && !server.repeatable.is_sent() && server.life.is_running();
         let Some(session_effects) =
             client.session_effects.as_mut().filter(|session_effects| session_effects.is_asked_for_by_one())
         else {

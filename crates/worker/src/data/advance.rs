@@ -25,7 +25,7 @@ pub(crate) fn are_asked_about(ready: &Ready, server: &Server, bytes: &[u8]) -> b
     let is_alone =
         client.subscriptions.is_none() && ready.held.is_none() && !client.is_torn() && !client.is_collecting();
     let is_plain =
-        server_session.cancels_sent == 0 && server_session.exchange.is_proven() && !server_session.again.is_sent();
+        server_session.cancels_sent == 0 && server_session.exchange.is_proven() && !server_session.repeatable.is_sent();
     is_asked_for && is_lent && is_alone && is_plain && is_of_one_statement(bytes)
 }
 

@@ -17,7 +17,7 @@ impl<I: Io> Worker<I> {
     /// A server that has refused a request is ready again. It deallocates all statements at once: if one plan is out of
     /// date, others are. Returns false if the request was cancelled meanwhile and has been answered so: then the server
     /// is ready for another request.
-    pub(crate) fn says_again(&mut self, key: ServerKey) -> bool {
+    pub(crate) fn repeat_request(&mut self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get_mut(key) else { return true };
         let Some(client_key) = server.client() else { return true };
         let Some(Client { stage: ClientStage::Ready(ready), conn, .. }) = self.clients.get_mut(client_key) else {
@@ -26,13 +26,13 @@ impl<I: Io> Worker<I> {
         if server.session.cancels_sent > 0 {
             // The cancel request would hit our DEALLOCATE ALL. The client wanted its request cancelled, so it is
             // answered as cancelled.
-            server.session.again.forget();
+            server.session.repeatable.forget();
             let mut out = Vec::new();
             write_cancelled(&mut out, "canceling statement due to user request", "Its plan was being made anew.");
             self.io.send(*conn, out.into());
             return false;
         }
-        let bytes = server.session.again.begin_deallocation();
+        let bytes = server.session.repeatable.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
         server.session.life.becomes(Life::Deallocating(self.now));
         let mut out = Vec::new();

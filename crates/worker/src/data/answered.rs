@@ -26,7 +26,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         server.session.life.becomes(Life::Running);
-        if server.session.again.end_deallocation() {
+        if server.session.repeatable.end_deallocation() {
             self.catch_up(server_key, client_key, self.now);
             return;
         }

@@ -111,7 +111,7 @@ impl<I: Io> Worker<I> {
                     self.server_ready(key, was_ours);
                 }
                 Heard::Refused => {
-                    if !self.says_again(key) {
+                    if !self.repeat_request(key) {
                         self.server_ready(key, false);
                     }
                 }

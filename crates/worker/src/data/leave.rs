@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
         if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
             server.session.life.take_probe();
         }
-        server.session.again.forget();
+        server.session.repeatable.forget();
         if is_nobody_elses(server.dedicated.is_some(), server.session.exchange.may_end()) {
             self.leave_dedicated(server_key);
             return;

@@ -94,11 +94,11 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
     let ids = Ids::default();
     let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
-    let handshake_pool = threads::start(&choice, &active, &doors.listeners, post, &ids, start, seed()?)?;
+    let workers = threads::start(&choice, &active, &doors.listeners, post, &ids, start, seed()?)?;
     let doors::Doors { listeners, mut socket_file, .. } = doors;
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     if let Some(predecessor) = &predecessor {
-        takeover::take_over(predecessor, &active, &handshake_pool.posts, &ids, speaker)?;
+        takeover::take_over(predecessor, &active, &workers.posts, &ids, speaker)?;
         // Sent while the old process still runs: without a main process systemd regards the service as ended.
         service.is_main(std::process::id());
         for warning in doors::adopt(&active.settings, &listeners) {
@@ -120,13 +120,12 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     }
 
     let clock = Clock::start();
-    let control =
-        Control::new(source, active, Arc::clone(speaker), warnings, handshake_pool.posts.clone(), clock.now())
-            .with_ids(ids)
-            .with_name_servers(name_servers)
-            .with_service(service);
+    let control = Control::new(source, active, Arc::clone(speaker), warnings, workers.posts.clone(), clock.now())
+        .with_ids(ids)
+        .with_name_servers(name_servers)
+        .with_service(service);
     let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
-    handshake_pool.wait(FAREWELL_MAX);
+    workers.wait(FAREWELL_MAX);
     // Otherwise this would wait for lookups that are under way.
     runtime.shutdown_background();
     if let (Ending::HandedOver, Some(file)) = (ending, socket_file) {

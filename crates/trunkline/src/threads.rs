@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::WorkerId;
 use config::IoBackend;
-use reactor::tls::{HandshakePool as TlsHandshakePool, Tls};
+use reactor::tls::{HandshakePool, Tls};
 use reactor::{Backend, Epoll, Equipment, Kernel, Listener, Socket, Uring, Waker};
 use worker::Worker;
 use worker::letters::{ActiveConfig, Ids, Post, Posts, ToControl, ToWorker, Unauthenticated};
@@ -70,7 +70,7 @@ pub(crate) enum Start {
 }
 
 /// The running workers.
-pub(crate) struct HandshakePool {
+pub(crate) struct Workers {
     /// Their letter boxes.
     pub(crate) posts: Vec<Post<ToWorker<Socket>>>,
     ended: Receiver<()>,
@@ -88,7 +88,7 @@ pub(crate) fn start(
     ids: &Ids,
     start: Start,
     seed: u64,
-) -> Result<HandshakePool, Fatal> {
+) -> Result<Workers, Fatal> {
     let mut boxes = Vec::new();
     let mut workers: Vec<Post<ToWorker<Socket>>> = Vec::new();
     for _ in 0..active.homes.workers() {
@@ -97,8 +97,9 @@ pub(crate) fn start(
         workers.push(letter_box(sender, waker.clone()));
         boxes.push((inbox, waker));
     }
-    let shakers =
-        TlsHandshakePool::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHAKERS_MAX));
+    let handshake_pool = HandshakePool::new(
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(HANDSHAKE_THREADS_MAX),
+    );
     let posts =
         Posts { workers: workers.clone(), control, ids: ids.clone(), unauthenticated: Unauthenticated::default() };
     let (up, ups) = mpsc::channel();
@@ -116,7 +117,7 @@ pub(crate) fn start(
             inbox,
             posts: posts.clone(),
             active: Arc::clone(active),
-            shakers: shakers.clone(),
+            handshake_pool: handshake_pool.clone(),
             start,
             waker,
             seed: seed.wrapping_add(u64::from(number)),
@@ -136,10 +137,10 @@ pub(crate) fn start(
             Err(_) => return Err(Fatal("a worker ended before it began".to_owned())),
         }
     }
-    Ok(HandshakePool { posts: workers, ended })
+    Ok(Workers { posts: workers, ended })
 }
 
-impl HandshakePool {
+impl Workers {
     /// Waits until all workers have ended, but not longer than `patience`.
     pub(crate) fn wait(self, patience: Duration) {
         let deadline = Instant::now() + patience;
@@ -163,7 +164,7 @@ struct Tools {
     inbox: Receiver<ToWorker<Socket>>,
     posts: Posts<Socket>,
     active: Arc<ActiveConfig>,
-    shakers: TlsHandshakePool,
+    handshake_pool: HandshakePool,
     start: Start,
     waker: Waker,
     seed: u64,
@@ -181,7 +182,7 @@ impl Tools {
 
     fn work_with<K: Kernel>(self, kernel: std::io::Result<K>) {
         let io = match kernel {
-            Ok(kernel) => Tls::new(kernel, self.shakers, self.waker),
+            Ok(kernel) => Tls::new(kernel, self.handshake_pool, self.waker),
             Err(error) => return drop(self.up.send(Err(error.to_string()))),
         };
         let worker = Worker::new(self.id, io, self.inbox, self.posts, self.active, self.seed);
@@ -196,7 +197,7 @@ impl Tools {
 
 /// Most threads for TLS handshakes, of which there are as many as processors. They run with a lower priority than the
 /// workers, and more of them would only wait.
-const SHAKERS_MAX: usize = 16;
+const HANDSHAKE_THREADS_MAX: usize = 16;
 /// Receive buffers of one worker: those given to the kernel, and those whose bytes are on their way to the other side.
 const BUFFERS_PER_WORKER: u16 = 4096;
 

@@ -169,7 +169,7 @@ impl Job {
 
 impl fmt::Debug for HandshakePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crew").field("hands_max", &self.shared.hands_max).finish_non_exhaustive()
+        f.debug_struct("HandshakePool").field("hands_max", &self.shared.hands_max).finish_non_exhaustive()
     }
 }
 

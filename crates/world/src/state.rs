@@ -41,7 +41,7 @@ pub(crate) struct World {
     /// The workers of all processes, each at the place of its desk; None for those that have ended.
     pub(crate) workers: Vec<Option<Worker<SimIo>>>,
     /// The places of the workers of the serving process.
-    pub(crate) handshake_pool: Range<u8>,
+    pub(crate) serving_workers: Range<u8>,
     pub(crate) ids: Ids,
     pub(crate) inboxes: Vec<Sender<ToWorker<SimSocket>>>,
     pub(crate) mail: Arc<Mutex<Vec<Envelope>>>,
@@ -92,13 +92,13 @@ impl World {
 
     /// Returns whether workers of the old process of an online restart still close what they could not pass on.
     pub(crate) fn is_another_closing(&self) -> bool {
-        self.workers[..usize::from(self.handshake_pool.start)].iter().any(Option::is_some)
+        self.workers[..usize::from(self.serving_workers.start)].iter().any(Option::is_some)
     }
 
     /// Writes a letter to every worker; it is posted with the next mail.
     pub(crate) fn order(&mut self, letter: impl Fn() -> ToWorker<SimSocket>) {
         let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        mail.extend(self.handshake_pool.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
+        mail.extend(self.serving_workers.clone().map(|to| Envelope::ToWorker { to, letter: letter() }));
     }
 
     /// Returns the next deadline of a worker.

@@ -76,7 +76,7 @@ impl World {
             links: Links::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
-            handshake_pool: 0..0,
+            serving_workers: 0..0,
             ids,
             inboxes: Vec::new(),
             mail,
@@ -94,7 +94,7 @@ impl World {
             plan,
         };
         world.witness.now = Time(START);
-        world.hire(world.plan.workers, buffers, false);
+        world.start_workers(world.plan.workers, buffers, false);
         world.begin();
         world
     }

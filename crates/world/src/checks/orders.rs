@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
         match letter {
             ToWorker::AuthQueryAnswer { inquirer, answer } => {
-                self.is_told(WorkerId(to - self.handshake_pool.start), *inquirer, answer)
+                self.is_told(WorkerId(to - self.serving_workers.start), *inquirer, answer)
             }
             ToWorker::ListenerLost { database } => {
                 self.witness.count("sessions for all that ended");
@@ -41,7 +41,7 @@ impl World {
             }
             _ => {}
         }
-        if to != self.handshake_pool.start {
+        if to != self.serving_workers.start {
             return;
         }
         match letter {
@@ -95,7 +95,7 @@ impl World {
 
     /// A worker has carried out an order.
     pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
-        let workers = self.handshake_pool.len();
+        let workers = self.serving_workers.len();
         let Some(given) = self.operator.open.get_mut(&question) else { return };
         if let Order::KillClient(_) = given.order {
             self.evicted.last = self.evicted.last.max(self.witness.now);
@@ -138,7 +138,7 @@ impl World {
             return;
         }
         // Connections that the old process of an online restart has not closed yet are out of reach of an order.
-        let is_left = |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.handshake_pool.start);
+        let is_left = |end: u32| matches!(net.end(end).holder, Holder::Worker { worker, .. } if worker < self.serving_workers.start);
         let is_open = |session: &Session| {
             let ours = session.end ^ 1;
             session.is_server() && !matches!(session.life, Life::Dead) && !net.end(ours).is_closed && !is_left(ours)

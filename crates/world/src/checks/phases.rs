@@ -152,7 +152,7 @@ impl World {
             self.checkers.phase = Phase::Resting { since, is_asked: true };
             return;
         }
-        if self.checkers.shown.len() < self.handshake_pool.len() {
+        if self.checkers.shown.len() < self.serving_workers.len() {
             return;
         }
         for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
@@ -259,7 +259,7 @@ impl World {
             return;
         }
         self.check_buffers();
-        for worker in self.handshake_pool.clone() {
+        for worker in self.serving_workers.clone() {
             let lines = self.net.borrow().desks[usize::from(worker)].lines();
             if lines > 0 {
                 self.witness

@@ -44,7 +44,7 @@ impl World {
     pub(crate) fn check_drained(&mut self) {
         let net = self.net.borrow();
         // Connections that the old process has not closed yet do not count for the new one.
-        let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.handshake_pool.contains(&worker));
+        let is_its = |holder| matches!(holder, Holder::Worker { worker, .. } if self.serving_workers.contains(&worker));
         let is_ours = |end: u32| is_its(net.end(end ^ 1).holder) && !net.end(end ^ 1).is_closed;
         let left = match self.checkers.shutdown {
             Some(Shutdown::WaitForServers) => {

@@ -72,7 +72,7 @@ impl World {
         let Some(Search { which, answered, found }) = self.evicted.sought.get_mut(&question) else { return false };
         *answered += 1;
         found.extend(snapshot.clients.iter().chain(&snapshot.logins).filter_map(|row| Some((row.id, end_of(row)?))));
-        if usize::from(*answered) == self.handshake_pool.len() {
+        if usize::from(*answered) == self.serving_workers.len() {
             let (which, found) = (*which, std::mem::take(found));
             self.evicted.sought.remove(&question);
             self.kill_one_of(which, &found);

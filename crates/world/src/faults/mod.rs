@@ -58,7 +58,7 @@ impl World {
                 }
             }
             What::Stall { worker, micros } => {
-                let worker = self.of_the_handshake_pool(worker);
+                let worker = self.serving_worker(worker);
                 let until = base::Time(net.agenda.now().0 + micros);
                 net.desk(worker).busy_until = until;
             }
@@ -71,9 +71,9 @@ impl World {
                     net.wake(worker, now);
                 }
             }
-            What::FewBuffers { worker } => net.desk(self.of_the_handshake_pool(worker)).buffers_max = 2,
+            What::FewBuffers { worker } => net.desk(self.serving_worker(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
-            What::TinyPieces { worker, bytes } => net.desk(self.of_the_handshake_pool(worker)).piece_max = bytes,
+            What::TinyPieces { worker, bytes } => net.desk(self.serving_worker(worker)).piece_max = bytes,
             What::NoNames => self.thread.are_names_known = false,
             // See `begin_order`.
             What::Show
@@ -91,8 +91,8 @@ impl World {
     }
 
     /// Maps the number of a worker to a worker of the current process.
-    fn of_the_handshake_pool(&self, worker: u8) -> u8 {
-        self.handshake_pool.start + worker % self.handshake_pool.len() as u8
+    fn serving_worker(&self, worker: u8) -> u8 {
+        self.serving_workers.start + worker % self.serving_workers.len() as u8
     }
 
     fn begin_order(&mut self, what: &What) {

@@ -36,7 +36,7 @@ impl World {
                 self.note_order(to, &letter);
                 return self.post(to, letter);
             }
-            Envelope::ToControl { first, letter } if first == self.handshake_pool.start => letter,
+            Envelope::ToControl { first, letter } if first == self.serving_workers.start => letter,
             // That process has no control thread any more.
             Envelope::ToControl { .. } => return,
         };

@@ -129,24 +129,24 @@ impl World {
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);
-        let count = if dice.chance(600) { self.handshake_pool.len() as u64 } else { dice.among(1..=4) } as u8;
+        let count = if dice.chance(600) { self.serving_workers.len() as u64 } else { dice.among(1..=4) } as u8;
         let mut active = self.read_new_files(count, &mut dice);
         courier.hello.shape(&mut active);
         let active = Arc::new(active);
         self.active = active.clone();
         self.checkers.in_force(&active, self.witness.now);
         let buffers = self.net.borrow().desks[0].buffers.clone();
-        self.hire(count, &buffers, true);
-        let handshake_pool = self.handshake_pool.clone();
-        let (posts, now, ids) = (posts_to(&handshake_pool, &self.mail), self.moment(), self.ids.clone());
+        self.start_workers(count, &buffers, true);
+        let workers = self.serving_workers.clone();
+        let (posts, now, ids) = (posts_to(&workers, &self.mail), self.moment(), self.ids.clone());
         self.thread.succeed(self.disk.control(&active, posts, now, ids));
-        for (to, imports) in handshake_pool.clone().zip(import.share_out(&active.homes)) {
+        for (to, imports) in workers.clone().zip(import.share_out(&active.homes)) {
             let ends = imports.pairs.iter().flat_map(|(_, sockets)| sockets).map(|socket| socket.0).collect::<Vec<_>>();
             self.net.borrow_mut().travel(&ends);
             self.operator.arriving.push(Arriving { to, ends, is_there: false });
             self.post(to, ToWorker::Arrive(Box::new(imports)));
         }
-        for to in handshake_pool {
+        for to in workers {
             self.post(to, ToWorker::WakeUp);
         }
         self.net.borrow_mut().agenda.after(Duration::ZERO, agenda::Event::ControlWakes);

@@ -161,8 +161,8 @@ impl fmt::Debug for ControlThread {
 }
 
 /// The control thread's letter boxes of these workers.
-pub(crate) fn posts_to(handshake_pool: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
-    let boxes = handshake_pool.clone().map(|to| {
+pub(crate) fn posts_to(workers: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) -> Vec<Post<ToWorker<SimSocket>>> {
+    let boxes = workers.clone().map(|to| {
         let mail = mail.clone();
         let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| {
             mail.lock().unwrap_or_else(PoisonError::into_inner).push(Envelope::FromControl { to, letter });

@@ -21,11 +21,11 @@ use crate::state::World;
 impl World {
     /// Begins a process with so many workers, which serves from now on. If it takes over from another one, its workers
     /// sleep.
-    pub(crate) fn hire(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
+    pub(crate) fn start_workers(&mut self, count: u8, buffers: &Buffers, takes_over: bool) {
         let first = self.workers.len() as u8;
-        self.handshake_pool = first..first + count;
+        self.serving_workers = first..first + count;
         let unauthenticated = Unauthenticated::default();
-        for place in self.handshake_pool.clone() {
+        for place in self.serving_workers.clone() {
             let mut desk =
                 Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
             {
@@ -36,7 +36,7 @@ impl World {
             }
             let (sender, inbox) = mpsc::channel();
             let io = SimIo { net: self.net.clone(), worker: place };
-            let posts = posts(&self.handshake_pool, &self.mail, &self.ids, &unauthenticated);
+            let posts = posts(&self.serving_workers, &self.mail, &self.ids, &unauthenticated);
             let id = WorkerId(place - first);
             let worker = Worker::new(id, io, inbox, posts, self.active.clone(), self.plan.seed);
             self.workers.push(Some(if takes_over { worker.asleep() } else { worker }));
@@ -64,7 +64,7 @@ impl World {
 }
 
 fn posts(
-    handshake_pool: &Range<u8>,
+    places: &Range<u8>,
     mail: &Arc<Mutex<Vec<Envelope>>>,
     ids: &Ids,
     unauthenticated: &Unauthenticated,
@@ -72,8 +72,8 @@ fn posts(
     let put = |mail: &Mutex<Vec<Envelope>>, envelope| {
         mail.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     };
-    let first = handshake_pool.start;
-    let boxes = handshake_pool.clone().map(|to| {
+    let first = places.start;
+    let boxes = places.clone().map(|to| {
         let mail = mail.clone();
         let post: Post<ToWorker<SimSocket>> = Arc::new(move |letter| put(&mail, Envelope::ToWorker { to, letter }));
         post

@@ -116,7 +116,7 @@ pub trait Io {
     fn far_end(&self, conn: Conn) -> Option<SocketAddr>;
 
     /// Changes which listening sockets accept connections.
-    fn accept(&mut self, doors: Doors);
+    fn accept(&mut self, accepting: Accepting);
 
     /// Whether the last [`Io::accept`] has taken effect: no more connections arrive at a listening socket that is not
     /// open.
@@ -143,15 +143,15 @@ pub trait Io {
 
 /// Which listening sockets accept connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Doors {
+pub enum Accepting {
     /// All of them.
-    Open,
+    All,
     /// Only unix sockets, so that administrators can still control a shutdown that waits for clients.
     OnlyUnix,
     /// None for now: new connections wait in the kernel until the listening sockets are opened again.
-    Resting,
+    Paused,
     /// None, for good: the listening sockets are closed and the kernel refuses new connections.
-    Shut,
+    Closed,
 }
 
 /// How much to receive.

@@ -22,7 +22,7 @@ mod waker;
 
 pub use buffer::{BUFFER_BYTES, Blank, Buffers, Span};
 pub use chunk::Chunk;
-pub use io::{Address, Close, Completion, Conn, Doors, End, Io, LINGER, Peer, Receive, Socket};
+pub use io::{Accepting, Address, Close, Completion, Conn, End, Io, LINGER, Peer, Receive, Socket};
 pub use ipc::{DESCRIPTORS_MAX, Ipc, peer_uid};
 pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
 pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix, passed};

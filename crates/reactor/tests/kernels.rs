@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::Time;
 use reactor::tls::{HandshakePool, Tls};
 use reactor::{
-    Address, Chunk, Close, Completion, Conn, Doors, End, Epoll, Equipment, Io, Kernel, LogTarget, Receive, Socket,
+    Accepting, Address, Chunk, Close, Completion, Conn, End, Epoll, Equipment, Io, Kernel, LogTarget, Receive, Socket,
     Span, TcpTuning, Uring, Wanted, bind_unix, probe_uring, waker,
 };
 
@@ -52,7 +52,7 @@ impl Stage {
         let waker = waker().expect("a bell");
         let io = make(Equipment { listeners: vec![listener], waker, buffers, tuning: TcpTuning::default(), log });
         let mut stage = Self { io, name, done: Vec::new() };
-        stage.io.accept(Doors::Open);
+        stage.io.accept(Accepting::All);
         stage
     }
 
@@ -125,7 +125,7 @@ fn who_knocks_while_the_doors_rest_is_let_in_when_they_open() {
     both(|make| {
         let mut stage = make(16);
         stage.caller(1);
-        stage.io.accept(Doors::Resting);
+        stage.io.accept(Accepting::Paused);
         while !stage.io.are_doors_at_rest() {
             stage.turn();
         }
@@ -133,7 +133,7 @@ fn who_knocks_while_the_doors_rest_is_let_in_when_they_open() {
         let _knocking = UnixStream::connect_addr(&address).expect("the kernel keeps it");
         stage.turn();
         assert!(stage.done.is_empty(), "{:?}", stage.done);
-        stage.io.accept(Doors::Open);
+        stage.io.accept(Accepting::All);
         stage.until(|completion| matches!(completion, Completion::Accepted { .. }).then_some(()));
     });
 }
@@ -374,7 +374,7 @@ fn a_door_that_is_shut_refuses() {
     both(|make| {
         let mut stage = make(8);
         let (_ann, _) = stage.caller(1);
-        stage.io.accept(Doors::Shut);
+        stage.io.accept(Accepting::Closed);
         stage.turn();
         stage.turn();
         let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
@@ -392,7 +392,7 @@ fn who_has_knocked_at_a_door_before_it_is_shut_is_let_in() {
         stage.turn();
         let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");
         let callers: Vec<_> = (0..5).map(|_| UnixStream::connect_addr(&address).expect("a door")).collect();
-        stage.io.accept(Doors::Shut);
+        stage.io.accept(Accepting::Closed);
         for _ in &callers {
             stage.until(|completion| matches!(completion, Completion::Accepted { .. }).then_some(()));
         }

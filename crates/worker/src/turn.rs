@@ -16,7 +16,7 @@ use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
 use protocol::vars::Known;
-use reactor::{Chunk, Completion, Doors, Io, Level, Lines, Wheel};
+use reactor::{Accepting, Chunk, Completion, Io, Level, Lines, Wheel};
 
 use crate::admin::Admin;
 use crate::admin::suspended::Kept;
@@ -85,7 +85,7 @@ impl<I: Io> Worker<I> {
             begun: now,
             active,
         };
-        worker.io.accept(Doors::Open);
+        worker.io.accept(Accepting::All);
         worker.apply_limits();
         worker.renew_rates();
         worker.open_forced_pools();

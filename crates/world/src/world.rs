@@ -249,7 +249,7 @@ impl World {
         let net = &mut net.borrow_mut();
         match net.aims[far as usize].clone() {
             // The kernel keeps the connection in its backlog while no worker accepts.
-            None if net.are_doors_resting() => net.agenda.after(KNOCKS_AGAIN, Event::Knocks { end: far }),
+            None if net.is_accepting_paused() => net.agenda.after(KNOCKS_AGAIN, Event::Knocks { end: far }),
             None => {
                 let is_welcome = net.accept(far);
                 net.answer(far, is_welcome);

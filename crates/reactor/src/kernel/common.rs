@@ -124,27 +124,27 @@ pub(crate) fn far_end(fd: impl AsFd) -> Option<SocketAddr> {
 
 /// Accepts all connections that wait at a listener that is about to be closed. Without this the kernel would reset
 /// them, though other processes may listen on the same port (`so_reuseport`).
-pub(crate) fn last_knocks(listener: &Listener, flags: SocketFlags) -> Vec<Socket> {
+pub(crate) fn accept_waiting(listener: &Listener, flags: SocketFlags) -> Vec<Socket> {
     let is_unix = matches!(listener.bound, Bound::Unix(_));
     if !is_unix {
         // A connection that `tcp_defer_accept` holds back because it has sent nothing appears with its next packet.
         let _ = listener.stop_deferring();
     }
-    let mut knocks = Vec::new();
+    let mut accepted = Vec::new();
     if rustix::io::ioctl_fionbio(listener, true).is_err() {
-        return knocks;
+        return accepted;
     }
-    while knocks.len() < LAST_KNOCKS_MAX {
+    while accepted.len() < ACCEPT_WAITING_MAX {
         match rustix::net::acceptfrom_with(listener, flags | SocketFlags::CLOEXEC) {
             Ok((fd, from)) => {
                 let from = from.and_then(|from| from.try_into().ok()).filter(|_| !is_unix);
-                knocks.push(Socket { fd, is_unix, from, tls: None, is_inherited: false });
+                accepted.push(Socket { fd, is_unix, from, tls: None, is_inherited: false });
             }
             Err(Errno::CONNABORTED | Errno::INTR) => {}
             Err(_) => break,
         }
     }
-    knocks
+    accepted
 }
 
 /// A descriptor kept in reserve, so that a client can still be told that descriptors have run out.
@@ -159,7 +159,7 @@ pub(crate) fn is_scarce(error: &io::Error) -> bool {
 
 /// What both kernel interfaces hold beside their own state.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) tuning: TcpTuning,
     pub(crate) log: Arc<LogTarget>,
@@ -168,7 +168,7 @@ pub(crate) struct Desk {
     descriptors_for_clients: i32,
 }
 
-impl Desk {
+impl Common {
     pub(crate) fn new(tuning: TcpTuning, log: Arc<LogTarget>) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (limit / 8).clamp(DESCRIPTORS_KEPT.0, DESCRIPTORS_KEPT.1);
@@ -188,7 +188,7 @@ impl Desk {
 pub(crate) const ACCEPT_REST: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// More connections than wait to be accepted on any machine that is not being flooded.
-const LAST_KNOCKS_MAX: usize = 4096;
+const ACCEPT_WAITING_MAX: usize = 4096;
 /// Bounds of the number of descriptors kept for servers, files and name lookups; in between it is an eighth of the
 /// limit.
 const DESCRIPTORS_KEPT: (u64, u64) = (8, 512);

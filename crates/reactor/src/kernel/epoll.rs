@@ -19,8 +19,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 
-use crate::io::{Doors, LINGER};
-use crate::kernel::common::{self, ACCEPT_REST, Clock, Desk};
+use crate::io::{Accepting, LINGER};
+use crate::kernel::common::{self, ACCEPT_REST, Clock, Common};
 use crate::kernel::outbox::Outbox;
 use crate::kernel::{Equipment, Kernel};
 use crate::{
@@ -39,16 +39,16 @@ pub struct Epoll {
     /// Connections to which something was queued.
     dirty: Vec<Conn>,
     lingering: VecDeque<(Time, Conn)>,
-    listeners: Vec<Door>,
-    doors: Doors,
+    acceptors: Vec<Acceptor>,
+    accepting: Accepting,
     accept_again: Option<Time>,
     spare: Option<OwnedFd>,
     waker: Waker,
-    desk: Desk,
+    common: Common,
 }
 
 #[derive(Debug)]
-struct Door {
+struct Acceptor {
     /// `None` once it was closed for good.
     listener: Option<Arc<Listener>>,
     is_unix: bool,
@@ -101,11 +101,11 @@ impl Epoll {
     pub fn new(equipment: Equipment) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &equipment.waker, EventData::new_u64(BELL), EventFlags::IN)?;
-        let doors = equipment.listeners.into_iter().map(|listener| {
+        let acceptors = equipment.listeners.into_iter().map(|listener| {
             let is_unix = matches!(listener.bound, Bound::Unix(_));
-            Door { listener: Some(listener), is_unix, is_watched: false, accepts: 1 }
+            Acceptor { listener: Some(listener), is_unix, is_watched: false, accepts: 1 }
         });
-        let listeners = doors.collect();
+        let acceptors = acceptors.collect();
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS_PER_TURN),
@@ -114,12 +114,12 @@ impl Epoll {
             ready: VecDeque::new(),
             dirty: Vec::new(),
             lingering: VecDeque::new(),
-            listeners,
-            doors: Doors::Shut,
+            acceptors,
+            accepting: Accepting::Closed,
             accept_again: None,
             spare: common::spare(),
             waker: equipment.waker,
-            desk: Desk::new(equipment.tuning, equipment.log),
+            common: Common::new(equipment.tuning, equipment.log),
         })
     }
 
@@ -162,7 +162,7 @@ impl Epoll {
         line.is_in_dirty = false;
         while !line.outbox.is_empty() && line.is_writable {
             // The calls are limited to `sent_at_once`, so a complete send does not mean that the socket is full.
-            let mut gathered = line.outbox.bytes().min(self.desk.tuning.sent_at_once());
+            let mut gathered = line.outbox.bytes().min(self.common.tuning.sent_at_once());
             let sent = if let Some(bytes) = line.outbox.only() {
                 rustix::net::send(&line.fd, &bytes[..gathered], SendFlags::NOSIGNAL)
             } else {
@@ -271,46 +271,46 @@ impl Epoll {
         }
     }
 
-    /// Opens and closes listening sockets as [`Doors`] demands. Before a listener is closed, the connections that wait
+    /// Opens and closes listening sockets as [`Accepting`] demands. Before a listener is closed, the connections that wait
     /// at it are accepted; the kernel refuses later ones.
-    fn mind_doors(&mut self, done: &mut Vec<Completion<Socket>>) {
-        for (index, door) in self.listeners.iter_mut().enumerate() {
-            let is_wanted = match self.doors {
-                Doors::Open | Doors::Resting => true,
-                Doors::OnlyUnix => door.is_unix,
-                Doors::Shut => false,
+    fn update_acceptors(&mut self, done: &mut Vec<Completion<Socket>>) {
+        for (index, acceptor) in self.acceptors.iter_mut().enumerate() {
+            let is_wanted = match self.accepting {
+                Accepting::All | Accepting::Paused => true,
+                Accepting::OnlyUnix => acceptor.is_unix,
+                Accepting::Closed => false,
             };
-            let Some(listener) = &door.listener else { continue };
-            let may_open = is_wanted && self.doors != Doors::Resting && self.accept_again.is_none();
-            if may_open && !door.is_watched {
-                let name = EventData::new_u64(DOOR | index as u64);
+            let Some(listener) = &acceptor.listener else { continue };
+            let may_open = is_wanted && self.accepting != Accepting::Paused && self.accept_again.is_none();
+            if may_open && !acceptor.is_watched {
+                let name = EventData::new_u64(ACCEPTOR | index as u64);
                 let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
                 // Set now and not before: another process may use the listener, in blocking mode, until it is opened
                 // here.
                 let is_ready = rustix::io::ioctl_fionbio(listener.as_fd(), true).is_ok();
-                door.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
-            } else if !may_open && door.is_watched {
+                acceptor.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
+            } else if !may_open && acceptor.is_watched {
                 let _ = epoll::delete(&self.epoll, listener);
-                door.is_watched = false;
+                acceptor.is_watched = false;
             }
             if !is_wanted {
-                for socket in common::last_knocks(listener, SocketFlags::NONBLOCK) {
-                    done.push(Completion::Accepted { is_last: self.desk.is_too_many(&socket.fd), socket });
+                for socket in common::accept_waiting(listener, SocketFlags::NONBLOCK) {
+                    done.push(Completion::Accepted { is_last: self.common.is_too_many(&socket.fd), socket });
                 }
-                door.listener = None;
+                acceptor.listener = None;
             }
         }
     }
 
-    fn on_knock(&mut self, index: usize, done: &mut Vec<Completion<Socket>>) {
-        let rounds = self.listeners.get(index).map_or(0, |door| door.accepts);
+    fn on_acceptable(&mut self, index: usize, done: &mut Vec<Completion<Socket>>) {
+        let rounds = self.acceptors.get(index).map_or(0, |acceptor| acceptor.accepts);
         for round in 0..rounds {
-            let Some(door) = self.listeners.get_mut(index) else { return };
-            door.accepts = (2 * (round + 1)).min(ACCEPTS_PER_ROUND);
-            let (is_unix, Some(listener)) = (door.is_unix, &door.listener) else { return };
+            let Some(acceptor) = self.acceptors.get_mut(index) else { return };
+            acceptor.accepts = (2 * (round + 1)).min(ACCEPTS_PER_ROUND);
+            let (is_unix, Some(listener)) = (acceptor.is_unix, &acceptor.listener) else { return };
             match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((fd, from)) => {
-                    let is_last = self.spare.is_none() || self.desk.is_too_many(&fd);
+                    let is_last = self.spare.is_none() || self.common.is_too_many(&fd);
                     let from = from.and_then(|from| from.try_into().ok());
                     done.push(Completion::Accepted {
                         socket: Socket { fd, is_unix, from, tls: None, is_inherited: false },
@@ -321,8 +321,8 @@ impl Epoll {
                     }
                 }
                 Err(Errno::AGAIN) => {
-                    if let Some(door) = self.listeners.get_mut(index) {
-                        door.accepts = round.max(1);
+                    if let Some(acceptor) = self.acceptors.get_mut(index) {
+                        acceptor.accepts = round.max(1);
                     }
                     return;
                 }
@@ -331,7 +331,7 @@ impl Epoll {
                     let error = io::Error::from(error);
                     // Gives up the descriptor in reserve, so that the next client can be told that there are none left.
                     if !common::is_scarce(&error) || self.spare.take().is_none() {
-                        self.accept_again = Some(self.desk.clock.now + ACCEPT_REST);
+                        self.accept_again = Some(self.common.clock.now + ACCEPT_REST);
                         done.push(Completion::AcceptFailed(error));
                         return;
                     }
@@ -370,11 +370,11 @@ impl Epoll {
         if self.spare.is_none() {
             self.spare = common::spare();
         }
-        if self.accept_again.is_some_and(|again| again <= self.desk.clock.now) {
+        if self.accept_again.is_some_and(|again| again <= self.common.clock.now) {
             self.accept_again = None;
         }
-        self.mind_doors(done);
-        while self.lingering.front().is_some_and(|(until, _)| *until <= self.desk.clock.now) {
+        self.update_acceptors(done);
+        while self.lingering.front().is_some_and(|(until, _)| *until <= self.common.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
                 && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
             {
@@ -388,15 +388,15 @@ impl Io for Epoll {
     type Socket = Socket;
 
     fn now(&self) -> Time {
-        self.desk.clock.now
+        self.common.clock.now
     }
 
     fn wall(&self) -> Wall {
-        self.desk.clock.wall
+        self.common.clock.wall
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
-        self.desk.dice.fill(bytes);
+        self.common.dice.fill(bytes);
     }
 
     fn peer(&self, socket: &Socket) -> Peer {
@@ -411,7 +411,7 @@ impl Io for Epoll {
     }
 
     fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
-        let (fd, address) = common::dialing_socket(to, &self.desk.tuning)?;
+        let (fd, address) = common::dialing_socket(to, &self.common.tuning)?;
         rustix::io::ioctl_fionbio(&fd, true)?;
         match socket2::SockRef::from(&fd).connect(&address) {
             Ok(()) => {}
@@ -465,7 +465,7 @@ impl Io for Epoll {
         if how == Close::AfterSending && line.life == Life::Open && !line.outbox.is_empty() {
             line.life = Life::Leaving;
             line.wish = Wish::Nothing;
-            self.lingering.push_back((self.desk.clock.now + LINGER, conn));
+            self.lingering.push_back((self.common.clock.now + LINGER, conn));
         } else {
             self.lines.remove(conn);
         }
@@ -493,7 +493,7 @@ impl Io for Epoll {
     }
 
     fn listeners(&self) -> io::Result<Vec<Listener>> {
-        self.listeners.iter().filter_map(|door| door.listener.as_deref()).map(Listener::try_clone).collect()
+        self.acceptors.iter().filter_map(|acceptor| acceptor.listener.as_deref()).map(Listener::try_clone).collect()
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -504,28 +504,29 @@ impl Io for Epoll {
         common::far_end(&self.lines.get(conn)?.fd)
     }
 
-    fn accept(&mut self, doors: Doors) {
-        self.doors = doors;
-        if doors == Doors::Resting {
-            // At once, because nothing else may start a turn. [`Doors::Resting`] accepts no connection.
-            self.mind_doors(&mut Vec::new());
+    fn accept(&mut self, accepting: Accepting) {
+        self.accepting = accepting;
+        if accepting == Accepting::Paused {
+            // At once, because nothing else may start a turn. [`Accepting::Paused`] accepts no connection.
+            self.update_acceptors(&mut Vec::new());
         }
     }
 
     fn are_doors_at_rest(&self) -> bool {
-        matches!(self.doors, Doors::Open | Doors::OnlyUnix) || self.listeners.iter().all(|door| !door.is_watched)
+        matches!(self.accepting, Accepting::All | Accepting::OnlyUnix)
+            || self.acceptors.iter().all(|acceptor| !acceptor.is_watched)
     }
 
     fn tune(&mut self, tuning: TcpTuning) {
-        self.desk.tuning = tuning;
+        self.common.tuning = tuning;
     }
 
     fn log_to(&mut self, log: Arc<LogTarget>) {
-        self.desk.log = log;
+        self.common.log = log;
     }
 
     fn write_log(&mut self, lines: &Lines) {
-        self.desk.log.write(self.desk.clock.wall, lines);
+        self.common.log.write(self.common.clock.wall, lines);
     }
 
     fn buffers(&self) -> (usize, usize) {
@@ -547,7 +548,7 @@ impl Io for Epoll {
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         self.wait(until, !done.is_empty());
-        self.desk.clock = Clock::read();
+        self.common.clock = Clock::read();
         for index in 0..self.events.len() {
             let event = self.events[index];
             match event.data.u64() {
@@ -555,7 +556,9 @@ impl Io for Epoll {
                     self.waker.quiet();
                     done.push(Completion::Woken);
                 }
-                door if door & DOOR == DOOR => self.on_knock((door & !DOOR) as usize, done),
+                acceptor if acceptor & ACCEPTOR == ACCEPTOR => {
+                    self.on_acceptable((acceptor & !ACCEPTOR) as usize, done)
+                }
                 conn => self.on_edge(Key::from_bits(conn), event.flags, done),
             }
         }
@@ -589,4 +592,4 @@ const GATHER_MAX: usize = 32;
 /// The event data of the waker; no key has all bits set.
 const BELL: u64 = u64::MAX;
 /// The bits that mark a listener; no generation reaches them.
-const DOOR: u64 = 0xffff_fffe_0000_0000;
+const ACCEPTOR: u64 = 0xffff_fffe_0000_0000;

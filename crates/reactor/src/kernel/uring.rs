@@ -6,8 +6,8 @@
 //! another connection.
 //! Not here: what to do where io_uring is missing (`epoll`), and how that is found out (`probe`).
 
-#[path = "uring_doors.rs"]
-mod doors;
+#[path = "uring_accept.rs"]
+mod accept;
 #[path = "uring_enter.rs"]
 mod enter;
 #[path = "uring_sends.rs"]
@@ -23,9 +23,9 @@ use base::{Slab, Time, Wall};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::SockAddr;
 
-use self::doors::Door;
-use crate::io::{Doors, LINGER};
-use crate::kernel::common::{self, Clock, Desk};
+use self::accept::Acceptor;
+use crate::io::{Accepting, LINGER};
+use crate::kernel::common::{self, Clock, Common};
 use crate::kernel::line::{Gather, Life, Line, Underway, Wish};
 use crate::kernel::outbox::Outbox;
 use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
@@ -56,8 +56,8 @@ pub struct Uring {
     starved: Vec<Conn>,
     /// Closed connections that still send, the oldest first.
     lingering: VecDeque<(Time, Conn)>,
-    listeners: Vec<Door>,
-    doors: Doors,
+    acceptors: Vec<Acceptor>,
+    accepting: Accepting,
     accept_again: Option<Time>,
     spare: Option<OwnedFd>,
     /// The spare descriptor was given up, so that the next client can be told that there are none left.
@@ -68,7 +68,7 @@ pub struct Uring {
     /// Boxed, because the kernel keeps their addresses.
     #[allow(clippy::vec_box)]
     spent_gathers: Vec<Box<Gather>>,
-    desk: Desk,
+    common: Common,
 }
 
 impl Uring {
@@ -80,7 +80,7 @@ impl Uring {
         let ring = build_ring(QUEUE_ENTRIES)?;
         let buffers = Buffers::new(equipment.buffers);
         let given = BufferRing::register(&ring, equipment.buffers.next_power_of_two())?;
-        let listeners = equipment.listeners.into_iter().map(Door::new).collect();
+        let acceptors = equipment.listeners.into_iter().map(Acceptor::new).collect();
         let mut uring = Self {
             ring,
             given,
@@ -93,15 +93,15 @@ impl Uring {
             backlog: VecDeque::new(),
             starved: Vec::new(),
             lingering: VecDeque::new(),
-            listeners,
-            doors: Doors::Shut,
+            acceptors,
+            accepting: Accepting::Closed,
             accept_again: None,
             spare: common::spare(),
             is_spare_given: false,
             waker: equipment.waker,
             memory_missed: None,
             spent_gathers: Vec::new(),
-            desk: Desk::new(equipment.tuning, equipment.log),
+            common: Common::new(equipment.tuning, equipment.log),
         };
         uring.hear_bell();
         Ok(uring)
@@ -273,10 +273,10 @@ impl Uring {
         if self.spare.is_none() && !self.is_spare_given {
             self.spare = common::spare();
         }
-        if self.accept_again.is_some_and(|again| again <= self.desk.clock.now) {
+        if self.accept_again.is_some_and(|again| again <= self.common.clock.now) {
             self.accept_again = None;
         }
-        self.mind_doors();
+        self.update_acceptors();
         self.mind_given();
         self.given.top_up(&self.buffers, self.given_wanted);
         if self.given.lent > 0 {
@@ -284,7 +284,7 @@ impl Uring {
                 self.arm(conn);
             }
         }
-        while self.lingering.front().is_some_and(|(until, _)| *until <= self.desk.clock.now) {
+        while self.lingering.front().is_some_and(|(until, _)| *until <= self.common.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
                 && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
             {
@@ -296,7 +296,7 @@ impl Uring {
 
     /// Adapts the number of given buffers. All connections that found no buffer in a turn count as one shortage.
     fn mind_given(&mut self) {
-        let now = self.desk.clock.now;
+        let now = self.common.clock.now;
         if std::mem::take(&mut self.is_short) {
             self.given_wanted = self.given_wanted.saturating_mul(2).min(self.buffers.count() as u16);
             self.given_changed = now;
@@ -311,15 +311,15 @@ impl Io for Uring {
     type Socket = Socket;
 
     fn now(&self) -> Time {
-        self.desk.clock.now
+        self.common.clock.now
     }
 
     fn wall(&self) -> Wall {
-        self.desk.clock.wall
+        self.common.clock.wall
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
-        self.desk.dice.fill(bytes);
+        self.common.dice.fill(bytes);
     }
 
     fn peer(&self, socket: &Socket) -> Peer {
@@ -331,7 +331,7 @@ impl Io for Uring {
     }
 
     fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
-        let (fd, address) = common::dialing_socket(to, &self.desk.tuning)?;
+        let (fd, address) = common::dialing_socket(to, &self.common.tuning)?;
         let address = Box::new(address);
         let target = types::Fd(fd.as_raw_fd());
         let entry = opcode::Connect::new(target, address.as_ptr().cast(), address.len()).build();
@@ -388,7 +388,7 @@ impl Io for Uring {
         if may_linger {
             line.life = Life::Leaving;
             line.wish = Wish::Nothing;
-            self.lingering.push_back((self.desk.clock.now + LINGER, conn));
+            self.lingering.push_back((self.common.clock.now + LINGER, conn));
         } else {
             self.bury(conn);
         }
@@ -414,7 +414,7 @@ impl Io for Uring {
     }
 
     fn listeners(&self) -> io::Result<Vec<Listener>> {
-        self.listeners.iter().filter_map(Door::listener).map(Listener::try_clone).collect()
+        self.acceptors.iter().filter_map(Acceptor::listener).map(Listener::try_clone).collect()
     }
 
     fn near_end(&self, conn: Conn) -> Option<SocketAddr> {
@@ -425,24 +425,25 @@ impl Io for Uring {
         common::far_end(self.lines.get(conn)?.fd.as_ref()?)
     }
 
-    fn accept(&mut self, doors: Doors) {
-        self.doors = doors;
+    fn accept(&mut self, accepting: Accepting) {
+        self.accepting = accepting;
     }
 
     fn are_doors_at_rest(&self) -> bool {
-        matches!(self.doors, Doors::Open | Doors::OnlyUnix) || self.listeners.iter().all(Door::is_at_rest)
+        matches!(self.accepting, Accepting::All | Accepting::OnlyUnix)
+            || self.acceptors.iter().all(Acceptor::is_at_rest)
     }
 
     fn tune(&mut self, tuning: TcpTuning) {
-        self.desk.tuning = tuning;
+        self.common.tuning = tuning;
     }
 
     fn log_to(&mut self, log: Arc<LogTarget>) {
-        self.desk.log = log;
+        self.common.log = log;
     }
 
     fn write_log(&mut self, lines: &Lines) {
-        self.desk.log.write(self.desk.clock.wall, lines);
+        self.common.log.write(self.common.clock.wall, lines);
     }
 
     fn buffers(&self) -> (usize, usize) {
@@ -457,7 +458,7 @@ impl Io for Uring {
     fn turn(&mut self, until: Option<Time>, done: &mut Vec<Completion<Socket>>) {
         self.prepare();
         self.enter(until);
-        self.desk.clock = Clock::read();
+        self.common.clock = Clock::read();
         for _ in 0..COMPLETIONS_PER_TURN {
             let Some(entry) = self.ring.completion().next() else { break };
             let (op, index) = unword(entry.user_data());

@@ -44,7 +44,7 @@ impl Uring {
         if self.memory_missed.is_none_or(|before| clock.now.since(before) >= MEMORY_TOLD_AFTER) {
             self.memory_missed = Some(clock.now);
             let text = format_args!("io_uring_enter: the kernel is out of memory, trying again");
-            self.desk.log.write_one(clock.wall, Level::Warning, text);
+            self.common.log.write_one(clock.wall, Level::Warning, text);
         }
         // An error only makes the rest too short.
         let _ = poll(&mut [PollFd::new(&self.waker, PollFlags::IN)], Some(&MEMORY_REST));

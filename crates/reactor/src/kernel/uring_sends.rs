@@ -25,7 +25,7 @@ impl Uring {
             return;
         }
         let fd = line.target();
-        let bytes_max = self.desk.tuning.sent_at_once();
+        let bytes_max = self.common.tuning.sent_at_once();
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         line.send = Underway::Yes;
         line.outbox.join();

@@ -22,7 +22,7 @@ use super::{Level, Stamp};
 /// and all lines are written.
 #[derive(Debug)]
 pub(super) struct Writer {
-    desk: Arc<Desk>,
+    shared: Arc<WriterShared>,
     output: Output,
 }
 
@@ -42,13 +42,13 @@ impl Writer {
     }
 
     fn new(sink: Sink) -> Self {
-        let desk = Desk {
+        let shared = WriterShared {
             sink,
             queue: Mutex::new(Queue::new(Instant::now())),
             filled: Condvar::new(),
             written: Condvar::new(),
         };
-        Self { desk: Arc::new(desk), output: Output::default() }
+        Self { shared: Arc::new(shared), output: Output::default() }
     }
 
     /// Continues the counters of the writer that this one replaces. Nothing has been put to this one yet.
@@ -58,7 +58,7 @@ impl Writer {
 
     /// Queues whole lines. `stamp` is theirs.
     pub(super) fn put(&self, lines: &str, count: u64, stamp: &Stamp) -> Receipt {
-        let mut queue = self.desk.queue();
+        let mut queue = self.shared.queue();
         if queue.lines.len() + lines.len() > QUEUE_BYTES_MAX {
             queue.overflowed += count;
             self.output.lost.fetch_add(count, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Writer {
         let receipt = Receipt(queue.put);
         match queue.thread {
             Thread::None => self.employ(queue),
-            Thread::Asleep => self.desk.wake(&mut queue),
+            Thread::Asleep => self.shared.wake(&mut queue),
             Thread::Napping | Thread::Awake => {}
         }
         receipt
@@ -79,26 +79,26 @@ impl Writer {
 
     /// Waits until the lines are written, unless the output is late or the time for waiting is used up.
     pub(super) fn wait(&self, receipt: Receipt) {
-        let mut queue = self.desk.queue();
+        let mut queue = self.shared.queue();
         let now = Instant::now();
         if queue.is_written(receipt) || queue.is_late || !queue.credit.allows(LATE_AFTER, now) {
             return;
         }
-        self.desk.wake(&mut queue);
-        let (mut queue, wait) = self.desk.wait_for(queue, receipt, LATE_AFTER);
+        self.shared.wake(&mut queue);
+        let (mut queue, wait) = self.shared.wait_for(queue, receipt, LATE_AFTER);
         queue.is_late = wait.timed_out();
         queue.credit.spend(now.elapsed());
     }
 
     /// Waits until all lines are written, before the process ends.
     pub(super) fn finish(&self) {
-        let mut queue = self.desk.queue();
+        let mut queue = self.shared.queue();
         let receipt = Receipt(queue.put);
         if queue.is_written(receipt) {
             return;
         }
-        self.desk.wake(&mut queue);
-        drop(self.desk.wait_for(queue, receipt, FAREWELL_MAX));
+        self.shared.wake(&mut queue);
+        drop(self.shared.wait_for(queue, receipt, FAREWELL_MAX));
     }
 
     /// Lines that were lost.
@@ -108,26 +108,26 @@ impl Writer {
 
     /// Starts the thread. If the system has no thread left, the caller writes the lines.
     fn employ(&self, mut queue: MutexGuard<'_, Queue>) {
-        let (desk, output) = (Arc::clone(&self.desk), self.output.clone());
-        let thread = std::thread::Builder::new().name(desk.sink.name().to_owned()).stack_size(STACK_BYTES);
-        match thread.spawn(move || desk.serve(&output)) {
+        let (shared, output) = (Arc::clone(&self.shared), self.output.clone());
+        let thread = std::thread::Builder::new().name(shared.sink.name().to_owned()).stack_size(STACK_BYTES);
+        match thread.spawn(move || shared.serve(&output)) {
             Ok(_) => queue.thread = Thread::Awake,
-            Err(_) => drop(self.desk.write(queue, &self.output)),
+            Err(_) => drop(self.shared.write(queue, &self.output)),
         }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let mut queue = self.desk.queue();
+        let mut queue = self.shared.queue();
         queue.is_over = true;
-        self.desk.wake(&mut queue);
+        self.shared.wake(&mut queue);
     }
 }
 
 /// What the thread shares with the threads that put lines.
 #[derive(Debug)]
-struct Desk {
+struct WriterShared {
     sink: Sink,
     queue: Mutex<Queue>,
     /// Signals lines to write, or the end.
@@ -135,7 +135,7 @@ struct Desk {
     written: Condvar,
 }
 
-impl Desk {
+impl WriterShared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nobody can have panicked while holding the lock: a panic ends the process.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -404,7 +404,7 @@ mod tests {
             put(&writer, line);
             let mut text = vec![0; line.len() + 1];
             // Without the line the pipe would block, and the test would not end.
-            assert!(writer.desk.queue().is_written(Receipt(1)), "{line}");
+            assert!(writer.shared.queue().is_written(Receipt(1)), "{line}");
             reader.read_exact(&mut text).expect("a line");
             assert_eq!(String::from_utf8(text).expect("text"), format!("{line}\n"));
         }
@@ -414,15 +414,15 @@ mod tests {
     fn an_output_that_stands_still_is_waited_for_once_and_told_what_it_has_missed() {
         let (mut reader, writer) = pipe();
         let line = "x".repeat(999);
-        while !writer.desk.queue().is_late {
+        while !writer.shared.queue().is_late {
             put(&writer, &line);
         }
-        let credit = writer.desk.queue().credit.left;
+        let credit = writer.shared.queue().credit.left;
         while writer.lost() < 10 {
             put(&writer, &line);
         }
-        assert_eq!(writer.desk.queue().credit.left, credit, "nobody waited again");
-        let put_before = writer.desk.queue().put;
+        assert_eq!(writer.shared.queue().credit.left, credit, "nobody waited again");
+        let put_before = writer.shared.queue().put;
         let mut text = vec![0; 1000];
         for _ in 0..put_before {
             reader.read_exact(&mut text).expect("all lines that found room are written");

@@ -17,8 +17,8 @@ use super::session::{Session, State};
 use super::stream::{Carried, Stage, Stream};
 use super::{HandshakePool, Side};
 use crate::{
-    Address, Chunk, Close, Completion, Conn, Doors, End, Io, Kernel, Lines, Listener, LogTarget, Peer, Receive, Socket,
-    TcpTuning, Waker,
+    Accepting, Address, Chunk, Close, Completion, Conn, End, Io, Kernel, Lines, Listener, LogTarget, Peer, Receive,
+    Socket, TcpTuning, Waker,
 };
 
 /// A kernel interface with TLS.
@@ -382,8 +382,8 @@ impl<K: Kernel> Io for Tls<K> {
         self.kernel.far_end(conn)
     }
 
-    fn accept(&mut self, doors: Doors) {
-        self.kernel.accept(doors);
+    fn accept(&mut self, accepting: Accepting) {
+        self.kernel.accept(accepting);
     }
 
     fn are_doors_at_rest(&self) -> bool {

@@ -21,7 +21,7 @@ impl<I: Io> Worker<I> {
 
     /// Begins the shutdown of a worker that is not suspended: new connections come only over the Unix socket.
     pub(crate) fn go_down(&mut self, way: Shutdown) {
-        self.io.accept(reactor::Doors::OnlyUnix);
+        self.io.accept(reactor::Accepting::OnlyUnix);
         if way == Shutdown::WaitForServers {
             self.pause_for_good();
         }

@@ -13,7 +13,7 @@ use measure::Closed;
 use pool::{Command, Event, ServerKey};
 use protocol::fault::Fault;
 use protocol::loan::Life;
-use reactor::{Completion, Conn, Doors, Io, Level, Receive};
+use reactor::{Accepting, Completion, Conn, Io, Level, Receive};
 
 use crate::admin::suspended::{Frozen, Kept, Suspended};
 use crate::data::client::{Client, Link, Stage as ClientStage};
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             Some(suspended) => (suspended.until, suspended.limit, suspended.is_handover) = (until, until, is_handover),
             None => self.admin.suspended = Some(Box::new(Suspended::new(is_handover, until, self.now + TOLD_AFTER))),
         }
-        self.io.accept(Doors::Resting);
+        self.io.accept(Accepting::Paused);
         self.mind_consoles();
     }
 
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
         let suspended = self.admin.suspended.take()?;
         let Suspended { deferred, frozen, .. } = *suspended;
         self.admin.awaited.retain(|(_, order)| !matches!(order, Order::Suspend { .. }));
-        self.io.accept(if self.admin.shutdown.is_some() { Doors::OnlyUnix } else { Doors::Open });
+        self.io.accept(if self.admin.shutdown.is_some() { Accepting::OnlyUnix } else { Accepting::All });
         for (command, since) in deferred.into_iter().filter(|(command, _)| outlasts_suspension(command)) {
             self.do_late(command, since);
             self.settle();

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use base::{Key, Slab, Time, Wall};
 use reactor::tls::Side;
 use reactor::{
-    Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, Doors, End as Ending, Io, Level, Lines, Listener,
-    LogTarget, Peer, Receive, TcpTuning,
+    Accepting, Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, End as Ending, Io, Level, Lines,
+    Listener, LogTarget, Peer, Receive, TcpTuning,
 };
 
 use crate::sim::agenda::Event;
@@ -36,7 +36,7 @@ pub(crate) struct Desk {
     ready: VecDeque<Key>,
     /// Connections that were given bytes in this turn.
     dirty: Vec<Key>,
-    pub(crate) doors: Doors,
+    pub(crate) accepting: Accepting,
     pub(crate) buffers: Buffers,
     /// How many buffers may be in use at once.
     pub(crate) buffers_max: usize,
@@ -99,7 +99,7 @@ impl Desk {
             done: VecDeque::new(),
             ready: VecDeque::new(),
             dirty: Vec::new(),
-            doors: Doors::Shut,
+            accepting: Accepting::Closed,
             buffers,
             buffers_max,
             buffers_all,
@@ -235,14 +235,15 @@ impl Net {
     }
 
     /// Returns whether no worker accepts for now, but will later.
-    pub(crate) fn are_doors_resting(&self) -> bool {
-        let is_any = |doors| self.desks.iter().any(|desk| desk.doors == doors);
-        is_any(Doors::Resting) && !is_any(Doors::Open)
+    pub(crate) fn is_accepting_paused(&self) -> bool {
+        let is_any = |accepting| self.desks.iter().any(|desk| desk.accepting == accepting);
+        is_any(Accepting::Paused) && !is_any(Accepting::All)
     }
 
     /// A client connects to the pooler: a worker accepts it.
     pub(crate) fn accept(&mut self, far: u32) -> bool {
-        let open: Vec<u8> = (0..self.desks.len() as u8).filter(|&at| self.desk(at).doors == Doors::Open).collect();
+        let open: Vec<u8> =
+            (0..self.desks.len() as u8).filter(|&at| self.desk(at).accepting == Accepting::All).collect();
         if open.is_empty() {
             return false;
         }
@@ -256,7 +257,7 @@ impl Net {
     /// A worker has ended: its connections are closed. The bytes that it has sent before may still arrive.
     pub(crate) fn die(&mut self, worker: u8) {
         let desk = self.desk(worker);
-        desk.doors = Doors::Shut;
+        desk.accepting = Accepting::Closed;
         desk.done.clear();
         let lines: Vec<Key> = desk.lines.iter().map(|(key, _)| key).collect();
         for line in lines {
@@ -558,8 +559,8 @@ impl Io for SimIo {
         self.desk(|desk| desk.lines.get(conn).map(|row| address_of(row.end)))
     }
 
-    fn accept(&mut self, doors: Doors) {
-        self.desk(|desk| desk.doors = doors);
+    fn accept(&mut self, accepting: Accepting) {
+        self.desk(|desk| desk.accepting = accepting);
     }
 
     fn are_doors_at_rest(&self) -> bool {

@@ -12,9 +12,9 @@ use rustix::net::SocketFlags;
 
 use super::{Op, Uring, unword, word};
 use crate::kernel::common::{self, ACCEPT_REST, Clock};
-use crate::{Bound, Completion, Doors, Io as _, Listener, Socket};
+use crate::{Accepting, Bound, Completion, Io as _, Listener, Socket};
 
-pub(super) struct Door {
+pub(super) struct Acceptor {
     /// `None` once it was closed for good.
     listener: Option<Arc<Listener>>,
     /// Closed when the cancellation of its accept has completed.
@@ -25,7 +25,7 @@ pub(super) struct Door {
     is_recalled: bool,
 }
 
-impl Door {
+impl Acceptor {
     pub(super) fn new(listener: Arc<Listener>) -> Self {
         let is_unix = matches!(listener.bound, Bound::Unix(_));
         Self { listener: Some(listener), leaving: None, is_unix, is_armed: false, is_recalled: false }
@@ -41,30 +41,30 @@ impl Door {
 }
 
 impl Uring {
-    /// Opens and closes listening sockets as [`Doors`] demands. Before a listener is closed, the connections that wait
+    /// Opens and closes listening sockets as [`Accepting`] demands. Before a listener is closed, the connections that wait
     /// at it are accepted; the kernel refuses later ones.
-    pub(super) fn mind_doors(&mut self) {
-        for index in 0..self.listeners.len() {
-            let door = &mut self.listeners[index];
-            let may_open = match self.doors {
-                Doors::Open => true,
-                Doors::OnlyUnix => door.is_unix,
-                Doors::Resting | Doors::Shut => false,
+    pub(super) fn update_acceptors(&mut self) {
+        for index in 0..self.acceptors.len() {
+            let acceptor = &mut self.acceptors[index];
+            let may_open = match self.accepting {
+                Accepting::All => true,
+                Accepting::OnlyUnix => acceptor.is_unix,
+                Accepting::Paused | Accepting::Closed => false,
             };
             let name = word(Op::Accept, index as u32);
             if !may_open {
-                if self.doors != Doors::Resting
-                    && let Some(listener) = door.listener.take()
-                    && door.is_armed
+                if self.accepting != Accepting::Paused
+                    && let Some(listener) = acceptor.listener.take()
+                    && acceptor.is_armed
                 {
-                    door.leaving = Some(listener);
+                    acceptor.leaving = Some(listener);
                 }
-                if door.is_armed && !std::mem::replace(&mut door.is_recalled, true) {
+                if acceptor.is_armed && !std::mem::replace(&mut acceptor.is_recalled, true) {
                     self.submit(opcode::AsyncCancel::new(name).build().user_data(word(Op::Nobody, 0)));
                 }
-            } else if !door.is_armed
+            } else if !acceptor.is_armed
                 && self.accept_again.is_none()
-                && let Some(listener) = &door.listener
+                && let Some(listener) = &acceptor.listener
             {
                 // Another process may have had the listener, and may have made it non-blocking.
                 let _ = rustix::io::ioctl_fionbio(listener.as_fd(), false);
@@ -76,29 +76,29 @@ impl Uring {
                         .flags(libc::SOCK_CLOEXEC)
                         .build()
                 };
-                door.is_armed = true;
+                acceptor.is_armed = true;
                 self.submit(entry.user_data(name));
             }
         }
     }
 
     pub(super) fn on_accept(&mut self, index: usize, result: i32, flags: u32, done: &mut Vec<Completion<Socket>>) {
-        let Some(door) = self.listeners.get_mut(index) else { return };
-        let is_unix = door.is_unix;
-        door.is_armed = cqueue::more(flags);
-        let leaving = door.leaving.take_if(|_| !door.is_armed);
-        door.is_recalled &= door.is_armed;
+        let Some(acceptor) = self.acceptors.get_mut(index) else { return };
+        let is_unix = acceptor.is_unix;
+        acceptor.is_armed = cqueue::more(flags);
+        let leaving = acceptor.leaving.take_if(|_| !acceptor.is_armed);
+        acceptor.is_recalled &= acceptor.is_armed;
         if result >= 0 {
             // Safe because the kernel has just given this descriptor to us, and nobody else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
-            let is_last = std::mem::take(&mut self.is_spare_given) || self.desk.is_too_many(&fd);
+            let is_last = std::mem::take(&mut self.is_spare_given) || self.common.is_too_many(&fd);
             done.push(Completion::Accepted {
                 socket: Socket { fd, is_unix, from: None, tls: None, is_inherited: false },
                 is_last,
             });
         }
-        for socket in leaving.iter().flat_map(|listener| common::last_knocks(listener, SocketFlags::empty())) {
-            done.push(Completion::Accepted { is_last: self.desk.is_too_many(&socket.fd), socket });
+        for socket in leaving.iter().flat_map(|listener| common::accept_waiting(listener, SocketFlags::empty())) {
+            done.push(Completion::Accepted { is_last: self.common.is_too_many(&socket.fd), socket });
         }
         if result >= 0 {
             return;
@@ -112,7 +112,7 @@ impl Uring {
             _ if common::is_scarce(&error) && self.spare.take().is_some() => self.is_spare_given = true,
             _ => {
                 self.is_spare_given = false;
-                self.accept_again = Some(self.desk.clock.now + ACCEPT_REST);
+                self.accept_again = Some(self.common.clock.now + ACCEPT_REST);
                 done.push(Completion::AcceptFailed(error));
             }
         }
@@ -123,20 +123,20 @@ impl Drop for Uring {
     /// Cancels the accepts and waits for them. The kernel tears a ring down asynchronously and until then holds the
     /// listening sockets, so that a restarted process could not bind.
     fn drop(&mut self) {
-        self.accept(Doors::Shut);
-        self.mind_doors();
+        self.accept(Accepting::Closed);
+        self.update_acceptors();
         self.flush_backlog();
         for _ in 0..FAREWELL_ROUNDS {
-            if self.listeners.iter().all(|door| !door.is_armed) {
+            if self.acceptors.iter().all(|acceptor| !acceptor.is_armed) {
                 return;
             }
             let soon = Clock::read().now + FAREWELL_WAIT;
             self.enter(Some(soon));
             while let Some(entry) = self.ring.completion().next() {
                 if let (Op::Accept, index) = unword(entry.user_data())
-                    && let Some(door) = self.listeners.get_mut(index as usize)
+                    && let Some(acceptor) = self.acceptors.get_mut(index as usize)
                 {
-                    door.is_armed = cqueue::more(entry.flags());
+                    acceptor.is_armed = cqueue::more(entry.flags());
                 }
             }
         }

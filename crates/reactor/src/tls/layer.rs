@@ -119,13 +119,13 @@ impl<K: Kernel> Tls<K> {
         stream.pending.extend(since);
         self.kernel.send(conn, taken.out.into());
         match taken.state {
-            State::Shaking => {
-                stream.stage = Stage::Shaking(session);
+            State::Handshaking => {
+                stream.stage = Stage::Handshaking(session);
                 self.kernel.receive(conn, Receive::Once);
             }
             // A client that sends a single message, such as a `CancelRequest`, may have closed its side behind it
             // already.
-            state @ (State::Open | State::Over) if !session.is_shaking() => {
+            state @ (State::Open | State::Over) if !session.is_handshaking() => {
                 stream.plain = taken.plain;
                 let security = Arc::new(session.security());
                 stream.stage = Stage::Open(session);
@@ -149,7 +149,7 @@ impl<K: Kernel> Tls<K> {
     fn heard(&mut self, key: Key, bytes: Chunk, done: &mut Vec<Completion<Socket>>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         match std::mem::replace(&mut stream.stage, Stage::Broken) {
-            Stage::Shaking(session) => {
+            Stage::Handshaking(session) => {
                 stream.pending.extend_from_slice(bytes.bytes());
                 self.send_away(key, session);
             }
@@ -173,7 +173,7 @@ impl<K: Kernel> Tls<K> {
         let (out, state) = stream.hear(bytes);
         self.kernel.send(conn, out.into());
         match state {
-            State::Open | State::Shaking => {
+            State::Open | State::Handshaking => {
                 let was_once = stream.wish == Some(Receive::Once);
                 stream.give(done);
                 // A single receive was delivered, but it did not contain a whole record.
@@ -267,7 +267,7 @@ impl<K: Kernel> Io for Tls<K> {
         self.kernel.pause(conn);
         // A TLS server sends nothing before the client does, so the handshake pool is not needed yet.
         if said.is_empty() && matches!(side, Side::Called(_)) {
-            self.insert(conn, owner, Stage::Shaking(session));
+            self.insert(conn, owner, Stage::Handshaking(session));
             self.kernel.receive(conn, Receive::Once);
             return Ok(());
         }
@@ -314,7 +314,7 @@ impl<K: Kernel> Io for Tls<K> {
         if chunk.is_empty() || !matches!(stream.stage, Stage::Open(_) | Stage::Over(_)) {
             return;
         }
-        let (out, state) = stream.say(chunk.bytes());
+        let (out, state) = stream.encrypt(chunk.bytes());
         self.kernel.send(conn, out.into());
         match state {
             State::Broken(why) => stream.end(End::Insecure(why)),
@@ -338,8 +338,8 @@ impl<K: Kernel> Io for Tls<K> {
         if let Some(mut stream) = self.stream_of(conn).and_then(|key| self.remove(key)) {
             match &mut stream.stage {
                 Stage::Open(session) | Stage::Over(session) if how == Close::AfterSending => {
-                    let farewell = session.farewell(&mut stream.pending);
-                    self.kernel.send(conn, farewell.into());
+                    let close_notify = session.close_notify(&mut stream.pending);
+                    self.kernel.send(conn, close_notify.into());
                 }
                 Stage::Away(Some(place)) => self.handshake_pool.forget(place),
                 _ => {}

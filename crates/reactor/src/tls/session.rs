@@ -49,7 +49,7 @@ pub(crate) struct Taken {
 pub(crate) enum State {
     /// The handshake needs more bytes.
     #[default]
-    Shaking,
+    Handshaking,
     /// Bytes can be sent and received.
     Open,
     /// The other side has sent `close_notify`.
@@ -60,9 +60,9 @@ pub(crate) enum State {
 
 /// What is to be encrypted.
 #[derive(Clone, Copy)]
-enum Word<'a> {
-    Say(&'a [u8]),
-    Farewell,
+enum Outgoing<'a> {
+    Plain(&'a [u8]),
+    CloseNotify,
 }
 
 impl Session {
@@ -94,20 +94,20 @@ impl Session {
     }
 
     /// Encrypts `plain`. `bytes` are those that the last call left unused: the library wants to see them in every call.
-    pub(crate) fn say(&mut self, bytes: &mut [u8], plain: &[u8]) -> Taken {
+    pub(crate) fn encrypt(&mut self, bytes: &mut [u8], plain: &[u8]) -> Taken {
         let records = plain.len().div_ceil(RECORD_BYTES_MAX);
-        self.drive(bytes, Some((Word::Say(plain), plain.len() + records * self.overhead)))
+        self.drive(bytes, Some((Outgoing::Plain(plain), plain.len() + records * self.overhead)))
     }
 
     /// Encrypts `close_notify`: nothing more will be sent.
-    pub(crate) fn farewell(&mut self, bytes: &mut [u8]) -> Vec<u8> {
-        self.drive(bytes, Some((Word::Farewell, FAREWELL_BYTES_MAX))).out
+    pub(crate) fn close_notify(&mut self, bytes: &mut [u8]) -> Vec<u8> {
+        self.drive(bytes, Some((Outgoing::CloseNotify, CLOSE_NOTIFY_BYTES_MAX))).out
     }
 
-    fn drive(&mut self, bytes: &mut [u8], word: Option<(Word<'_>, usize)>) -> Taken {
+    fn drive(&mut self, bytes: &mut [u8], outgoing: Option<(Outgoing<'_>, usize)>) -> Taken {
         match &mut self.machine {
-            Machine::Called(session) => drive(session, bytes, word),
-            Machine::Calling(session) => drive(session, bytes, word),
+            Machine::Called(session) => drive(session, bytes, outgoing),
+            Machine::Calling(session) => drive(session, bytes, outgoing),
         }
     }
 
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Whether the handshake is not complete.
-    pub(crate) fn is_shaking(&self) -> bool {
+    pub(crate) fn is_handshaking(&self) -> bool {
         self.common().is_handshaking()
     }
 
@@ -146,7 +146,7 @@ impl Session {
 }
 
 /// What the library's two kinds of connections have in common.
-trait Process {
+trait Unbuffered {
     type Kind;
 
     fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind>;
@@ -154,7 +154,7 @@ trait Process {
     fn has_more_to_send(&self) -> bool;
 }
 
-impl Process for UnbufferedServerConnection {
+impl Unbuffered for UnbufferedServerConnection {
     type Kind = ServerConnectionData;
 
     fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind> {
@@ -166,7 +166,7 @@ impl Process for UnbufferedServerConnection {
     }
 }
 
-impl Process for UnbufferedClientConnection {
+impl Unbuffered for UnbufferedClientConnection {
     type Kind = ClientConnectionData;
 
     fn process<'c, 'i>(&'c mut self, bytes: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Kind> {
@@ -178,9 +178,9 @@ impl Process for UnbufferedClientConnection {
     }
 }
 
-/// Runs the library until it needs more bytes or has encrypted `word`. Records of the library itself, such as key
-/// updates, come before `word`.
-fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, usize)>) -> Taken {
+/// Runs the library until it needs more bytes or has encrypted `outgoing`. Records of the library itself, such as key
+/// updates, come before `outgoing`.
+fn drive<M: Unbuffered>(machine: &mut M, bytes: &mut [u8], outgoing: Option<(Outgoing<'_>, usize)>) -> Taken {
     let mut taken = Taken::default();
     let mut is_over = false;
     loop {
@@ -198,8 +198,8 @@ fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, 
             Ok(ConnectionState::PeerClosed) => is_over = true,
             Ok(ConnectionState::WriteTraffic(mut writer)) => {
                 taken.state = if is_over { State::Over } else { State::Open };
-                if let Some((word, room)) = word
-                    && !fill(&mut taken.out, room, |room| word.write(&mut writer, room))
+                if let Some((outgoing, room)) = outgoing
+                    && !fill(&mut taken.out, room, |room| outgoing.write(&mut writer, room))
                 {
                     taken.state = State::Broken("its keys are used up".to_owned());
                 }
@@ -222,7 +222,7 @@ fn drive<M: Process>(machine: &mut M, bytes: &mut [u8], word: Option<(Word<'_>, 
 
 /// After an error, encodes the alert that the library has for the other side. The library is asked for nothing else any
 /// more.
-fn alert<M: Process>(machine: &mut M, bytes: &mut [u8], out: &mut Vec<u8>) {
+fn alert<M: Unbuffered>(machine: &mut M, bytes: &mut [u8], out: &mut Vec<u8>) {
     while machine.has_more_to_send() {
         let Ok(ConnectionState::EncodeTlsData(record)) = machine.process(bytes).state else { return };
         encode(record, out);
@@ -237,11 +237,11 @@ fn encode<K>(mut record: EncodeTlsData<'_, K>, out: &mut Vec<u8>) {
     });
 }
 
-impl Word<'_> {
+impl Outgoing<'_> {
     fn write<K>(self, writer: &mut WriteTraffic<'_, K>, room: &mut [u8]) -> Result<usize, Option<usize>> {
         let written = match self {
-            Self::Say(plain) => writer.encrypt(plain, room),
-            Self::Farewell => writer.queue_close_notify(room),
+            Self::Plain(plain) => writer.encrypt(plain, room),
+            Self::CloseNotify => writer.queue_close_notify(room),
         };
         written.map_err(|error| match error {
             EncryptError::InsufficientSize(wanted) => Some(wanted.required_size),
@@ -301,7 +301,7 @@ impl fmt::Debug for Session {
 /// Most bytes of application data in one record.
 const RECORD_BYTES_MAX: usize = 16_384;
 /// More than an alert and the records before it need.
-const FAREWELL_BYTES_MAX: usize = 256;
+const CLOSE_NOTIFY_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 #[path = "session_tests.rs"]

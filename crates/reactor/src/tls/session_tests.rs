@@ -178,7 +178,7 @@ fn what_one_side_says_the_other_hears_however_it_is_cut() {
     let mut wire =
         Wire::shake(&offer(&own, None, false, TERMS), &demand(Check::Nothing, None, None, "x")).expect("a wire");
     let words: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
-    let wired = wire.called.say(&mut [], &words).out;
+    let wired = wire.called.encrypt(&mut [], &words).out;
     let mut pending = Vec::new();
     let mut heard = Vec::new();
     for piece in wired.chunks(1371) {
@@ -200,7 +200,7 @@ fn a_record_needs_exactly_the_room_that_was_foreseen() {
         let terms = TermsText { protocols, suites, ..TERMS };
         let called = offer(&own, None, false, terms);
         let mut wire = Wire::shake(&called, &demand(Check::Nothing, None, None, "x")).expect("a wire");
-        let wired = wire.called.say(&mut [], b"hello").out;
+        let wired = wire.called.encrypt(&mut [], b"hello").out;
         assert_eq!(wired.len(), 5 + wire.called.overhead, "{protocols} {suites:?}");
         assert_eq!(wired.capacity(), wired.len());
     }
@@ -212,12 +212,12 @@ fn a_farewell_is_heard_as_the_end() {
     let own = authority.signs(&["db.example"], "db");
     let mut wire =
         Wire::shake(&offer(&own, None, false, TERMS), &demand(Check::Nothing, None, None, "x")).expect("a wire");
-    let mut wired = wire.calling.say(&mut [], b"bye").out;
-    wired.extend(wire.calling.farewell(&mut []));
+    let mut wired = wire.calling.encrypt(&mut [], b"bye").out;
+    wired.extend(wire.calling.close_notify(&mut []));
     let taken = wire.called.take(&mut wired);
     assert_eq!((taken.plain.as_slice(), taken.state), (&b"bye"[..], State::Over));
     // The called side may still answer.
-    assert!(!wire.called.say(&mut [], b"bye").out.is_empty());
+    assert!(!wire.called.encrypt(&mut [], b"bye").out.is_empty());
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn bytes_that_were_bent_on_the_way_are_not_heard() {
     let own = authority.signs(&["db.example"], "db");
     let mut wire =
         Wire::shake(&offer(&own, None, false, TERMS), &demand(Check::Nothing, None, None, "x")).expect("a wire");
-    let mut wired = wire.called.say(&mut [], b"hello").out;
+    let mut wired = wire.called.encrypt(&mut [], b"hello").out;
     let last = wired.len() - 1;
     wired[last] ^= 1;
     let taken = wire.calling.take(&mut wired);

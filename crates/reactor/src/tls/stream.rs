@@ -33,7 +33,7 @@ pub(crate) enum Stage {
     /// The session is with the handshake pool, where it waits or waited at this place.
     Away(Option<Place<Origin>>),
     /// The handshake waits for bytes.
-    Shaking(Box<Session>),
+    Handshaking(Box<Session>),
     /// The session is established.
     Open(Box<Session>),
     /// The other side has closed its direction.
@@ -57,7 +57,7 @@ impl Stream {
 
     /// Processes received bytes and keeps the plain text. Returns bytes to be sent, and the state of the session.
     pub(crate) fn hear(&mut self, mut chunk: Chunk) -> (Vec<u8>, State) {
-        let Stage::Open(session) = &mut self.stage else { return (Vec::new(), State::Shaking) };
+        let Stage::Open(session) = &mut self.stage else { return (Vec::new(), State::Handshaking) };
         let taken = match &mut chunk {
             // Nothing came before it and nobody else reads it, so it is decrypted in place.
             Chunk::Span(span) if self.pending.is_empty() && span.is_alone() => {
@@ -83,9 +83,9 @@ impl Stream {
 
     /// Encrypts `plain`. Returns bytes to be sent, and the state of the session. The library may use up pending
     /// received bytes in this call.
-    pub(crate) fn say(&mut self, plain: &[u8]) -> (Vec<u8>, State) {
+    pub(crate) fn encrypt(&mut self, plain: &[u8]) -> (Vec<u8>, State) {
         let (Stage::Open(session) | Stage::Over(session)) = &mut self.stage else { return (Vec::new(), State::Over) };
-        let taken = session.say(&mut self.pending, plain);
+        let taken = session.encrypt(&mut self.pending, plain);
         self.pending.drain(..taken.used);
         self.keep(taken.plain);
         (taken.out, taken.state)

@@ -113,7 +113,7 @@ impl Ipc {
         let deadline = Instant::now() + limit;
         let mut descriptors = Vec::new();
         let mut head = [0; 4];
-        if !self.fill(&mut head, &mut descriptors, Place::Border, deadline)? {
+        if !self.fill(&mut head, &mut descriptors, Position::BetweenLetters, deadline)? {
             return Ok(None);
         }
         let length = u32::from_be_bytes(head) as usize;
@@ -121,17 +121,17 @@ impl Ipc {
             return Err(io::Error::other(TOO_LONG));
         }
         let mut letter = vec![0; length];
-        self.fill(&mut letter, &mut descriptors, Place::Middle, deadline)?;
+        self.fill(&mut letter, &mut descriptors, Position::InLetter, deadline)?;
         Ok(Some((letter, descriptors)))
     }
 
     /// Fills `bytes`. Returns false if the other end closed before the first byte, which is an error in
-    /// [`Place::Middle`].
+    /// [`Position::InLetter`].
     fn fill(
         &self,
         bytes: &mut [u8],
         descriptors: &mut Vec<OwnedFd>,
-        place: Place,
+        position: Position,
         deadline: Instant,
     ) -> io::Result<bool> {
         let mut filled = 0;
@@ -149,7 +149,9 @@ impl Ipc {
                 Ok(received) if received.flags.contains(ReturnFlags::CTRUNC) => {
                     return Err(io::Error::other("descriptors were lost: the limit of open files is too low"));
                 }
-                Ok(received) if received.bytes == 0 && filled == 0 && place == Place::Border => return Ok(false),
+                Ok(received) if received.bytes == 0 && filled == 0 && position == Position::BetweenLetters => {
+                    return Ok(false);
+                }
                 Ok(received) if received.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(received) => filled += received.bytes,
                 Err(Errno::INTR) => {}
@@ -178,11 +180,11 @@ impl Ipc {
 
 /// Where in the stream of letters the reader is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Between two letters: the connection may end here.
-    Border,
+    BetweenLetters,
     /// Within a letter.
-    Middle,
+    InLetter,
 }
 
 /// The system user at the other end of a connection.

@@ -22,7 +22,7 @@ use tokio_stream::StreamExt as _;
 use crate::commands::Commands;
 use crate::secure::{Secure, Secured};
 use crate::table::{Table, clean};
-use crate::target::{Door, Place};
+use crate::target::{ConsoleAddress, ConsoleLogin};
 
 /// A connection to a console.
 pub(crate) struct Console {
@@ -32,7 +32,7 @@ pub(crate) struct Console {
     notices: Vec<String>,
     /// The commands that it has.
     pub(crate) commands: Commands,
-    door: String,
+    address: String,
     /// Its answer to `SHOW VERSION`.
     version: String,
 }
@@ -45,42 +45,42 @@ impl Console {
     ///
     /// # Errors
     /// No address does; the text is for the person at the terminal.
-    pub(crate) async fn reach(place: &Place) -> Result<Self, String> {
+    pub(crate) async fn reach(login: &ConsoleLogin) -> Result<Self, String> {
         let mut reasons: Vec<String> = Vec::new();
-        for door in &place.doors {
-            match Self::enter(place, door).await {
+        for address in &login.addresses {
+            match Self::enter(login, address).await {
                 Ok(console) => return Ok(console),
-                Err(Refused::Unreachable(why)) => reasons.push(format!("{}: {why}", door.name())),
-                Err(Refused::Login(why)) => return Err(format!("{}: {why}", door.name())),
+                Err(Refused::Unreachable(why)) => reasons.push(format!("{}: {why}", address.name())),
+                Err(Refused::Login(why)) => return Err(format!("{}: {why}", address.name())),
             }
         }
         Err(reasons.join("; "))
     }
 
-    async fn enter(place: &Place, door: &Door) -> Result<Self, Refused> {
-        let limit = place.config.get_connect_timeout().copied().unwrap_or(ANSWER_TIME_MAX);
+    async fn enter(login: &ConsoleLogin, address: &ConsoleAddress) -> Result<Self, Refused> {
+        let limit = login.config.get_connect_timeout().copied().unwrap_or(ANSWER_TIME_MAX);
         let late = |_| Refused::Unreachable(format!("no answer within {} s", limit.as_secs()));
-        let stream = timeout(limit, open(door)).await.map_err(late)?;
+        let stream = timeout(limit, open(address)).await.map_err(late)?;
         let stream = stream.map_err(|error| Refused::Unreachable(bare(&error)))?;
         let received = Arc::new(AtomicUsize::new(0));
         let stream = Counted { stream, received: received.clone() };
-        let mut config = place.config.clone();
-        let secure = match door {
-            Door::Socket { .. } => None,
-            Door::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
-            Door::Tcp { host, .. } => Some(Secure::new(place, host).map_err(Refused::Login)?),
+        let mut config = login.config.clone();
+        let secure = match address {
+            ConsoleAddress::Socket { .. } => None,
+            ConsoleAddress::Tcp { .. } if config.get_ssl_mode() == SslMode::Disable => None,
+            ConsoleAddress::Tcp { host, .. } => Some(Secure::new(login, host).map_err(Refused::Login)?),
         };
         // As in libpq, a unix socket is never encrypted: its bytes do not leave the machine.
-        if matches!(door, Door::Socket { .. }) {
+        if matches!(address, ConsoleAddress::Socket { .. }) {
             config.ssl_mode(SslMode::Disable);
         }
         let login = config.connect_raw(stream, Secure::optional(secure));
         let login = timeout(limit, login).await.map_err(late)?;
         let (client, connection) = login.map_err(|error| Refused::Login(login_words(&error)))?;
         let connection = Box::new(connection);
-        let (door, version) = (door.name(), String::new());
+        let (address, version) = (address.name(), String::new());
         let mut console =
-            Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), door, version };
+            Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), address, version };
         let version = console.ask("SHOW VERSION").await.map_err(Refused::Login)?;
         // A server that is no console would be asked for tables that it does not have.
         let version = version.map_err(|why| Refused::Login(format!("this is no console: {why}")))?;
@@ -98,8 +98,8 @@ impl Console {
     }
 
     /// The console's address, the user, and the console's version.
-    pub(crate) fn title(&self, place: &Place) -> String {
-        format!("{}  user {}  {}", self.door, place.user(), self.version)
+    pub(crate) fn title(&self, login: &ConsoleLogin) -> String {
+        format!("{}  user {}  {}", self.address, login.user(), self.version)
     }
 
     /// Asks a command, and returns the console's table or error.
@@ -162,10 +162,10 @@ enum Refused {
     Login(String),
 }
 
-async fn open(door: &Door) -> io::Result<Box<dyn Stream>> {
-    Ok(match door {
-        Door::Socket { path } => Box::new(UnixStream::connect(path).await?),
-        Door::Tcp { host, port } => {
+async fn open(address: &ConsoleAddress) -> io::Result<Box<dyn Stream>> {
+    Ok(match address {
+        ConsoleAddress::Socket { path } => Box::new(UnixStream::connect(path).await?),
+        ConsoleAddress::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
             Box::new(stream)

@@ -34,7 +34,7 @@ use board::{Board, Choice};
 use console::Console;
 use screen::Screen;
 use table::{Order, clean};
-use target::{Machine, Place};
+use target::{ConsoleLogin, Machine};
 use terminal::Hands;
 use view::{VIEWS, View};
 use watch::Watch;
@@ -45,30 +45,30 @@ use watch::Watch;
 /// # Errors
 /// One line for the person at the terminal.
 pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option<i32>, String> {
-    let place = place(options, listening)?;
+    let login = console_login(options, listening)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     if options.is_once {
-        return once(options, &place, &runtime).map(|()| None);
+        return once(options, &login, &runtime).map(|()| None);
     }
     terminal::check()?;
-    let console = runtime.block_on(Console::reach(&place))?;
+    let console = runtime.block_on(Console::reach(&login))?;
     let mut screen = Screen::new(options, &choice(options, &VIEWS[options.view]));
-    screen.reached(console.title(&place), console.commands.clone());
+    screen.reached(console.title(&login), console.commands.clone());
     let (sender, events) = std::sync::mpsc::sync_channel(EVENTS_MAX);
     let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
     let start = Instant::now();
-    let watch = Watch { place, console, start, wishes: wished, events: sender.clone() };
+    let watch = Watch { login, console, start, wishes: wished, events: sender.clone() };
     std::thread::spawn(move || watch.run(&runtime));
     terminal::show(&mut screen, &Hands { start, events, sender, wishes })
 }
 
-fn place(options: &TopOptions, listening: Option<&Listening>) -> Result<Place, String> {
+fn console_login(options: &TopOptions, listening: Option<&Listening>) -> Result<ConsoleLogin, String> {
     let machine = Machine {
         variable: &|name| std::env::var(name).ok(),
         passwords: &passwords,
         user: User::from_uid(geteuid()).ok().flatten().map(|user| user.name),
     };
-    target::place(options, listening, &machine)
+    target::console_login(options, listening, &machine)
 }
 
 /// Reads a file with passwords. As in libpq, a file that others may read is not used.
@@ -82,10 +82,10 @@ fn passwords(path: &str) -> Option<String> {
 }
 
 /// Asks once, and prints the answer.
-fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), String> {
+fn once(options: &TopOptions, login: &ConsoleLogin, runtime: &Runtime) -> Result<(), String> {
     let view = &VIEWS[options.view];
     let mut board = Board::default();
-    let mut console = runtime.block_on(Console::reach(place))?;
+    let mut console = runtime.block_on(Console::reach(login))?;
     board.reached(console.commands.clone());
     runtime.block_on(async {
         for command in board.needed(view) {
@@ -101,7 +101,7 @@ fn once(options: &TopOptions, place: &Place, runtime: &Runtime) -> Result<(), St
         ));
     }
     choice(options, view).apply(&mut table);
-    let picture = picture::picture(&console.title(place), board.sentence().as_ref(), view.name, &table);
+    let picture = picture::picture(&console.title(login), board.sentence().as_ref(), view.name, &table);
     // The reader may have ended (`| head`).
     match std::io::stdout().write_all(picture.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),

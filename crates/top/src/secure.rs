@@ -17,7 +17,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::console::Counted;
-use crate::target::Place;
+use crate::target::ConsoleLogin;
 
 /// What an encrypted connection needs.
 pub(crate) struct Secure {
@@ -30,11 +30,11 @@ impl Secure {
     ///
     /// # Errors
     /// The file of authorities cannot be read, or the host is no valid name for a certificate.
-    pub(crate) fn new(place: &Place, host: &str) -> Result<Self, String> {
+    pub(crate) fn new(login: &ConsoleLogin, host: &str) -> Result<Self, String> {
         let read = |path: &String| std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"));
-        let authorities = place.root_cert.as_ref().map(read).transpose()?;
+        let authorities = login.root_cert.as_ref().map(read).transpose()?;
         let terms = TermsText { protocols: "secure", ciphers: "default", suites: None, curves: "auto" };
-        let parts = DemandParts { check: place.check, authorities: authorities.as_deref(), own: None, terms };
+        let parts = DemandParts { check: login.check, authorities: authorities.as_deref(), own: None, terms };
         let demand = Demand::new(&parts)?.ok_or("no version of TLS is left")?;
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be the name of a certificate"))?;

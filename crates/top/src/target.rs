@@ -36,7 +36,7 @@ pub(crate) struct Machine<'a> {
 
 /// An address of the console.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
+pub(crate) enum ConsoleAddress {
     /// A unix socket.
     Socket {
         /// Its path.
@@ -51,21 +51,21 @@ pub(crate) enum Door {
     },
 }
 
-impl Door {
+impl ConsoleAddress {
     /// The address for display.
     pub(crate) fn name(&self) -> String {
         match self {
-            Door::Socket { path } => clean(path),
-            Door::Tcp { host, port } => clean(&format!("{host}:{port}")),
+            ConsoleAddress::Socket { path } => clean(path),
+            ConsoleAddress::Tcp { host, port } => clean(&format!("{host}:{port}")),
         }
     }
 }
 
 /// Everything that a login needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConsoleLogin {
     /// The addresses to try, in this order.
-    pub(crate) doors: Vec<Door>,
+    pub(crate) addresses: Vec<ConsoleAddress>,
     /// User, password, database.
     pub(crate) config: Config,
     /// How much of the certificate is checked.
@@ -74,7 +74,7 @@ pub(crate) struct Place {
     pub(crate) root_cert: Option<String>,
 }
 
-impl Place {
+impl ConsoleLogin {
     /// The user, for display.
     pub(crate) fn user(&self) -> String {
         clean(self.config.get_user().unwrap_or_default())
@@ -85,11 +85,11 @@ impl Place {
 ///
 /// # Errors
 /// Says which of the values is invalid.
-pub(crate) fn place(
+pub(crate) fn console_login(
     options: &TopOptions,
     listening: Option<&Listening>,
     machine: &Machine<'_>,
-) -> Result<Place, String> {
+) -> Result<ConsoleLogin, String> {
     let variable = |name: &str| (machine.variable)(name).filter(|value| !value.is_empty());
     let mut config = match &options.target {
         Target::Address(address) => address.parse().map_err(|error| address_mistake(&error))?,
@@ -103,7 +103,7 @@ pub(crate) fn place(
         (None, None) => PORT,
     };
     let said_ports: Vec<u16> = options.port.map_or(said_ports.to_vec(), |_| Vec::new());
-    let doors = doors(options, &config, &said_ports, listening, variable("PGHOST"), port);
+    let addresses = addresses(options, &config, &said_ports, listening, variable("PGHOST"), port);
     let user = options.user.clone().or(config.get_user().map(str::to_owned)).or(variable("PGUSER"));
     let user = user.or(machine.user.clone()).ok_or("the system does not know our user; say -U USER")?;
     let database = options.database.clone().or(config.get_dbname().map(str::to_owned));
@@ -116,7 +116,7 @@ pub(crate) fn place(
         config.connect_timeout(CONNECT_TIME_MAX);
     }
     if config.get_password().is_none() {
-        let kept = || kept_password(&(machine.passwords)(&pass_file(&variable)?)?, &doors, &database, &user);
+        let kept = || kept_password(&(machine.passwords)(&pass_file(&variable)?)?, &addresses, &database, &user);
         if let Some(password) = variable("PGPASSWORD").or_else(kept) {
             config.password(password);
         }
@@ -128,7 +128,7 @@ pub(crate) fn place(
             "PGSSLMODE asks for a certificate to be verified: PGSSLROOTCERT has to name a file of authorities".into()
         );
     }
-    Ok(Place { doors, config, check, root_cert })
+    Ok(ConsoleLogin { addresses, config, check, root_cert })
 }
 
 fn address_mistake(error: &tokio_postgres::Error) -> String {
@@ -151,51 +151,51 @@ fn says_port(target: &Target) -> bool {
     hosts.split(',').any(after_address) || rest.contains("port=")
 }
 
-fn doors(
+fn addresses(
     options: &TopOptions,
     config: &Config,
     said_ports: &[u16],
     listening: Option<&Listening>,
     from_environment: Option<String>,
     port: u16,
-) -> Vec<Door> {
+) -> Vec<ConsoleAddress> {
     if let Some(host) = &options.host {
-        return vec![door(host, port)];
+        return vec![address_at(host, port)];
     }
     if !config.get_hosts().is_empty() || !config.get_hostaddrs().is_empty() {
-        return said_doors(config, said_ports, port);
+        return said_addresses(config, said_ports, port);
     }
     if let Some(listening) = listening {
         let socket = listening.socket_dir.iter().map(|directory| socket(directory, port));
-        return socket.chain(listening.address.iter().map(|host| door(host, port))).collect();
+        return socket.chain(listening.address.iter().map(|host| address_at(host, port))).collect();
     }
     match from_environment {
-        Some(hosts) => hosts.split(',').map(|host| door(host, port)).collect(),
+        Some(hosts) => hosts.split(',').map(|host| address_at(host, port)).collect(),
         None => SOCKET_DIRS.iter().map(|directory| socket(directory, port)).collect(),
     }
 }
 
 /// The hosts of a URL, each with its port.
-fn said_doors(config: &Config, said_ports: &[u16], port: u16) -> Vec<Door> {
+fn said_addresses(config: &Config, said_ports: &[u16], port: u16) -> Vec<ConsoleAddress> {
     let count = config.get_hosts().len().max(config.get_hostaddrs().len());
     let one = |at: usize| {
         let port = said_ports.get(at).copied().unwrap_or(port);
         match (config.get_hosts().get(at), config.get_hostaddrs().get(at)) {
             (Some(Host::Unix(directory)), None) => socket(&directory.to_string_lossy(), port),
-            (Some(Host::Tcp(host)), None) => Door::Tcp { host: host.clone(), port },
-            (_, Some(address)) => Door::Tcp { host: address.to_string(), port },
+            (Some(Host::Tcp(host)), None) => ConsoleAddress::Tcp { host: host.clone(), port },
+            (_, Some(address)) => ConsoleAddress::Tcp { host: address.to_string(), port },
             (None, None) => socket(SOCKET_DIRS[0], port),
         }
     };
     (0..count).map(one).collect()
 }
 
-fn door(host: &str, port: u16) -> Door {
-    if host.starts_with('/') { socket(host, port) } else { Door::Tcp { host: host.to_owned(), port } }
+fn address_at(host: &str, port: u16) -> ConsoleAddress {
+    if host.starts_with('/') { socket(host, port) } else { ConsoleAddress::Tcp { host: host.to_owned(), port } }
 }
 
-fn socket(directory: &str, port: u16) -> Door {
-    Door::Socket { path: format!("{}/.s.PGSQL.{port}", directory.trim_end_matches('/')) }
+fn socket(directory: &str, port: u16) -> ConsoleAddress {
+    ConsoleAddress::Socket { path: format!("{}/.s.PGSQL.{port}", directory.trim_end_matches('/')) }
 }
 
 /// The TLS mode: the environment's, if the URL has none.
@@ -224,32 +224,33 @@ fn pass_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 
 /// The password of the first line of `~/.pgpass` that matches all addresses, because no console may receive the
 /// password of another.
-fn kept_password(lines: &str, doors: &[Door], database: &str, user: &str) -> Option<String> {
+fn kept_password(lines: &str, addresses: &[ConsoleAddress], database: &str, user: &str) -> Option<String> {
     lines.lines().filter(|line| !line.starts_with('#')).map(fields).find_map(|fields| {
         let [host, its_port, its_database, its_user, password] = <[String; 5]>::try_from(fields).ok()?;
         let is = |pattern: &str, value: &str| pattern == "*" || pattern == value;
-        let fits_door = |door: &Door| (host == "*" || is_at(door, &host)) && is(&its_port, &door.port());
-        let fits = doors.iter().all(fits_door) && is(&its_database, database) && is(&its_user, user);
+        let fits_address =
+            |address: &ConsoleAddress| (host == "*" || is_at(address, &host)) && is(&its_port, &address.port());
+        let fits = addresses.iter().all(fits_address) && is(&its_database, database) && is(&its_user, user);
         fits.then_some(password)
     })
 }
 
-impl Door {
+impl ConsoleAddress {
     fn port(&self) -> String {
         match self {
-            Door::Socket { path } => path.rsplit('.').next().unwrap_or_default().to_owned(),
-            Door::Tcp { port, .. } => port.to_string(),
+            ConsoleAddress::Socket { path } => path.rsplit('.').next().unwrap_or_default().to_owned(),
+            ConsoleAddress::Tcp { port, .. } => port.to_string(),
         }
     }
 }
 
 /// Whether a line for `host` matches this address; a unix socket is `localhost` there, or its directory.
-fn is_at(door: &Door, host: &str) -> bool {
-    match door {
-        Door::Socket { path } => {
+fn is_at(address: &ConsoleAddress, host: &str) -> bool {
+    match address {
+        ConsoleAddress::Socket { path } => {
             host == "localhost" || path.rsplit_once('/').is_some_and(|(directory, _)| directory == host)
         }
-        Door::Tcp { host: own, .. } => own == host,
+        ConsoleAddress::Tcp { host: own, .. } => own == host,
     }
 }
 
@@ -294,7 +295,7 @@ mod tests {
     }
 
     impl Told {
-        fn place(&self) -> Result<Place, String> {
+        fn login(&self) -> Result<ConsoleLogin, String> {
             let options = TopOptions::parse(self.args.iter().map(std::ffi::OsString::from))?;
             let find = |name: &str| self.environment.iter().find(|(known, _)| *known == name);
             let machine = Machine {
@@ -302,41 +303,44 @@ mod tests {
                 passwords: &|path| (path == "/home/.pgpass").then(|| self.passwords.to_owned()),
                 user: Some("me".to_owned()),
             };
-            place(&options, self.listening.as_ref(), &machine)
+            console_login(&options, self.listening.as_ref(), &machine)
         }
 
-        fn doors(&self) -> Vec<String> {
-            self.place().expect("a place").doors.iter().map(Door::name).collect()
+        fn addresses(&self) -> Vec<String> {
+            self.login().expect("a login").addresses.iter().map(ConsoleAddress::name).collect()
         }
 
         fn password(&self) -> Option<String> {
-            let place = self.place().expect("a place");
-            place.config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            let login = self.login().expect("a login");
+            login.config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         }
     }
 
     #[test]
     fn without_a_word_the_sockets_of_this_machine_are_tried_as_the_systems_user() {
         let told = told(&[], &[]);
-        assert_eq!(told.doors(), ["/var/run/postgresql/.s.PGSQL.6432", "/tmp/.s.PGSQL.6432"]);
-        let place = told.place().expect("a place");
-        assert_eq!((place.user().as_str(), place.config.get_dbname()), ("me", Some("pgbouncer")));
-        assert_eq!(place.config.get_password(), None);
+        assert_eq!(told.addresses(), ["/var/run/postgresql/.s.PGSQL.6432", "/tmp/.s.PGSQL.6432"]);
+        let login = told.login().expect("a login");
+        assert_eq!((login.user().as_str(), login.config.get_dbname()), ("me", Some("pgbouncer")));
+        assert_eq!(login.config.get_password(), None);
     }
 
     #[test]
     fn the_command_line_wins_over_the_url_and_that_over_the_environment() {
         let environment = [("PGHOST", "env"), ("PGPORT", "1"), ("PGUSER", "env")];
-        assert_eq!(told(&[], &environment).doors(), ["env:1"]);
+        assert_eq!(told(&[], &environment).addresses(), ["env:1"]);
         let url = told(&["postgres://u:secret@db:6433/console"], &environment);
-        assert_eq!((url.doors(), url.password().as_deref()), (vec!["db:6433".to_owned()], Some("secret")));
-        assert_eq!(url.place().expect("a place").config.get_dbname(), Some("console"));
-        assert_eq!(told(&["postgres://u@db:6433", "-h", "/run", "-p", "9"], &environment).doors(), ["/run/.s.PGSQL.9"]);
-        assert_eq!(told(&["postgres://u@db"], &[]).doors(), ["db:6432"]);
-        assert_eq!(told(&["postgres://u:a:b@[::1]/x"], &[]).doors(), ["::1:6432"]);
-        assert_eq!(told(&["postgres://u@[::1]:7/x"], &[]).doors(), ["::1:7"]);
-        assert_eq!(told(&["host=/run,db port=1,2"], &[]).doors(), ["/run/.s.PGSQL.1", "db:2"]);
-        assert!(told(&[], &[("PGPORT", "x")]).place().is_err());
+        assert_eq!((url.addresses(), url.password().as_deref()), (vec!["db:6433".to_owned()], Some("secret")));
+        assert_eq!(url.login().expect("a login").config.get_dbname(), Some("console"));
+        assert_eq!(
+            told(&["postgres://u@db:6433", "-h", "/run", "-p", "9"], &environment).addresses(),
+            ["/run/.s.PGSQL.9"]
+        );
+        assert_eq!(told(&["postgres://u@db"], &[]).addresses(), ["db:6432"]);
+        assert_eq!(told(&["postgres://u:a:b@[::1]/x"], &[]).addresses(), ["::1:6432"]);
+        assert_eq!(told(&["postgres://u@[::1]:7/x"], &[]).addresses(), ["::1:7"]);
+        assert_eq!(told(&["host=/run,db port=1,2"], &[]).addresses(), ["/run/.s.PGSQL.1", "db:2"]);
+        assert!(told(&[], &[("PGPORT", "x")]).login().is_err());
     }
 
     #[test]
@@ -344,7 +348,7 @@ mod tests {
         let mut told = told(&["a.ini"], &[("PGHOST", "elsewhere")]);
         let address = Some("127.0.0.1".to_owned());
         told.listening = Some(Listening { socket_dir: Some("/run/a".to_owned()), address, port: 7 });
-        assert_eq!(told.doors(), ["/run/a/.s.PGSQL.7", "127.0.0.1:7"]);
+        assert_eq!(told.addresses(), ["/run/a/.s.PGSQL.7", "127.0.0.1:7"]);
     }
 
     #[test]
@@ -367,16 +371,16 @@ mod tests {
 
     #[test]
     fn how_much_is_checked_is_said_by_the_environment() {
-        let mode = |environment: &[(&'static str, &'static str)]| told(&["-h", "db"], environment).place();
-        let plain = mode(&[]).expect("a place");
+        let mode = |environment: &[(&'static str, &'static str)]| told(&["-h", "db"], environment).login();
+        let plain = mode(&[]).expect("a login");
         assert_eq!((plain.config.get_ssl_mode(), plain.check), (SslMode::Prefer, Check::Nothing));
-        let full = mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/a")]).expect("a place");
+        let full = mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "/a")]).expect("a login");
         assert_eq!((full.config.get_ssl_mode(), full.check), (SslMode::Require, Check::ChainAndName));
         assert!(mode(&[("PGSSLMODE", "verify-ca")]).expect_err("no file").contains("PGSSLROOTCERT"));
         assert!(mode(&[("PGSSLMODE", "maybe")]).is_err());
-        let text = told(&["postgres://db/?sslmode=verify-full"], &[]).place().expect_err("not in a URL");
+        let text = told(&["postgres://db/?sslmode=verify-full"], &[]).login().expect_err("not in a URL");
         assert!(text.contains("PGSSLMODE"), "{text}");
-        let text = told(&["host=db nonsense=1"], &[]).place().expect_err("unknown");
+        let text = told(&["host=db nonsense=1"], &[]).login().expect_err("unknown");
         assert!(text.contains("nonsense"), "{text}");
     }
 }

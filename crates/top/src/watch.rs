@@ -16,7 +16,7 @@ use tokio::time::{Instant as Deadline, sleep_until, timeout};
 use crate::commands::Commands;
 use crate::console::{Answer, Console};
 use crate::screen::Wish;
-use crate::target::Place;
+use crate::target::ConsoleLogin;
 
 /// Events for the screen, from this thread and from the keyboard.
 pub(crate) enum Event {
@@ -34,7 +34,7 @@ pub(crate) enum Event {
 
 /// What the thread needs.
 pub(crate) struct Watch {
-    pub(crate) place: Place,
+    pub(crate) login: ConsoleLogin,
     pub(crate) console: Console,
     /// The start of the time line.
     pub(crate) start: Instant,
@@ -123,9 +123,9 @@ impl Watch {
                     return false;
                 }
             }
-            match Console::reach(&self.place).await {
+            match Console::reach(&self.login).await {
                 Ok(console) => {
-                    let reached = Event::Reached(console.title(&self.place), console.commands.clone());
+                    let reached = Event::Reached(console.title(&self.login), console.commands.clone());
                     self.console = console;
                     return self.events.send(reached).is_ok();
                 }

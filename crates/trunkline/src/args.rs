@@ -40,19 +40,19 @@ pub(crate) struct Serve {
     /// Options that override the file.
     pub(crate) overrides: Overrides,
     /// Whether and how the process leaves the terminal.
-    pub(crate) place: Place,
+    pub(crate) mode: RunMode,
     /// Whether to take over from a running process (`-R`).
     pub(crate) is_reboot: bool,
 }
 
 /// Where the pooler runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum RunMode {
     /// Where it was started.
     Foreground,
     /// In the background: this process starts another one there.
     Background,
-    /// In the background already: started by a [`Place::Background`] process, which waits for its report.
+    /// In the background already: started by a [`RunMode::Background`] process, which waits for its report.
     Detached,
 }
 
@@ -76,15 +76,15 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Call, St
 
 fn words(mut parser: Parser) -> Result<Call, String> {
     let mut overrides = Overrides::default();
-    let mut place = Place::Foreground;
+    let mut mode = RunMode::Foreground;
     let mut is_check = false;
     let mut is_reboot = false;
     let mut files = Vec::new();
     while let Some(arg) = parser.next().map_err(said)? {
         match arg {
-            Arg::Short('d') | Arg::Long("daemon") if place == Place::Foreground => place = Place::Background,
+            Arg::Short('d') | Arg::Long("daemon") if mode == RunMode::Foreground => mode = RunMode::Background,
             Arg::Short('d') | Arg::Long("daemon") => {}
-            Arg::Long(DETACHED) => place = Place::Detached,
+            Arg::Long(DETACHED) => mode = RunMode::Detached,
             Arg::Short('q') | Arg::Long("quiet") => overrides.quiet = true,
             Arg::Short('v') | Arg::Long("verbose") => overrides.verbose += 1,
             Arg::Short('u') | Arg::Long("user") => overrides.user = Some(text(&mut parser)?),
@@ -101,7 +101,7 @@ fn words(mut parser: Parser) -> Result<Call, String> {
         Err(files) if files.is_empty() => return Err("no configuration file specified".to_owned()),
         Err(_) => return Err("no configuration file specified: exactly one was expected".to_owned()),
     };
-    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, place, is_reboot })) }
+    if is_check { Ok(Call::Check { config }) } else { Ok(Call::Serve(Serve { config, overrides, mode, is_reboot })) }
 }
 
 fn said(why: lexopt::Error) -> String {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_options_are_pgbouncers_short_and_long() {
         let plain = serve(&["a.ini"]);
-        assert_eq!((plain.config.as_str(), plain.place), ("a.ini", Place::Foreground));
+        assert_eq!((plain.config.as_str(), plain.mode), ("a.ini", RunMode::Foreground));
         assert_eq!(plain.overrides, Overrides::default());
         assert!(!plain.is_reboot && serve(&["-R", "a.ini"]).is_reboot && serve(&["a.ini", "--reboot"]).is_reboot);
         for words in [
@@ -180,7 +180,7 @@ mod tests {
         ] {
             let serve = serve(words);
             let overrides = Overrides { user: Some("joe".to_owned()), verbose: 2, quiet: true };
-            assert_eq!((serve.config.as_str(), serve.place, serve.overrides), ("a.ini", Place::Background, overrides));
+            assert_eq!((serve.config.as_str(), serve.mode, serve.overrides), ("a.ini", RunMode::Background, overrides));
         }
     }
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_one_that_was_put_into_the_background_knows_it() {
-        assert_eq!(serve(&["-d", "a.ini", "--detached"]).place, Place::Detached);
-        assert_eq!(serve(&["--detached", "-d", "a.ini"]).place, Place::Detached);
+        assert_eq!(serve(&["-d", "a.ini", "--detached"]).mode, RunMode::Detached);
+        assert_eq!(serve(&["--detached", "-d", "a.ini"]).mode, RunMode::Detached);
     }
 }

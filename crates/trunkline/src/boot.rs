@@ -18,11 +18,11 @@ use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
 use worker::letters::{ActiveConfig, Ids, Post, TlsTerms, ToControl};
 
-use crate::args::{Place, Serve};
+use crate::args::{RunMode, Serve};
 use crate::daemon;
-use crate::doors;
 use crate::identity::{self, DescriptorLimit};
 use crate::last_words::{self, Fatal, say};
+use crate::listening_sockets::{self, ListeningSockets};
 use crate::pidfile::{self, Old, Pidfile};
 use crate::takeover;
 use crate::threads::{self, Start};
@@ -44,12 +44,12 @@ pub(crate) fn serve(call: &Serve) -> ExitCode {
 }
 
 fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
-    if call.place == Place::Detached {
+    if call.mode == RunMode::Detached {
         daemon::leave_session();
     }
     let source = Source::new(call.config.clone(), call.overrides.clone(), FileReader::from_disk());
     let Loaded { settings, warnings, .. } = load(&source, speaker)?;
-    if call.place == Place::Background {
+    if call.mode == RunMode::Background {
         return daemon::detach(&settings).map(|()| Ending::Well);
     }
     // As in PgBouncer before the user is switched: only root may be able to read secrets and keys.
@@ -85,7 +85,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let inherited = predecessor.as_mut().map(Predecessor::take_listeners).unwrap_or_default();
     // First, so that HTTP is available as soon as the pooler answers clients.
     let http = open_http(&active.settings, &runtime, speaker);
-    let doors = open_doors(&active.settings, inherited, speaker)?;
+    let sockets = open_listening_sockets(&active.settings, inherited, speaker)?;
     let mut pidfile = None;
     if predecessor.is_none() {
         pidfile = active.settings.pidfile.as_deref().map(Pidfile::write).transpose()?;
@@ -94,25 +94,25 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
     let ids = Ids::default();
     let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
-    let workers = threads::start(&choice, &active, &doors.listeners, post, &ids, start, seed()?)?;
-    let doors::Doors { listeners, mut socket_file, .. } = doors;
+    let workers = threads::start(&choice, &active, &sockets.listeners, post, &ids, start, seed()?)?;
+    let ListeningSockets { listeners, mut socket_file, .. } = sockets;
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     if let Some(predecessor) = &predecessor {
         takeover::take_over(predecessor, &active, &workers.posts, &ids, speaker)?;
         // Sent while the old process still runs: without a main process systemd regards the service as ended.
         service.is_main(std::process::id());
-        for warning in doors::adopt(&active.settings, &listeners) {
+        for warning in listening_sockets::adopt(&active.settings, &listeners) {
             say(speaker, Level::Warning, format_args!("{warning}"));
         }
         // Dropping it would remove the file that `move_in` takes over: if the old process spelled the directory
         // differently, both names are the same file.
-        socket_file.into_iter().for_each(doors::SocketFile::leave);
+        socket_file.into_iter().for_each(listening_sockets::SocketFile::leave);
         (socket_file, pidfile) = takeover::move_in(predecessor, &active.settings, speaker);
     }
     // A worker that closes a listening socket must hold the last reference to it.
     drop(listeners);
     tell_up(&active, choice.name(), speaker);
-    if call.place == Place::Detached {
+    if call.mode == RunMode::Detached {
         daemon::tell_parent()?;
     }
     if predecessor.is_none() {
@@ -137,7 +137,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
 
 /// Checks that nobody answers where this process is to listen, and that its pidfile is not another process's.
 fn check_alone(settings: &Settings) -> Result<Old, Fatal> {
-    doors::check_nobody_answers(settings)?;
+    listening_sockets::check_nobody_answers(settings)?;
     settings.pidfile.as_deref().map_or(Ok(Old::None), pidfile::check_old)
 }
 
@@ -228,22 +228,26 @@ fn first_config(
     ))
 }
 
-fn open_doors(settings: &Settings, inherited: Vec<Listener>, speaker: &Speaker) -> Result<doors::Doors, Fatal> {
-    let doors = doors::open(settings, inherited)?;
-    for warning in &doors.warnings {
+fn open_listening_sockets(
+    settings: &Settings,
+    inherited: Vec<Listener>,
+    speaker: &Speaker,
+) -> Result<ListeningSockets, Fatal> {
+    let sockets = listening_sockets::open(settings, inherited)?;
+    for warning in &sockets.warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }
-    let is_passed = doors::passed() > 0;
-    for listener in &doors.listeners {
+    let is_passed = listening_sockets::passed() > 0;
+    for listener in &sockets.listeners {
         let how = if is_passed { "socket passed from service manager: " } else { "" };
-        say(speaker, Level::Log, format_args!("{how}listening on {}", doors::name(listener)));
+        say(speaker, Level::Log, format_args!("{how}listening on {}", listening_sockets::name(listener)));
     }
-    Ok(doors)
+    Ok(sockets)
 }
 
 fn open_http(settings: &Settings, runtime: &Runtime, speaker: &Speaker) -> Vec<tokio::net::TcpListener> {
     let _inside = runtime.enter();
-    let (listeners, warnings) = doors::open_http(settings);
+    let (listeners, warnings) = listening_sockets::open_http(settings);
     for warning in &warnings {
         say(speaker, Level::Warning, format_args!("{warning}"));
     }

@@ -11,7 +11,7 @@ use auth::UserFile;
 use config::{AuthType, Loaded, Overrides, Place, Settings};
 use control::{FileReader, Source};
 
-use crate::{doors, identity};
+use crate::{identity, listening_sockets};
 
 /// Validates the file `config` and the files that it names.
 pub(crate) fn check(config: &str) -> ExitCode {
@@ -53,7 +53,7 @@ pub(crate) fn check(config: &str) -> ExitCode {
 
 /// What a start would find missing: places to listen, directories to write to, the user to switch to.
 fn places(settings: &Settings) -> Vec<String> {
-    let mut wrong = doors::check(settings);
+    let mut wrong = listening_sockets::check(settings);
     wrong.extend(settings.user.as_deref().and_then(identity::unknown));
     let written = [("logfile", &settings.logfile), ("pidfile", &settings.pidfile)];
     wrong.extend(written.into_iter().filter_map(|(name, path)| cannot_be_made(name, path.as_deref()?)));

@@ -9,9 +9,9 @@ use control::Predecessor;
 use reactor::{Level, Socket};
 use worker::letters::{ActiveConfig, Ids, Post, ToWorker};
 
-use crate::doors::{self, SocketFile};
 use crate::identity;
 use crate::last_words::{Fatal, say};
+use crate::listening_sockets::{self, SocketFile};
 use crate::pidfile::{self, Pidfile};
 
 /// Finds the running process, if there is one.
@@ -19,10 +19,10 @@ use crate::pidfile::{self, Pidfile};
 /// # Errors
 /// The running process cannot hand over, or the settings do not allow to find it.
 pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
-    if doors::passed() > 0 {
+    if listening_sockets::passed() > 0 {
         return Err(Fatal("cannot reboot under service manager".to_owned()));
     }
-    let Some(socket) = doors::socket_path(settings) else {
+    let Some(socket) = listening_sockets::socket_path(settings) else {
         return Err(Fatal("cannot reboot if unix dir not configured".to_owned()));
     };
     Predecessor::find(&socket, identity::own_uid()).map_err(|why| Fatal(format!("online restart failed: {why}")))
@@ -69,7 +69,7 @@ pub(crate) fn move_in(
     settings: &Settings,
     speaker: &control::Speaker,
 ) -> (Option<SocketFile>, Option<Pidfile>) {
-    let (socket_file, dressed) = doors::own_socket_file(settings);
+    let (socket_file, dressed) = listening_sockets::own_socket_file(settings);
     if let Err(why) = dressed {
         say(speaker, Level::Error, format_args!("unix socket: {why}"));
     }

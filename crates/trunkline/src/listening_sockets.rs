@@ -24,7 +24,7 @@ use crate::last_words::Fatal;
 
 /// All listeners, and the warnings about them.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct ListeningSockets {
     pub(crate) listeners: Vec<Arc<Listener>>,
     /// Our socket file, if there is one.
     pub(crate) socket_file: Option<SocketFile>,
@@ -72,17 +72,17 @@ pub(crate) fn check_nobody_answers(settings: &Settings) -> Result<(), Fatal> {
 ///
 /// # Errors
 /// No address can be listened on, or the unix socket cannot be created.
-pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<Doors, Fatal> {
+pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<ListeningSockets, Fatal> {
     let wanted = wanted(settings);
-    let mut doors = Doors { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
+    let mut sockets = ListeningSockets { listeners: Vec::new(), socket_file: None, warnings: Vec::new() };
     match passed() {
-        0 => open_own(settings, &mut inherited, &wanted, &mut doors)?,
-        count => open_passed(settings, count, &wanted, &mut doors)?,
+        0 => open_own(settings, &mut inherited, &wanted, &mut sockets)?,
+        count => open_passed(settings, count, &wanted, &mut sockets)?,
     }
-    if doors.listeners.is_empty() {
+    if sockets.listeners.is_empty() {
         return Err(Fatal("nowhere to listen on".to_owned()));
     }
-    Ok(doors)
+    Ok(sockets)
 }
 
 /// The reasons why listening would fail, as far as they can be told without listening.
@@ -144,45 +144,45 @@ fn open_own(
     settings: &Settings,
     inherited: &mut Vec<Listener>,
     wanted: &Wanted,
-    doors: &mut Doors,
+    sockets: &mut ListeningSockets,
 ) -> Result<(), Fatal> {
     for item in &settings.listen_addr {
         for address in addresses(item, settings.listen_port)? {
             if let Some(listener) = take(inherited, &Bound::Tcp(address)) {
-                doors.listeners.push(listener);
+                sockets.listeners.push(listener);
                 continue;
             }
             match reactor::bind_tcp(address, wanted) {
-                Ok(listener) => doors.listeners.push(Arc::new(listener)),
-                Err(fault) => doors.warnings.push(format!("cannot listen on {address}: {}", told(&fault))),
+                Ok(listener) => sockets.listeners.push(Arc::new(listener)),
+                Err(fault) => sockets.warnings.push(format!("cannot listen on {address}: {}", told(&fault))),
             }
         }
     }
-    if doors.listeners.is_empty() && settings.listen_addr.iter().next().is_some() {
-        let why = doors.warnings.join("; ");
+    if sockets.listeners.is_empty() && settings.listen_addr.iter().next().is_some() {
+        let why = sockets.warnings.join("; ");
         let list = settings.listen_addr.iter().map(|item| &**item).collect::<Vec<_>>().join(",");
         return Err(Fatal(format!("failed to listen on any address in listen_addr list: {list} ({why})")));
     }
     if let Some(path) = socket_path(settings) {
         match take(inherited, &Bound::Unix(path.as_str().into())) {
-            Some(listener) => doors.listeners.push(listener),
-            None => open_unix(settings, &path, wanted, doors)?,
+            Some(listener) => sockets.listeners.push(listener),
+            None => open_unix(settings, &path, wanted, sockets)?,
         }
     }
     Ok(())
 }
 
 /// Takes over the sockets of the service manager, which replace those of the settings.
-fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
+fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, sockets: &mut ListeningSockets) -> Result<(), Fatal> {
     if settings.listen_addr.iter().next().is_some() {
-        doors.warnings.push("sockets passed from service manager, listen_addr ignored".to_owned());
+        sockets.warnings.push("sockets passed from service manager, listen_addr ignored".to_owned());
     }
     if settings
         .unix_socket_dir
         .as_deref()
         .is_some_and(|dir| Some(dir) != Settings::default().unix_socket_dir.as_deref())
     {
-        doors.warnings.push("sockets passed from service manager, unix_socket_dir ignored".to_owned());
+        sockets.warnings.push("sockets passed from service manager, unix_socket_dir ignored".to_owned());
     }
     if count > PASSED_MAX {
         return Err(Fatal(format!("service manager passes more than {PASSED_MAX} sockets (LISTEN_FDS)")));
@@ -192,7 +192,7 @@ fn open_passed(settings: &Settings, count: u32, wanted: &Wanted, doors: &mut Doo
             let why = told(&fault);
             Fatal(format!("failed to set up socket passed from service manager (fd {number}): {why}"))
         })?;
-        doors.listeners.push(Arc::new(listener));
+        sockets.listeners.push(Arc::new(listener));
     }
     Ok(())
 }
@@ -288,7 +288,7 @@ pub(crate) fn socket_path(settings: &Settings) -> Option<String> {
     settings.unix_socket_dir.as_ref().map(|dir| format!("{dir}/.s.PGSQL.{}", settings.listen_port))
 }
 
-fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, doors: &mut Doors) -> Result<(), Fatal> {
+fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, sockets: &mut ListeningSockets) -> Result<(), Fatal> {
     let failed = |why: String| {
         Fatal(format!(
             "failed to create unix socket {path}: {why} (choose another unix_socket_dir, or remove the file)"
@@ -310,10 +310,10 @@ fn open_unix(settings: &Settings, path: &str, wanted: &Wanted, doors: &mut Doors
     umask(before);
     let listener = bound.map_err(|fault| failed(told(&fault)))?;
     if is_file {
-        doors.socket_file = Some(SocketFile { path: path.to_owned() });
+        sockets.socket_file = Some(SocketFile { path: path.to_owned() });
         dress(settings, path).map_err(failed)?;
     }
-    doors.listeners.push(Arc::new(listener));
+    sockets.listeners.push(Arc::new(listener));
     Ok(())
 }
 
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_lock_beside_the_unix_socket_keeps_us_away() {
-        let dir = std::env::temp_dir().join(format!("trunkline-doors-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("trunkline-sockets-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a directory");
         fs::write(dir.join(".s.PGSQL.7.lock"), "").expect("a file");
         let unix_socket_dir = dir.to_str().map(str::to_owned);

@@ -4,14 +4,14 @@
 //! Always true: no message longer than `MESSAGE_BYTES_MAX` is read, and no more of an answer than the caller allows;
 //! rows are handed out one by one and not kept here. If a connection is closed during a query, the query is cancelled,
 //! as for any client.
-//! Not here: the queries (`secrets`, `sweeper`, `listeners`), the connections (`links`, `run`).
+//! Not here: the queries (`secrets`, `sweeper`, `listeners`), the connections (`own_clients`, `run`).
 
 use wire::notice::Notice;
 use wire::{backend, frontend, write};
 
 /// The protocol state of one connection.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct ClientProtocol {
     /// Received bytes; those before `read` have been consumed.
     inbox: Vec<u8>,
     read: usize,
@@ -41,7 +41,7 @@ pub(crate) enum Part<'a> {
     End(Result<(), Failure>),
 }
 
-impl Asker {
+impl ClientProtocol {
     /// Starts the login at a worker, which authenticates no client of the process itself. The first answer is about the
     /// login.
     pub(crate) fn log_in(parameters: &[(&str, &str)], out: &mut Vec<u8>) -> Self {
@@ -162,19 +162,19 @@ mod tests {
 
     /// Returns the outcome and the rows of a query that gets these bytes as its answer before the connection ends.
     fn asked(answer: &[u8], bytes_max: usize) -> (Result<(), Failure>, Vec<String>) {
-        let mut asker = Asker::log_in(&[("user", "u")], &mut Vec::new());
-        asker.ask("", "q", ("u", 25), bytes_max, &mut Vec::new());
+        let mut protocol = ClientProtocol::log_in(&[("user", "u")], &mut Vec::new());
+        protocol.ask("", "q", ("u", 25), bytes_max, &mut Vec::new());
         let mut rows = Vec::new();
         for piece in answer.chunks(3) {
-            asker.hear(piece);
-            while let Some(part) = asker.next() {
+            protocol.hear(piece);
+            while let Some(part) = protocol.next() {
                 match part {
                     Part::Row(row) => rows.push(format!("{row:?}")),
                     Part::End(end) => return (end, rows),
                 }
             }
         }
-        (Err(asker.ended("the connection has ended")), rows)
+        (Err(protocol.ended("the connection has ended")), rows)
     }
 
     fn row(text: &str) -> Vec<u8> {

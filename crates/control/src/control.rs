@@ -23,16 +23,16 @@ use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
 use crate::ending::Ending;
 use crate::event::Event;
-use crate::events::{self, Events, Kind};
+use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
 use crate::hashings::Hashings;
 use crate::history::{self, History};
-use crate::http::{Desk, Round};
-use crate::links::{self, LinkNews, LinkOrder, Links, Outcome};
-use crate::listeners::{self, Around};
+use crate::http::{HttpQueue, Round};
+use crate::listeners::{Around, ListenOrder, Listeners};
 use crate::loads::Loads;
 use crate::names::Names;
 use crate::otlp::{Exporter, Posting};
+use crate::own_clients::{self, Outcome, OwnClientNews, OwnClientOrder, OwnClients};
 use crate::present::{Moment, Present};
 use crate::reload::{Configuration, Fresh, Speaker};
 use crate::service::Service;
@@ -41,7 +41,7 @@ use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
 use crate::tracers::Tracers;
-use crate::waits::{Asker, Waits};
+use crate::waits::{ConsoleClient, Waits};
 use crate::zones::Zones;
 use crate::{external_auth, secrets};
 
@@ -57,18 +57,18 @@ pub struct Control<S> {
     judged: external_auth::Questions,
     hashings: Hashings,
     system_users: SystemUsers,
-    links: Links,
+    own_clients: OwnClients,
     /// The sessions that listen on behalf of all clients of a database.
-    listening: listeners::Sessions,
+    listeners: Listeners,
     sweeper: Sweeper,
     /// The console clients that have sent a request.
-    sessions: Sessions<Asker>,
+    sessions: Sessions<ConsoleClient>,
     surveys: Surveys<Purpose>,
-    pub(crate) http: Desk,
+    pub(crate) http: HttpQueue,
     loads: Loads,
     pub(crate) waits: Waits<Waiter>,
     pub(crate) events: Events,
-    pub(crate) tracers: Tracers<Asker>,
+    pub(crate) tracers: Tracers<ConsoleClient>,
     /// Spans that are posted to an OpenTelemetry collector.
     spans: Exporter,
     history: History,
@@ -89,11 +89,11 @@ pub struct Control<S> {
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// A table for a client of the console.
-    Show(Asker, &'static Subject),
+    Show(ConsoleClient, &'static Subject),
     /// The statistics at the end of a period.
     Period,
     /// The databases that KILL without a name applies to.
-    Kill(Asker),
+    Kill(ConsoleClient),
     /// The servers to be asked for their advisory locks.
     Sweep,
     /// The clients that hold the locks that were found.
@@ -106,7 +106,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Waiter {
     /// An order of a console client, which is answered then.
-    Asker(Asker, Order),
+    Console(ConsoleClient, Order),
     /// A shutdown, before it ends the process.
     Shutdown,
     /// An online restart, before anything is handed over.
@@ -117,7 +117,7 @@ pub(crate) enum Waiter {
 
 impl Waiter {
     pub(crate) fn is(&self, from: WorkerId, client: ClientKey) -> bool {
-        matches!(self, Self::Asker(asker, _) if *asker == Asker { at: from, client })
+        matches!(self, Self::Console(asker, _) if *asker == ConsoleClient { at: from, client })
     }
 }
 
@@ -138,7 +138,7 @@ impl<S> Control<S> {
         let mut events = Events::default();
         let version = concat!("trunkline ", env!("CARGO_PKG_VERSION"));
         let detail = format!("{version}, process {}", std::process::id());
-        events.add(events::Event::new(now.wall, Kind::Start, &detail));
+        events.add(events::Event::new(now.wall, EventKind::Start, &detail));
         let mut sweeper = Sweeper::default();
         sweeper.sweep_every(now.time, active.settings.lock_sweep_interval);
         let spans = Exporter::new(&active.mock_key, now.wall);
@@ -153,12 +153,12 @@ impl<S> Control<S> {
             judged: external_auth::Questions::default(),
             hashings: Hashings::default(),
             system_users: SystemUsers::default(),
-            links: Links::default(),
-            listening: listeners::Sessions::default(),
+            own_clients: OwnClients::default(),
+            listeners: Listeners::default(),
             sweeper,
             sessions: Sessions::default(),
             surveys: Surveys::default(),
-            http: Desk::default(),
+            http: HttpQueue::default(),
             loads: Loads::default(),
             waits: Waits::default(),
             events,
@@ -219,13 +219,13 @@ impl<S> Control<S> {
             Event::Letter(ToControl::HashUnneeded { from, asker }) => self.hashings.forget(from, asker),
             Event::Hashed { from, asker, hashed } => self.hashings.hashed(from, asker, hashed, &self.present),
             Event::Letter(ToControl::Listen { database, user, channel, number, is_relied_on }) => {
-                let order = listeners::Order::Listen { channel, number, is_relied_on };
-                let (listening, mut around) = self.listening();
-                listening.listen(&mut around, database, user, order);
+                let order = ListenOrder::Listen { channel, number, is_relied_on };
+                let (listeners, mut around) = self.listeners();
+                listeners.listen(&mut around, database, user, order);
             }
             Event::Letter(ToControl::Unlisten { database, channel }) => self.unlisten(database, Some(channel)),
             Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
-            Event::Link { link, news } => self.hear_link(link, &news),
+            Event::OwnClient { number, news } => self.hear_own_client(number, &news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
                 self.system_users.look_up(system_users::Question { from, client, uid }, &self.present);
             }
@@ -240,9 +240,11 @@ impl<S> Control<S> {
                     self.present.log(level, format_args!("{line}"));
                 }
             }
-            Event::Letter(ToControl::ConsoleTook { from, client }) => self.tracers.took(Asker { at: from, client }),
+            Event::Letter(ToControl::ConsoleTook { from, client }) => {
+                self.tracers.took(ConsoleClient { at: from, client })
+            }
             Event::Letter(ToControl::Console { from, client, right, by, request }) => {
-                self.console(Asker { at: from, client }, right, &by, request);
+                self.console(ConsoleClient { at: from, client }, right, &by, request);
             }
             Event::Letter(ToControl::Shown { from, question, snapshot }) => {
                 if let Some((purpose, snapshots)) = self.surveys.answer(from, question, snapshot) {
@@ -251,7 +253,7 @@ impl<S> Control<S> {
             }
             Event::Letter(ToControl::Obeyed { from, question, is_done }) => self.obeyed(from, question, is_done),
             Event::Letter(ToControl::ConsoleLeft { from, client }) => {
-                self.sessions.remove(&Asker { at: from, client });
+                self.sessions.remove(&ConsoleClient { at: from, client });
                 self.asker_left(from, client);
             }
             Event::Letter(ToControl::ConsolesGone) => self.consoles_gone(),
@@ -318,9 +320,9 @@ impl<S> Control<S> {
         self.handovers.next_courier()
     }
 
-    /// Returns the next order for a connection to one of our own workers; [`Event::Link`] reports its outcome.
-    pub fn next_link_order(&mut self) -> Option<LinkOrder> {
-        self.links.next_order()
+    /// Returns the next order for a connection to one of our own workers; [`Event::OwnClient`] reports its outcome.
+    pub fn next_own_client_order(&mut self) -> Option<OwnClientOrder> {
+        self.own_clients.next_order()
     }
 
     /// Hands one end of a connection of the control thread to the home worker of a database.
@@ -336,7 +338,7 @@ impl<S> Control<S> {
     /// Returns the time limit of a question to a server: longer than the login that needs the answer.
     #[must_use]
     pub fn question_limit(&self) -> Duration {
-        links::question_limit(&self.present.active.settings)
+        own_clients::question_limit(&self.present.active.settings)
     }
 
     /// Returns when [`Event::Tick`] is due.
@@ -347,8 +349,8 @@ impl<S> Control<S> {
             self.ending.next_deadline(self.present.active.settings.shutdown_timeout),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
-            self.links.next_deadline(),
-            self.listening.next_deadline(),
+            self.own_clients.next_deadline(),
+            self.listeners.next_deadline(),
             self.http.next_deadline(),
             self.tracers.next_deadline(),
             self.spans.next_deadline(),
@@ -386,12 +388,12 @@ impl<S> Control<S> {
         if is_due && self.ending.way().is_none() && !self.is_suspended {
             self.ask_all(sweeper::parts(), Purpose::Sweep);
         }
-        for link in self.links.late(self.present.now.time) {
-            let outcome = self.links.give_up(link);
+        for number in self.own_clients.late(self.present.now.time) {
+            let outcome = self.own_clients.give_up(number);
             self.conclude_talk(outcome);
         }
-        let (listening, mut around) = self.listening();
-        listening.expire(&mut around);
+        let (listeners, mut around) = self.listeners();
+        listeners.expire(&mut around);
         while let Some((purpose, silent)) = self.surveys.give_up(self.present.now.time) {
             self.give_up(&purpose, &silent);
         }
@@ -404,7 +406,7 @@ impl<S> Control<S> {
     }
 
     /// Handles a request of a console client.
-    fn console(&mut self, asker: Asker, right: Right, by: &Commander, request: Request) {
+    fn console(&mut self, asker: ConsoleClient, right: Right, by: &Commander, request: Request) {
         match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
             Next::Run(command) => self.run(asker, by, command),
@@ -412,7 +414,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn run(&mut self, asker: Asker, by: &Commander, command: Command) {
+    fn run(&mut self, asker: ConsoleClient, by: &Commander, command: Command) {
         match command {
             Command::Show(subject) if subject.needs_no_worker() => self.show(asker, subject, &[]),
             Command::Show(subject) => self.ask_all(subject.parts, Purpose::Show(asker, subject)),
@@ -423,7 +425,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn show(&mut self, asker: Asker, subject: &Subject, snapshots: &[Snapshot]) {
+    fn show(&mut self, asker: ConsoleClient, subject: &Subject, snapshots: &[Snapshot]) {
         let table = subject.table(&self.view(snapshots));
         self.answer(asker, Answer::Table(table));
     }
@@ -482,7 +484,7 @@ impl<S> Control<S> {
         }
     }
 
-    pub(crate) fn refuse(&mut self, asker: Asker, refusal: Refusal) {
+    pub(crate) fn refuse(&mut self, asker: ConsoleClient, refusal: Refusal) {
         self.present.log(Level::Error, format_args!("{}", refusal.text));
         if self.present.active.settings.log_pooler_errors {
             self.present.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
@@ -491,7 +493,7 @@ impl<S> Control<S> {
     }
 
     /// Sends the answer in the protocol of the request, simple or extended; a client that has disconnected needs none.
-    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
+    pub(crate) fn answer(&mut self, asker: ConsoleClient, answer: Answer) {
         match self.sessions.answer(&asker, answer) {
             Some(Ok(bytes)) => self.say(asker, bytes),
             // A refusal always fits.
@@ -500,7 +502,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn say(&self, asker: Asker, bytes: Vec<u8>) {
+    fn say(&self, asker: ConsoleClient, bytes: Vec<u8>) {
         self.present.post(asker.at, ToWorker::ConsoleAnswer { client: asker.client, bytes, closes: false });
     }
 
@@ -530,39 +532,39 @@ impl<S> Control<S> {
         self.present.post_config();
     }
 
-    /// Returns the listening sessions and what they need.
-    fn listening(&mut self) -> (&mut listeners::Sessions, Around<'_, S>) {
-        (&mut self.listening, Around { links: &mut self.links, present: &self.present })
+    /// Returns the listeners and what they need.
+    fn listeners(&mut self) -> (&mut Listeners, Around<'_, S>) {
+        (&mut self.listeners, Around { own_clients: &mut self.own_clients, present: &self.present })
     }
 
     /// No client listens any more on this channel of a database, or on any channel if `None`.
     fn unlisten(&mut self, database: Arc<str>, channel: Option<Box<str>>) {
-        let (listening, mut around) = self.listening();
-        listening.unlisten(&mut around, database, channel);
+        let (listeners, mut around) = self.listeners();
+        listeners.unlisten(&mut around, database, channel);
     }
 
     /// Starts all questions that may be started now.
     fn put_questions(&mut self) {
         let ends_at = self.present.now.time + self.question_limit();
         while let Some(question) = self.secrets.start() {
-            self.links.ask_secret(question, ends_at);
+            self.own_clients.ask_secret(question, ends_at);
         }
         while let Some(question) = self.sweeper.next_question() {
-            self.links.ask_locks(question, ends_at);
+            self.own_clients.ask_locks(question, ends_at);
         }
     }
 
     /// Handles news of a connection to one of our own workers.
-    fn hear_link(&mut self, link: u64, news: &LinkNews) {
+    fn hear_own_client(&mut self, number: u64, news: &OwnClientNews) {
         match news {
-            LinkNews::Heard(bytes) => {
-                self.links.hear(link, bytes);
-                while let Some(outcome) = self.links.next_outcome(link) {
+            OwnClientNews::Heard(bytes) => {
+                self.own_clients.hear(number, bytes);
+                while let Some(outcome) = self.own_clients.next_outcome(number) {
                     self.conclude_talk(Some(outcome));
                 }
             }
-            LinkNews::Ended(why) => {
-                let outcome = self.links.ended(link, why);
+            OwnClientNews::Ended(why) => {
+                let outcome = self.own_clients.ended(number, why);
                 self.conclude_talk(outcome);
             }
         }
@@ -578,8 +580,8 @@ impl<S> Control<S> {
                 }
             }
             Some(Outcome::Listener(database, outcome)) => {
-                let (listening, mut around) = self.listening();
-                listening.told(&mut around, &database, outcome);
+                let (listeners, mut around) = self.listeners();
+                listeners.told(&mut around, &database, outcome);
             }
         }
     }

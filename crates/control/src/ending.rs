@@ -28,9 +28,9 @@ pub(crate) struct Ending {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expired {
     /// The remaining clients are closed, since the shutdown has waited for `secs` seconds.
-    Clients { secs: u64 },
+    CloseClients { secs: u64 },
     /// The process ends, whatever is left.
-    All,
+    Exit,
 }
 
 impl Ending {
@@ -95,12 +95,12 @@ impl Ending {
     pub(crate) fn expire(&mut self, now: Time, limit: Option<Duration>) -> Option<Expired> {
         self.next_deadline(limit).filter(|deadline| *deadline <= now)?;
         if self.clients_ended.is_some() {
-            return Some(Expired::All);
+            return Some(Expired::Exit);
         }
         self.clients_ended = Some(now);
         // Reports from before the clients were closed no longer count.
         self.drained.clear();
-        Some(Expired::Clients { secs: self.since.map_or(0, |since| now.since(since).as_secs()) })
+        Some(Expired::CloseClients { secs: self.since.map_or(0, |since| now.since(since).as_secs()) })
     }
 }
 

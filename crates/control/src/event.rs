@@ -11,8 +11,8 @@ use worker::letters::{ExternalAuth, Found, HashAsker, Hashed, SystemUser, ToCont
 
 use crate::courier::News;
 use crate::http::HttpQuestion;
-use crate::links::LinkNews;
 use crate::otlp::Posted;
+use crate::own_clients::OwnClientNews;
 use crate::zones::Serial;
 
 /// An operating system signal.
@@ -63,11 +63,11 @@ pub enum Event {
         serial: Serial,
     },
     /// News of a connection to one of our own workers.
-    Link {
+    OwnClient {
         /// The number of the connection.
-        link: u64,
+        number: u64,
         /// Received bytes, or its end.
-        news: LinkNews,
+        news: OwnClientNews,
     },
     /// The lookup of an operating system user has finished.
     SystemUser {

@@ -13,7 +13,7 @@ use worker::letters::{Report, ReportKind};
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     /// When it first occurred.
     pub(crate) at: Wall,
     /// When it last occurred.
@@ -36,7 +36,7 @@ pub(crate) struct Event {
 
 /// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// The process started.
     Start,
     /// The configuration was reloaded.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     Told(ReportKind),
 }
 
-impl Kind {
+impl EventKind {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -82,7 +82,7 @@ impl Kind {
 
 impl Event {
     /// An event that concerns no database, user or host.
-    pub(crate) fn new(at: Wall, kind: Kind, detail: &str) -> Self {
+    pub(crate) fn new(at: Wall, kind: EventKind, detail: &str) -> Self {
         let (class, is_several) = ("", false);
         let (database, user, host) = (Arc::default(), Arc::default(), Box::default());
         Self {
@@ -101,7 +101,7 @@ impl Event {
     }
 
     fn told(Report { kind, class, database, user, host, detail, at, count }: Report) -> Self {
-        let (kind, last, is_several) = (Kind::Told(kind), at, false);
+        let (kind, last, is_several) = (EventKind::Told(kind), at, false);
         Self { kind, at, last, count, database, user, host, detail, class, is_several, change: 0 }
     }
 
@@ -279,15 +279,15 @@ mod tests {
     fn who_follows_is_told_what_is_new_and_what_was_counted_again() {
         let mut events = Events::default();
         events.hear(refused("u", 0));
-        events.add(Event::new(Wall(1), Kind::Reload, "one"));
+        events.add(Event::new(Wall(1), EventKind::Reload, "one"));
         let known = events.changes();
         assert!(events.since(known).is_empty());
-        events.add(Event::new(Wall(2), Kind::Reload, "two"));
+        events.add(Event::new(Wall(2), EventKind::Reload, "two"));
         events.hear(refused("u", 3));
         let told: Vec<_> = events.since(known).iter().map(|event| (event.kind.word(), event.count)).collect();
         assert_eq!(told, [("reload", 1), ("login_refused", 2)]);
         assert_eq!(events.since(known + 1000).len(), 3, "the number of another process");
-        (0..1000).for_each(|number| events.add(Event::new(Wall(number), Kind::Order, "PAUSE")));
+        (0..1000).for_each(|number| events.add(Event::new(Wall(number), EventKind::Order, "PAUSE")));
         let told = events.since(known);
         assert_eq!((told.len(), told.last().map(|event| event.change)), (NEWS_MAX, Some(events.changes())));
     }
@@ -305,12 +305,12 @@ mod tests {
     fn what_is_remembered_has_a_bound() {
         let mut events = Events::default();
         for number in 0..EVENTS_MAX + 10 {
-            events.add(Event::new(Wall(number as i64), Kind::Order, "PAUSE"));
+            events.add(Event::new(Wall(number as i64), EventKind::Order, "PAUSE"));
         }
         assert_eq!(events.iter().count(), EVENTS_MAX);
         assert_eq!(events.iter().next().map(|event| event.at), Some(Wall(10)));
         for _ in 0..EVENTS_MAX {
-            events.add(Event::new(Wall(0), Kind::Reload, &"x".repeat(5000)));
+            events.add(Event::new(Wall(0), EventKind::Reload, &"x".repeat(5000)));
         }
         let bytes: usize = events.iter().map(Event::bytes).sum();
         assert!(bytes <= BYTES_MAX && bytes == events.bytes && events.iter().count() > 1000, "{bytes}");
@@ -331,14 +331,14 @@ mod tests {
     #[test]
     fn strangers_push_out_nothing_of_importance() {
         let mut events = Events::default();
-        events.add(Event::new(Wall(0), Kind::Reload, "no setting has changed"));
+        events.add(Event::new(Wall(0), EventKind::Reload, "no setting has changed"));
         for second in 0..50_000 {
             let at = Wall(second * SECOND);
             let class = ["PasswordWrong", "NoSuchUser", "OldProtocol"][second as usize % 3];
             events.hear(Report { class, ..refused(&second.to_string(), at.0) });
-            events.add_or_fold(Event { count: 7, ..Event::new(at, Kind::Dropped, "more than a worker may tell") });
+            events.add_or_fold(Event { count: 7, ..Event::new(at, EventKind::Dropped, "more than a worker may tell") });
         }
-        assert_eq!(events.iter().next().map(|event| event.kind), Some(Kind::Reload));
+        assert_eq!(events.iter().next().map(|event| event.kind), Some(EventKind::Reload));
         assert!(events.iter().count() < EVENTS_MAX / 2, "{}", events.iter().count());
     }
 }

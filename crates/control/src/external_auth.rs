@@ -21,12 +21,12 @@ use worker::letters::{ExternalAuth, PasswordQuestion, Verdict};
 /// authenticator of its own, so that a directory that does not answer delays no other.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    authenticators: Vec<Desk>,
+    queues: Vec<AuthenticatorQueue>,
 }
 
 /// The questions of one external authenticator.
 #[derive(Debug)]
-struct Desk {
+struct AuthenticatorQueue {
     authenticator: ExternalAuth,
     waiting: VecDeque<PasswordQuestion>,
     /// The questions under way. The sender of a [`Recall`] is kept as long as the client wants the answer.
@@ -55,13 +55,11 @@ impl Questions {
     /// The queue of this external authenticator is full; the client must be told so.
     pub(crate) fn ask(&mut self, question: PasswordQuestion) -> Result<(), PasswordQuestion> {
         let place =
-            self.authenticators.iter().position(|desk| desk.authenticator == question.authenticator).unwrap_or_else(
-                || {
-                    self.authenticators.push(Desk::new(question.authenticator.clone()));
-                    self.authenticators.len() - 1
-                },
-            );
-        let waiting = &mut self.authenticators[place].waiting;
+            self.queues.iter().position(|queue| queue.authenticator == question.authenticator).unwrap_or_else(|| {
+                self.queues.push(AuthenticatorQueue::new(question.authenticator.clone()));
+                self.queues.len() - 1
+            });
+        let waiting = &mut self.queues[place].waiting;
         if waiting.len() >= WAITING_MAX {
             return Err(question);
         }
@@ -72,31 +70,31 @@ impl Questions {
     /// Forgets the question of a client that is gone. A question to a directory is abandoned; a PAM module that has
     /// begun ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
-        for desk in &mut self.authenticators {
-            desk.waiting.retain(|question| (question.from, question.client) != (from, client));
+        for queue in &mut self.queues {
+            queue.waiting.retain(|question| (question.from, question.client) != (from, client));
             // Its place is freed when the question ends: until then it occupies a thread or a descriptor.
-            if let Some(wanted) = desk.under_way.get_mut(&(from, client)) {
+            if let Some(wanted) = queue.under_way.get_mut(&(from, client)) {
                 *wanted = None;
             }
         }
-        self.authenticators.retain(Desk::is_needed);
+        self.queues.retain(AuthenticatorQueue::is_needed);
     }
 
     /// Returns the next question whose external authenticator has a free place.
     pub(crate) fn start(&mut self) -> Option<Put> {
-        self.authenticators.iter_mut().find_map(Desk::start)
+        self.queues.iter_mut().find_map(AuthenticatorQueue::start)
     }
 
     /// Frees the place of a question that this authenticator has answered, or that was abandoned.
     pub(crate) fn answered(&mut self, authenticator: &ExternalAuth, from: WorkerId, client: ClientKey) {
-        if let Some(desk) = self.authenticators.iter_mut().find(|desk| desk.authenticator == *authenticator) {
-            desk.under_way.remove(&(from, client));
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.authenticator == *authenticator) {
+            queue.under_way.remove(&(from, client));
         }
-        self.authenticators.retain(Desk::is_needed);
+        self.queues.retain(AuthenticatorQueue::is_needed);
     }
 }
 
-impl Desk {
+impl AuthenticatorQueue {
     fn new(authenticator: ExternalAuth) -> Self {
         Self { authenticator, waiting: VecDeque::new(), under_way: BTreeMap::new() }
     }
@@ -239,10 +237,10 @@ mod tests {
         ask(&mut questions, &directory("a"), 1, 1);
         assert_eq!(clients(&put_all(&mut questions)), [1]);
         answered(&mut questions, &directory("a"), 1);
-        assert!(questions.authenticators.is_empty());
+        assert!(questions.queues.is_empty());
         ask(&mut questions, &directory("a"), 2, 1);
         questions.forget(WorkerId(0), question(2, ExternalAuth::Pam).client);
-        assert!(questions.authenticators.is_empty());
+        assert!(questions.queues.is_empty());
     }
 
     #[test]

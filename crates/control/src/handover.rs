@@ -41,7 +41,7 @@ struct Handover {
 
 /// The consequence of a courier's report.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum HandoverStep {
     /// All workers are to be suspended.
     StandStill,
     /// The new process has everything and has been told that it is alone. Its process number, if known.
@@ -93,23 +93,23 @@ impl<S> Handovers<S> {
 
     /// Handles a courier's report. A report of a restart that was called off, or that arrives during a shutdown, is
     /// ignored, and its last word is never said.
-    pub(crate) fn hear(&mut self, number: u64, news: News) -> Option<Turn> {
+    pub(crate) fn hear(&mut self, number: u64, news: News) -> Option<HandoverStep> {
         self.open.as_ref().filter(|handover| handover.number == number)?;
         Some(match news {
-            News::Ready => Turn::StandStill,
+            News::Ready => HandoverStep::StandStill,
             News::Done(last_word) => self.let_go(last_word),
-            News::Failed(why) => Turn::Failed(why),
+            News::Failed(why) => HandoverStep::Failed(why),
         })
     }
 
     /// Tells the new process, which has everything, that it is alone.
-    fn let_go(&mut self, last_word: LastWord) -> Turn {
+    fn let_go(&mut self, last_word: LastWord) -> HandoverStep {
         match last_word.say() {
             Ok(pid) => {
                 self.is_done = true;
-                Turn::Done(pid)
+                HandoverStep::Done(pid)
             }
-            Err(error) => Turn::Failed(format!("the new process was lost: {}", words_of(&error))),
+            Err(error) => HandoverStep::Failed(format!("the new process was lost: {}", words_of(&error))),
         }
     }
 

@@ -10,16 +10,16 @@ use worker::letters::{Commander, Report, Shutdown};
 
 use crate::console::{Order, Refusal};
 use crate::control::Control;
-use crate::events::{Event, Kind};
+use crate::events::{Event, EventKind};
 
 impl<S> Control<S> {
     /// Records an event.
-    pub(crate) fn happened(&mut self, kind: Kind, detail: &str) {
+    pub(crate) fn happened(&mut self, kind: EventKind, detail: &str) {
         self.events.add(Event::new(self.present.now.wall, kind, detail));
     }
 
     /// Logs a line and records it as an event.
-    pub(crate) fn tell(&mut self, kind: Kind, level: Level, line: fmt::Arguments<'_>) {
+    pub(crate) fn tell(&mut self, kind: EventKind, level: Level, line: fmt::Arguments<'_>) {
         self.present.log(level, line);
         self.happened(kind, &line.to_string());
     }
@@ -28,7 +28,7 @@ impl<S> Control<S> {
         reports.into_iter().for_each(|report| self.events.hear(report));
         if dropped > 0 {
             let detail = format!("worker {} had more to tell than it may", from.0);
-            let event = Event::new(self.present.now.wall, Kind::Dropped, &detail);
+            let event = Event::new(self.present.now.wall, EventKind::Dropped, &detail);
             self.events.add_or_fold(Event { count: dropped, ..event });
         }
     }
@@ -39,7 +39,7 @@ impl<S> Control<S> {
             Some(refusal) => format!("{order}: refused: {}", refusal.text),
             None => order.to_string(),
         };
-        let event = Event::new(self.present.now.wall, Kind::Order, &detail);
+        let event = Event::new(self.present.now.wall, EventKind::Order, &detail);
         let database = order.database().unwrap_or_default();
         self.events.add(Event { database, user: (*by.user).into(), host: by.host.clone(), ..event });
     }
@@ -51,7 +51,7 @@ impl<S> Control<S> {
             Shutdown::WaitForServers => "waits until all servers have been given back",
             Shutdown::WaitForClients => "waits until all clients have gone",
         };
-        self.happened(Kind::Shutdown, words);
+        self.happened(EventKind::Shutdown, words);
     }
 
     /// Reads everything again and puts it in force. Returns the changed settings that need a restart.
@@ -62,14 +62,14 @@ impl<S> Control<S> {
         let (fresh, name_servers, kept) = match self.configuration.read_again(&self.present) {
             Ok(read) => read,
             Err(lines) => {
-                self.happened(Kind::Reload, &format!("failed: {}", lines.join("; ")));
+                self.happened(EventKind::Reload, &format!("failed: {}", lines.join("; ")));
                 return Err(lines);
             }
         };
         self.name_servers = name_servers;
         let changed = config::changes(&self.present.active.settings, &fresh.settings);
         let detail = if changed.is_empty() { "no setting has changed".to_owned() } else { changed.join(", ") };
-        self.happened(Kind::Reload, &detail);
+        self.happened(EventKind::Reload, &detail);
         self.enforce(fresh);
         Ok(kept)
     }

@@ -126,7 +126,7 @@ mod tests {
     use worker::letters::ToControl;
 
     use crate::Event;
-    use crate::control::tests::Desk;
+    use crate::control::tests::TestControl;
 
     /// A question of the client with this number, from this address.
     fn client(number: u32, address: u8) -> HashQuestion {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn passwords_are_hashed_a_few_at_a_time_and_who_finds_no_place_is_told() {
-        let mut desk = Desk::new("hash", 1, "");
+        let mut test = TestControl::new("hash", 1, "");
         let asker = |number| HashAsker::Client(Key { index: number, generation: 1 });
         let ask = |number| {
             let password = Password::new("secret").expect("some");
@@ -265,16 +265,16 @@ mod tests {
             let (from, origin) = (WorkerId(0), Origin::LocalClients(None));
             Event::Letter(ToControl::Hash(HashQuestion { from, asker: asker(number), origin, derivation }))
         };
-        (0..1025).for_each(|number| desk.happens(ask(number)));
-        let letters = desk.letters(0);
+        (0..1025).for_each(|number| test.happens(ask(number)));
+        let letters = test.letters(0);
         let [ToWorker::Hashed { asker: refused, hashed: Err(why) }] = &letters[..] else { panic!("{letters:?}") };
         assert_eq!((*refused, &**why), (asker(1024), "too many passwords wait to be hashed: 1024"));
-        let begun: Vec<_> = std::iter::from_fn(|| desk.control.next_hashing()).map(|question| question.asker).collect();
+        let begun: Vec<_> = std::iter::from_fn(|| test.control.next_hashing()).map(|question| question.asker).collect();
         assert_eq!(begun, [asker(0), asker(1)]);
-        desk.happens(Event::Letter(ToControl::HashUnneeded { from: WorkerId(0), asker: asker(2) }));
+        test.happens(Event::Letter(ToControl::HashUnneeded { from: WorkerId(0), asker: asker(2) }));
         let hashed: Hashed = Err("no thread".into());
-        desk.happens(Event::Hashed { from: WorkerId(0), asker: asker(1), hashed });
-        assert!(matches!(&desk.letters(0)[..], [ToWorker::Hashed { asker: of, hashed: Err(_) }] if *of == asker(1)));
-        assert_eq!(desk.control.next_hashing().map(|question| question.asker), Some(asker(3)));
+        test.happens(Event::Hashed { from: WorkerId(0), asker: asker(1), hashed });
+        assert!(matches!(&test.letters(0)[..], [ToWorker::Hashed { asker: of, hashed: Err(_) }] if *of == asker(1)));
+        assert_eq!(test.control.next_hashing().map(|question| question.asker), Some(asker(3)));
     }
 }

@@ -1,10 +1,10 @@
-//! Sessions that LISTEN on behalf of all clients of a database; each is a client of our own workers.
+//! Listeners that LISTEN on behalf of all clients of a database; each is a client of our own workers.
 //!
 //! Always true: every channel that a client waits for is answered, whatever happens; the end of an established session
 //! is reported, and the session logs in again as long as a client listens. A session without channels is closed after a
 //! while.
 //! Not here: which clients listen, and how a notification reaches them (`worker::notify::listen`), the connection
-//! (`links`).
+//! (`own_clients`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use base::Time;
 use protocol::state::MARKS;
 use worker::letters::ToWorker;
 
-use crate::links::{self, Links};
+use crate::own_clients::{self, OwnClients};
 use crate::present::Present;
 
-/// An order for a session.
+/// An order for a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
+pub(crate) enum ListenOrder {
     /// Listen on a channel.
     Listen {
         /// The channel.
@@ -35,18 +35,18 @@ pub(crate) enum Order {
     UnlistenAll,
 }
 
-/// The sessions by database.
+/// The listeners by database.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<Arc<str>, Session>);
+pub(crate) struct Listeners(BTreeMap<Arc<str>, Listener>);
 
-/// A listening session.
+/// The one session of a database that executes LISTEN.
 #[derive(Debug)]
-struct Session {
+struct Listener {
     /// The user that it logs in as.
     user: Arc<str>,
     channels: Channels,
     /// Orders that wait until the current command is complete.
-    orders: VecDeque<Order>,
+    orders: VecDeque<ListenOrder>,
     stage: Stage,
     /// The deadline of this stage.
     ends_at: Option<Time>,
@@ -57,7 +57,7 @@ struct Session {
 enum Stage {
     LogsIn(u64),
     /// The first command has been sent; the others follow.
-    Says(u64, VecDeque<Word>),
+    Says(u64, VecDeque<ListenCommand>),
     Attends(u64),
     /// The connection has ended; the session logs in again after a pause.
     Pauses,
@@ -65,7 +65,7 @@ enum Stage {
 
 /// A command for the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Word {
+enum ListenCommand {
     /// LISTEN on the channel of the marks, by which the session takes clients over from their own servers.
     Marks,
     Listen(Box<str>),
@@ -86,7 +86,7 @@ struct Channel {
 
 /// What the sessions need from the control thread.
 pub(crate) struct Around<'a, S> {
-    pub(crate) links: &'a mut Links,
+    pub(crate) own_clients: &'a mut OwnClients,
     pub(crate) present: &'a Present<S>,
 }
 
@@ -97,102 +97,108 @@ impl<S> Around<'_, S> {
 
     /// The deadline for the answer to a command sent now.
     fn answered_by(&self) -> Time {
-        self.now() + links::question_limit(&self.present.active.settings)
+        self.now() + own_clients::question_limit(&self.present.active.settings)
     }
 }
 
-impl Sessions {
+impl Listeners {
     /// Listens on a channel; the session of the database logs in as `user` if there is none yet.
-    pub(crate) fn listen<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, user: Arc<str>, order: Order) {
-        if let Some(session) = self.0.remove(&database) {
-            return self.order(around, database, session, order);
+    pub(crate) fn listen<S>(
+        &mut self,
+        around: &mut Around<'_, S>,
+        database: Arc<str>,
+        user: Arc<str>,
+        order: ListenOrder,
+    ) {
+        if let Some(listener) = self.0.remove(&database) {
+            return self.order(around, database, listener, order);
         }
         let (channels, orders) = (Channels::new(), VecDeque::new());
-        let mut session = Session { user, channels, orders, stage: Stage::Pauses, ends_at: None };
-        session.note(order);
-        self.comes(around, database, session);
+        let mut listener = Listener { user, channels, orders, stage: Stage::Pauses, ends_at: None };
+        listener.note(order);
+        self.comes(around, database, listener);
     }
 
     /// No client listens any more on this channel of a database, or on any channel if `None`.
     pub(crate) fn unlisten<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, channel: Option<Box<str>>) {
-        if let Some(session) = self.0.remove(&database) {
-            self.order(around, database, session, channel.map_or(Order::UnlistenAll, Order::Unlisten));
+        if let Some(listener) = self.0.remove(&database) {
+            self.order(around, database, listener, channel.map_or(ListenOrder::UnlistenAll, ListenOrder::Unlisten));
         }
     }
 
-    fn order<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session, order: Order) {
-        match session.stage {
+    fn order<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut listener: Listener, order: ListenOrder) {
+        match listener.stage {
             Stage::Pauses => {
-                session.note(order);
-                self.0.insert(database, session);
+                listener.note(order);
+                self.0.insert(database, listener);
             }
             Stage::LogsIn(_) | Stage::Says(..) => {
-                session.orders.push_back(order);
-                self.0.insert(database, session);
+                listener.orders.push_back(order);
+                self.0.insert(database, listener);
             }
-            Stage::Attends(link) => {
-                session.orders.push_back(order);
-                self.goes_on(around, database, session, link, VecDeque::new());
+            Stage::Attends(own_client) => {
+                listener.orders.push_back(order);
+                self.goes_on(around, database, listener, own_client, VecDeque::new());
             }
         }
     }
 
-    fn comes<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session) {
-        session.stage = Stage::LogsIn(around.links.listen(&database, &session.user));
-        session.ends_at = Some(around.answered_by());
-        self.0.insert(database, session);
+    fn comes<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut listener: Listener) {
+        listener.stage = Stage::LogsIn(around.own_clients.listen(&database, &listener.user));
+        listener.ends_at = Some(around.answered_by());
+        self.0.insert(database, listener);
     }
 
-    /// Sends the first of `words`, or carries out the next order, or waits.
+    /// Sends the first of `commands`, or carries out the next order, or waits.
     fn goes_on<S>(
         &mut self,
         around: &mut Around<'_, S>,
         database: Arc<str>,
-        mut session: Session,
-        link: u64,
-        mut words: VecDeque<Word>,
+        mut listener: Listener,
+        own_client: u64,
+        mut commands: VecDeque<ListenCommand>,
     ) {
-        session.stage = Stage::Attends(link);
-        while words.is_empty()
-            && let Some(order) = session.orders.pop_front()
+        listener.stage = Stage::Attends(own_client);
+        while commands.is_empty()
+            && let Some(order) = listener.orders.pop_front()
         {
-            session.note(order.clone());
+            listener.note(order.clone());
             match order {
-                Order::Listen { channel, .. } => words.push_back(Word::Listen(channel)),
-                Order::Unlisten(name) => words.push_back(Word::Unlisten(name)),
-                Order::UnlistenAll => return self.ends(around, database, session, None),
+                ListenOrder::Listen { channel, .. } => commands.push_back(ListenCommand::Listen(channel)),
+                ListenOrder::Unlisten(name) => commands.push_back(ListenCommand::Unlisten(name)),
+                ListenOrder::UnlistenAll => return self.ends(around, database, listener, None),
             }
         }
-        match words.front() {
-            Some(word) => {
-                around.links.run(link, &word.sql());
-                session.ends_at = Some(around.answered_by());
-                session.stage = Stage::Says(link, words);
+        match commands.front() {
+            Some(command) => {
+                around.own_clients.run(own_client, &command.sql());
+                listener.ends_at = Some(around.answered_by());
+                listener.stage = Stage::Says(own_client, commands);
             }
             None => {
                 // A session without channels should occupy no server and not keep its database in use.
-                session.ends_at = session.channels.is_empty().then(|| around.now() + LINGERS);
+                listener.ends_at = listener.channels.is_empty().then(|| around.now() + LINGERS);
             }
         }
-        self.0.insert(database, session);
+        self.0.insert(database, listener);
     }
 
     /// Handles the outcome of a session's command, or the end of its connection.
     pub(crate) fn told<S>(&mut self, around: &mut Around<'_, S>, database: &Arc<str>, outcome: Result<(), String>) {
-        let Some((database, mut session)) = self.0.remove_entry(database) else { return };
-        match (std::mem::replace(&mut session.stage, Stage::Pauses), outcome) {
-            (Stage::LogsIn(link), Ok(())) => {
-                let names = session.channels.keys().cloned().map(Word::Listen);
-                let words = std::iter::once(Word::Marks).chain(names).collect();
-                self.goes_on(around, database, session, link, words);
+        let Some((database, mut listener)) = self.0.remove_entry(database) else { return };
+        match (std::mem::replace(&mut listener.stage, Stage::Pauses), outcome) {
+            (Stage::LogsIn(own_client), Ok(())) => {
+                let names = listener.channels.keys().cloned().map(ListenCommand::Listen);
+                let commands = std::iter::once(ListenCommand::Marks).chain(names).collect();
+                self.goes_on(around, database, listener, own_client, commands);
             }
-            (Stage::LogsIn(link), Err(error)) => {
-                session.stage = Stage::LogsIn(link);
-                self.ends(around, database, session, Some(&error));
+            (Stage::LogsIn(own_client), Err(error)) => {
+                listener.stage = Stage::LogsIn(own_client);
+                self.ends(around, database, listener, Some(&error));
             }
-            (Stage::Says(link, mut words), Ok(())) => {
-                if let Some(Word::Listen(name)) = words.pop_front()
-                    && let Some(channel) = session.channels.get_mut(&name)
+            (Stage::Says(own_client, mut commands), Ok(())) => {
+                if let Some(ListenCommand::Listen(name)) = commands.pop_front()
+                    && let Some(channel) = listener.channels.get_mut(&name)
                 {
                     channel.is_relied_on = true;
                     let number = channel.number;
@@ -201,68 +207,74 @@ impl Sessions {
                         ToWorker::Heard { database: Arc::clone(&database), channel: name, number },
                     );
                 }
-                self.goes_on(around, database, session, link, words);
+                self.goes_on(around, database, listener, own_client, commands);
             }
-            (Stage::Says(link, words), Err(error)) => {
-                let refusal = match words.front() {
-                    Some(Word::Marks) => Some(NO_MARKS),
-                    Some(Word::Listen(_)) => Some(&*error),
-                    Some(Word::Unlisten(_)) | None => None,
+            (Stage::Says(own_client, commands), Err(error)) => {
+                let refusal = match commands.front() {
+                    Some(ListenCommand::Marks) => Some(NO_MARKS),
+                    Some(ListenCommand::Listen(_)) => Some(&*error),
+                    Some(ListenCommand::Unlisten(_)) | None => None,
                 };
-                session.stage = Stage::Attends(link);
-                self.ends(around, database, session, refusal);
+                listener.stage = Stage::Attends(own_client);
+                self.ends(around, database, listener, refusal);
             }
-            (Stage::Attends(link), outcome) => {
-                session.stage = Stage::Attends(link);
+            (Stage::Attends(own_client), outcome) => {
+                listener.stage = Stage::Attends(own_client);
                 match outcome {
-                    Ok(()) => drop(self.0.insert(database, session)),
-                    Err(_) => self.ends(around, database, session, None),
+                    Ok(()) => drop(self.0.insert(database, listener)),
+                    Err(_) => self.ends(around, database, listener, None),
                 }
             }
-            (Stage::Pauses, _) => drop(self.0.insert(database, session)),
+            (Stage::Pauses, _) => drop(self.0.insert(database, listener)),
         }
     }
 
     /// Ends the connection of a session, which logs in again after a pause. Channels that were never listened on are
     /// refused with `refusal`, if given.
-    fn ends<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut session: Session, refusal: Option<&str>) {
+    fn ends<S>(
+        &mut self,
+        around: &mut Around<'_, S>,
+        database: Arc<str>,
+        mut listener: Listener,
+        refusal: Option<&str>,
+    ) {
         if let Some(error) = refusal {
-            let channels = session.refuse_new();
+            let channels = listener.refuse_new();
             if !channels.is_empty() {
                 let letter = ToWorker::Unheard { database: Arc::clone(&database), channels, error: error.to_owned() };
                 around.present.post_home(&database, letter);
             }
         }
-        if let Some(link) = session.link() {
-            around.links.close(link);
+        if let Some(own_client) = listener.own_client() {
+            around.own_clients.close(own_client);
         }
-        if !matches!(session.stage, Stage::LogsIn(_)) {
+        if !matches!(listener.stage, Stage::LogsIn(_)) {
             around.present.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
         }
-        session.stage = Stage::Pauses;
+        listener.stage = Stage::Pauses;
         // Channels are listened on again, but only after a pause: the server may be starting, and each attempt may
         // write a log line.
-        session.ends_at = Some(around.now() + PAUSE);
-        session.note_all();
-        self.0.insert(database, session);
+        listener.ends_at = Some(around.now() + PAUSE);
+        listener.note_all();
+        self.0.insert(database, listener);
     }
 
     /// Handles the sessions whose stage has reached its deadline.
     pub(crate) fn expire<S>(&mut self, around: &mut Around<'_, S>) {
         let now = around.now();
-        let is_late = |session: &Session| session.ends_at.is_some_and(|end| end <= now);
-        let late = self.0.iter().filter(|(_, session)| is_late(session));
+        let is_late = |listener: &Listener| listener.ends_at.is_some_and(|end| end <= now);
+        let late = self.0.iter().filter(|(_, listener)| is_late(listener));
         let late: Vec<Arc<str>> = late.map(|(database, _)| Arc::clone(database)).collect();
         for database in late {
-            let Some(session) = self.0.remove(&database) else { continue };
-            match session.stage {
+            let Some(listener) = self.0.remove(&database) else { continue };
+            match listener.stage {
                 // A session without channels need not log in again.
-                Stage::Pauses if session.channels.is_empty() => {}
-                Stage::Pauses => self.comes(around, database, session),
+                Stage::Pauses if listener.channels.is_empty() => {}
+                Stage::Pauses => self.comes(around, database, listener),
                 // The session has had no channels for `LINGERS`.
-                Stage::Attends(link) => around.links.close(link),
+                Stage::Attends(own_client) => around.own_clients.close(own_client),
                 Stage::LogsIn(_) | Stage::Says(..) => {
-                    self.0.insert(Arc::clone(&database), session);
+                    self.0.insert(Arc::clone(&database), listener);
                     self.told(around, &database, Err("no answer in time".to_owned()));
                 }
             }
@@ -271,20 +283,20 @@ impl Sessions {
 
     /// Returns the earliest deadline of a stage.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.0.values().filter_map(|session| session.ends_at).min()
+        self.0.values().filter_map(|listener| listener.ends_at).min()
     }
 }
 
-impl Session {
-    fn note(&mut self, order: Order) {
+impl Listener {
+    fn note(&mut self, order: ListenOrder) {
         match order {
-            Order::Listen { channel, number, is_relied_on } => {
+            ListenOrder::Listen { channel, number, is_relied_on } => {
                 self.channels.insert(channel, Channel { number, is_relied_on });
             }
-            Order::Unlisten(name) => {
+            ListenOrder::Unlisten(name) => {
                 self.channels.remove(&name);
             }
-            Order::UnlistenAll => self.channels.clear(),
+            ListenOrder::UnlistenAll => self.channels.clear(),
         }
     }
 
@@ -304,15 +316,15 @@ impl Session {
         }
     }
 
-    fn link(&self) -> Option<u64> {
+    fn own_client(&self) -> Option<u64> {
         match self.stage {
-            Stage::LogsIn(link) | Stage::Says(link, _) | Stage::Attends(link) => Some(link),
+            Stage::LogsIn(own_client) | Stage::Says(own_client, _) | Stage::Attends(own_client) => Some(own_client),
             Stage::Pauses => None,
         }
     }
 }
 
-impl Word {
+impl ListenCommand {
     fn sql(&self) -> String {
         match self {
             Self::Marks => format!("LISTEN {}", quoted(MARKS)),
@@ -346,19 +358,20 @@ mod tests {
     #[test]
     fn only_channels_that_nobody_relies_on_are_refused_and_all_at_once() {
         let (channels, orders) = (Channels::new(), VecDeque::new());
-        let mut session = Session { user: "u".into(), channels, orders, stage: Stage::Pauses, ends_at: None };
-        let order = |name: &str, number, is_relied_on| Order::Listen { channel: name.into(), number, is_relied_on };
-        session.note(order("new", 2, false));
-        session.orders.push_back(order("newer", 5, false));
-        session.note(order("left to it", 3, true));
-        session.channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
-        assert_eq!(session.refuse_new(), [("new".into(), 2), ("newer".into(), 5)]);
-        assert_eq!(session.channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
-        session.note(Order::Unlisten("old".into()));
-        session.note(Order::Unlisten("left to it".into()));
-        assert!(session.channels.is_empty());
-        session.note(order("new", 4, false));
-        session.note(Order::UnlistenAll);
-        assert!(session.channels.is_empty());
+        let mut listener = Listener { user: "u".into(), channels, orders, stage: Stage::Pauses, ends_at: None };
+        let order =
+            |name: &str, number, is_relied_on| ListenOrder::Listen { channel: name.into(), number, is_relied_on };
+        listener.note(order("new", 2, false));
+        listener.orders.push_back(order("newer", 5, false));
+        listener.note(order("left to it", 3, true));
+        listener.channels.insert("old".into(), Channel { number: 1, is_relied_on: true });
+        assert_eq!(listener.refuse_new(), [("new".into(), 2), ("newer".into(), 5)]);
+        assert_eq!(listener.channels.keys().map(|name| &**name).collect::<Vec<_>>(), ["left to it", "old"]);
+        listener.note(ListenOrder::Unlisten("old".into()));
+        listener.note(ListenOrder::Unlisten("left to it".into()));
+        assert!(listener.channels.is_empty());
+        listener.note(order("new", 4, false));
+        listener.note(ListenOrder::UnlistenAll);
+        assert!(listener.channels.is_empty());
     }
 }

@@ -21,14 +21,14 @@ use worker::letters::{
 use crate::CONSOLE;
 use crate::console::{self, Answer, Order, Refusal, Trace};
 use crate::control::{Control, Purpose, Waiter};
-use crate::events::Kind;
+use crate::events::EventKind;
 use crate::reload::Fresh;
 use crate::tracing::Step;
-use crate::waits::{Asker, Obeyed};
+use crate::waits::{ConsoleClient, Obeyed};
 
 impl<S> Control<S> {
     /// Carries out an order, or refuses it.
-    pub(crate) fn obey(&mut self, asker: Asker, by: &Commander, order: Order) {
+    pub(crate) fn obey(&mut self, asker: ConsoleClient, by: &Commander, order: Order) {
         let refused = self.try_to_obey(asker, by, order.clone()).err();
         self.was_ordered(by, &order, refused.as_ref());
         if let Some(refusal) = refused {
@@ -36,7 +36,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn try_to_obey(&mut self, asker: Asker, by: &Commander, order: Order) -> Result<(), Refusal> {
+    fn try_to_obey(&mut self, asker: ConsoleClient, by: &Commander, order: Order) -> Result<(), Refusal> {
         let ends_handover = matches!(order, Order::Shutdown(Shutdown::Now) | Order::Resume(None));
         if self.handovers.is_open() && !ends_handover {
             return Err(Refusal::new("an online restart is in progress"));
@@ -49,7 +49,7 @@ impl<S> Control<S> {
         self.carry_out(asker, order)
     }
 
-    fn carry_out(&mut self, asker: Asker, order: Order) -> Result<(), Refusal> {
+    fn carry_out(&mut self, asker: ConsoleClient, order: Order) -> Result<(), Refusal> {
         match order {
             Order::Reload => match self.reload() {
                 Ok(kept) if kept.is_empty() => self.done(asker, &order),
@@ -194,7 +194,7 @@ impl<S> Control<S> {
     /// The last console client has disconnected.
     pub(crate) fn consoles_gone(&mut self) {
         if self.is_suspended && !self.handovers.is_open() {
-            self.tell(Kind::Order, Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
+            self.tell(EventKind::Order, Level::Log, format_args!("admin disappeared when suspended, doing RESUME"));
             self.wake_up("its end");
         }
     }
@@ -205,7 +205,7 @@ impl<S> Control<S> {
     }
 
     /// Kills the databases of which any worker has a pool, once all workers have reported their pools.
-    pub(crate) fn kill_all(&mut self, asker: Asker, snapshots: &[Snapshot]) {
+    pub(crate) fn kill_all(&mut self, asker: ConsoleClient, snapshots: &[Snapshot]) {
         let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
         let in_use: BTreeSet<_> =
             pools.map(|pool| &pool.database).filter(|name| ***name != *CONSOLE).cloned().collect();
@@ -213,7 +213,7 @@ impl<S> Control<S> {
         self.command(asker, Task::Kill(None), Order::Kill(None));
     }
 
-    fn set(&mut self, asker: Asker, key: &str, value: &str) -> Result<(), Refusal> {
+    fn set(&mut self, asker: ConsoleClient, key: &str, value: &str) -> Result<(), Refusal> {
         // Clients control part of the logged text. An admin who could have it appended to any file would have the
         // rights of the operating system user.
         if key == "logfile" {
@@ -269,8 +269,8 @@ impl<S> Control<S> {
     }
 
     /// Gives all workers a task; the client is answered when all of them have carried it out.
-    fn command(&mut self, asker: Asker, task: Task, order: Order) {
-        self.give(&task, Waiter::Asker(asker, order));
+    fn command(&mut self, asker: ConsoleClient, task: Task, order: Order) {
+        self.give(&task, Waiter::Console(asker, order));
     }
 
     /// Gives all workers a task.
@@ -282,16 +282,16 @@ impl<S> Control<S> {
     /// A worker has carried out a task.
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
         match self.waits.obeyed(from, question, is_done, self.present.workers()) {
-            Some(Obeyed { purpose: Waiter::Asker(asker, Order::KillClient(_)), done: 0 }) => {
+            Some(Obeyed { purpose: Waiter::Console(asker, Order::KillClient(_)), done: 0 }) => {
                 self.refuse(asker, Refusal::new("client not found"));
             }
-            Some(Obeyed { purpose: Waiter::Asker(asker, Order::Trace(_)), done }) => {
+            Some(Obeyed { purpose: Waiter::Console(asker, Order::Trace(_)), done }) => {
                 let shows_values = self.present.active.settings.trace_values;
                 let steps = self.tracers.begins(asker, done, shows_values);
                 self.go_on_with_traces(steps);
             }
             Some(Obeyed { purpose: Waiter::TraceOver(place), .. }) => self.tracers.leave(place),
-            Some(Obeyed { purpose: Waiter::Asker(asker, order), .. }) => self.done(asker, &order),
+            Some(Obeyed { purpose: Waiter::Console(asker, order), .. }) => self.done(asker, &order),
             Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.all_are_drained(done),
             Some(Obeyed { purpose: Waiter::Handover, .. }) => self.stands_still(),
             None => {}
@@ -300,7 +300,7 @@ impl<S> Control<S> {
 
     /// The console client has disconnected, so its orders are forgotten. What it has paused stays paused.
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
-        let steps = self.tracers.forget(Asker { at: from, client });
+        let steps = self.tracers.forget(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
         for (question, _) in self.waits.take_back(|waiter| waiter.is(from, client)) {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
@@ -309,10 +309,10 @@ impl<S> Control<S> {
 
     /// The console client cancels its order: what it has paused or suspended resumes.
     pub(crate) fn asker_cancels(&mut self, from: WorkerId, client: ClientKey) {
-        let steps = self.tracers.cancel(Asker { at: from, client });
+        let steps = self.tracers.cancel(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
         let taken = self.take_back(&Refusal::canceled("canceling statement due to user request"), |asker, _| {
-            asker == Asker { at: from, client }
+            asker == ConsoleClient { at: from, client }
         });
         for order in taken {
             match order {
@@ -324,15 +324,15 @@ impl<S> Control<S> {
     }
 
     /// Withdraws the matching orders and answers their clients with `why`.
-    fn take_back(&mut self, why: &Refusal, fits: impl Fn(Asker, &Order) -> bool) -> Vec<Order> {
+    fn take_back(&mut self, why: &Refusal, fits: impl Fn(ConsoleClient, &Order) -> bool) -> Vec<Order> {
         let taken = self.waits.take_back(|waiter| match waiter {
-            Waiter::Asker(asker, order) => fits(*asker, order),
+            Waiter::Console(asker, order) => fits(*asker, order),
             Waiter::Shutdown | Waiter::Handover | Waiter::TraceOver(_) => false,
         });
         let mut orders = Vec::new();
         for (question, waiter) in taken {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
-            if let Waiter::Asker(asker, order) = waiter {
+            if let Waiter::Console(asker, order) = waiter {
                 self.refuse(asker, why.clone());
                 orders.push(order);
             }
@@ -341,7 +341,7 @@ impl<S> Control<S> {
     }
 
     /// Starts a TRACE.
-    fn begin_trace(&mut self, asker: Asker, trace: Trace) -> Result<(), Refusal> {
+    fn begin_trace(&mut self, asker: ConsoleClient, trace: Trace) -> Result<(), Refusal> {
         let Trace { traced, seconds } = trace.clone();
         if let Traced::Database(name) = &traced {
             self.find(&Some(name.clone()), "trace").map_err(|refusal| {
@@ -355,12 +355,12 @@ impl<S> Control<S> {
         let until = self.present.now.time + Duration::from_secs(seconds);
         let place = self.tracers.begin(asker, traced.clone(), seconds, until);
         let place = place.ok_or_else(console::too_many_traces)?;
-        self.give(&Task::Trace { place, traced }, Waiter::Asker(asker, Order::Trace(trace)));
+        self.give(&Task::Trace { place, traced }, Waiter::Console(asker, Order::Trace(trace)));
         Ok(())
     }
 
     /// Carries out the steps that the tracers have returned.
-    pub(crate) fn go_on_with_traces(&mut self, steps: Vec<Step<Asker>>) {
+    pub(crate) fn go_on_with_traces(&mut self, steps: Vec<Step<ConsoleClient>>) {
         for step in steps {
             match step {
                 Step::Part(asker, bytes) => {
@@ -379,7 +379,7 @@ impl<S> Control<S> {
         }
     }
 
-    fn done(&mut self, asker: Asker, order: &Order) {
+    fn done(&mut self, asker: ConsoleClient, order: &Order) {
         self.answer(asker, Answer::done(order.verb()));
     }
 }

@@ -35,9 +35,9 @@ pub(crate) struct Resolver {
 
 /// The resolver in use; it is replaced when the file has been read again.
 #[derive(Default)]
-pub(crate) struct Desk(Option<Arc<Resolver>>);
+pub(crate) struct CurrentResolver(Option<Arc<Resolver>>);
 
-impl Desk {
+impl CurrentResolver {
     /// Returns the resolver for these name servers.
     pub(crate) fn resolver(&mut self, servers: &Arc<NameServers>) -> Arc<Resolver> {
         match &self.0 {
@@ -222,10 +222,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_read_again_gets_a_resolver_of_its_own() {
-        let (mut desk, servers) = (Desk::default(), Arc::new(NameServers::system()));
-        let first = desk.resolver(&servers);
-        assert!(Arc::ptr_eq(&first, &desk.resolver(&servers)));
-        assert!(!Arc::ptr_eq(&first, &desk.resolver(&Arc::new(NameServers::system()))));
+        let (mut current, servers) = (CurrentResolver::default(), Arc::new(NameServers::system()));
+        let first = current.resolver(&servers);
+        assert!(Arc::ptr_eq(&first, &current.resolver(&servers)));
+        assert!(!Arc::ptr_eq(&first, &current.resolver(&Arc::new(NameServers::system()))));
         assert_eq!(first.asked.len(), 1);
     }
 }

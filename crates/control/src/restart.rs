@@ -9,8 +9,8 @@ use worker::letters::{Order as Task, ToWorker};
 use crate::console::Refusal;
 use crate::control::{Control, Waiter};
 use crate::courier::{News, VERSION};
-use crate::events::Kind;
-use crate::handover::Turn;
+use crate::events::EventKind;
+use crate::handover::HandoverStep;
 use crate::orders::suspend_refused;
 
 impl<S> Control<S> {
@@ -41,9 +41,9 @@ impl<S> Control<S> {
     pub(crate) fn hear_courier(&mut self, number: u64, news: News) {
         match self.handovers.hear(number, news) {
             None => {}
-            Some(Turn::StandStill) => {
+            Some(HandoverStep::StandStill) => {
                 self.tell(
-                    Kind::Restart,
+                    EventKind::Restart,
                     Level::Log,
                     format_args!("online restart: the new process is ready, suspending"),
                 );
@@ -52,16 +52,16 @@ impl<S> Control<S> {
                 self.is_suspended = true;
                 self.stand_still();
             }
-            Some(Turn::Done(pid)) => {
-                self.tell(Kind::Restart, Level::Log, format_args!("online restart: handed over, exiting"));
+            Some(HandoverStep::Done(pid)) => {
+                self.tell(EventKind::Restart, Level::Log, format_args!("online restart: handed over, exiting"));
                 if let Some(pid) = pid {
                     self.service.goes_on_in(pid);
                 }
                 self.ending.end();
                 self.present.post_all(|| ToWorker::HandedOver);
             }
-            Some(Turn::Failed(why)) => {
-                self.tell(Kind::Restart, Level::Error, format_args!("online restart failed, going on: {why}"));
+            Some(HandoverStep::Failed(why)) => {
+                self.tell(EventKind::Restart, Level::Error, format_args!("online restart failed, going on: {why}"));
                 self.undo_handover("an online restart that has failed");
             }
         }
@@ -69,7 +69,7 @@ impl<S> Control<S> {
 
     /// Calls off the online restart; this process goes on.
     pub(crate) fn call_off_handover(&mut self, by: &str) {
-        self.tell(Kind::Restart, Level::Log, format_args!("online restart called off by {by}, going on"));
+        self.tell(EventKind::Restart, Level::Log, format_args!("online restart called off by {by}, going on"));
         self.undo_handover(by);
     }
 

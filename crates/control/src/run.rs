@@ -25,9 +25,9 @@ use crate::control::Control;
 use crate::courier::News;
 use crate::event::{Event, Signal};
 use crate::http::{self, HttpAnswer, HttpQuestion};
-use crate::links::{LinkNews, LinkOrder};
+use crate::own_clients::{OwnClientNews, OwnClientOrder};
 use crate::present::Moment;
-use crate::resolver::{Desk, Resolver};
+use crate::resolver::{CurrentResolver, Resolver};
 use crate::system_users::Question as SystemUserQuestion;
 use crate::zones::Serial;
 use crate::{external_auth, hashings, names, otlp, source};
@@ -126,11 +126,12 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut lookups: JoinSet<(Arc<str>, Found)> = JoinSet::new();
     let mut questions: JoinSet<Event> = JoinSet::new();
     let (hashes, mut hashed) = mpsc::unbounded_channel();
-    // The capacity of 1 limits reading from the links to the speed at which control handles the bytes.
+    // The capacity of 1 limits reading from the connections to our own workers to the speed at which control handles the
+    // bytes.
     let (teller, mut told) = mpsc::channel(1);
-    let mut links = Links { teller, carried: JoinSet::new(), open: BTreeMap::new() };
+    let mut own_clients = OwnClientSockets { teller, carried: JoinSet::new(), open: BTreeMap::new() };
     let pam = external_auth::Library::default();
-    let mut desk = Desk::default();
+    let mut current_resolver = CurrentResolver::default();
     let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
     let (in_force, active) = watch::channel(Arc::clone(&control.present.active));
     http::serve(http, asks, active);
@@ -144,10 +145,10 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             Some(Ok(told)) = questions.join_next() => told,
             Some((from, asker, hashed)) = hashed.recv() => Event::Hashed { from, asker, hashed },
             Some((handover, news)) = reports.recv() => Event::News { handover, news },
-            Some((link, news)) = told.recv() => Event::Link { link, news },
+            Some((number, news)) = told.recv() => Event::OwnClient { number, news },
             Some((question, asker)) = asked.recv() => askers.ask(question, asker),
-            // A task that ends has already sent `LinkNews::Ended`.
-            Some(_) = links.carried.join_next() => continue,
+            // A task that ends has already sent `OwnClientNews::Ended`.
+            Some(_) = own_clients.carried.join_next() => continue,
             () = clock.reaches(deadline) => Event::Tick,
         };
         control.handle(clock.now(), event);
@@ -157,8 +158,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         while let Some((number, answer)) = control.next_http_answer() {
             askers.answer(number, answer);
         }
-        while let Some(order) = control.next_link_order() {
-            links.obey(order, &mut control, &clock);
+        while let Some(order) = control.next_own_client_order() {
+            own_clients.obey(order, &mut control, &clock);
         }
         while let Some(SystemUserQuestion { from, client, uid }) = control.next_system_user() {
             questions.spawn(async move {
@@ -186,7 +187,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
         }
         while let Some(name) = control.next_lookup() {
-            let resolver = control.name_servers().map(|servers| desk.resolver(servers));
+            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
             lookups.spawn(async move {
                 let found = match resolver {
                     Some(resolver) => resolver.addresses(&name).await,
@@ -199,7 +200,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             questions.spawn(async move { Event::Posted(otlp::post(posting).await) });
         }
         while let Some(zone) = control.next_zone() {
-            let resolver = control.name_servers().map(|servers| desk.resolver(servers));
+            let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
             questions.spawn(async move {
                 let serial = match resolver {
                     Some(resolver) => resolver.serial(&zone).await,
@@ -247,37 +248,37 @@ impl Askers {
 const ASKED_BY_HTTP: usize = 64;
 
 /// Connections to our own workers, each served by a task.
-struct Links {
-    teller: mpsc::Sender<(u64, LinkNews)>,
+struct OwnClientSockets {
+    teller: mpsc::Sender<(u64, OwnClientNews)>,
     carried: JoinSet<()>,
     open: BTreeMap<u64, (mpsc::UnboundedSender<Vec<u8>>, AbortHandle)>,
 }
 
-impl Links {
-    fn obey<S: From<OwnedFd> + AsFd>(&mut self, order: LinkOrder, control: &mut Control<S>, clock: &Clock) {
+impl OwnClientSockets {
+    fn obey<S: From<OwnedFd> + AsFd>(&mut self, order: OwnClientOrder, control: &mut Control<S>, clock: &Clock) {
         match order {
-            LinkOrder::Open { link, database, is_listener } => match UnixStream::pair().and_then(split) {
+            OwnClientOrder::Open { number, database, is_listener } => match UnixStream::pair().and_then(split) {
                 Ok((near, far)) => {
                     match is_listener {
                         true => control.connect_listener(&database, far.into()),
                         false => control.connect_own(&database, far.into()),
                     }
                     let (say, said) = mpsc::unbounded_channel();
-                    let task = self.carried.spawn(carry(link, near, said, self.teller.clone()));
-                    self.open.insert(link, (say, task));
+                    let task = self.carried.spawn(carry(number, near, said, self.teller.clone()));
+                    self.open.insert(number, (say, task));
                 }
                 Err(error) => {
-                    let news = LinkNews::Ended(source::words_of(&error));
-                    control.handle(clock.now(), Event::Link { link, news });
+                    let news = OwnClientNews::Ended(source::words_of(&error));
+                    control.handle(clock.now(), Event::OwnClient { number, news });
                 }
             },
-            LinkOrder::Say { link, bytes } => {
-                if let Some((say, _)) = self.open.get(&link) {
+            OwnClientOrder::Say { number, bytes } => {
+                if let Some((say, _)) = self.open.get(&number) {
                     let _ = say.send(bytes);
                 }
             }
-            LinkOrder::Close { link } => {
-                if let Some((_, task)) = self.open.remove(&link) {
+            OwnClientOrder::Close { number } => {
+                if let Some((_, task)) = self.open.remove(&number) {
                     task.abort();
                 }
             }
@@ -292,10 +293,10 @@ fn split((near, far): (UnixStream, UnixStream)) -> io::Result<(UnixStream, Owned
 
 /// Sends and receives on a connection to one of our own workers until it ends.
 async fn carry(
-    link: u64,
+    number: u64,
     mut near: UnixStream,
     mut said: UnboundedReceiver<Vec<u8>>,
-    teller: mpsc::Sender<(u64, LinkNews)>,
+    teller: mpsc::Sender<(u64, OwnClientNews)>,
 ) {
     let (mut reader, mut writer) = near.split();
     let write = async {
@@ -311,7 +312,7 @@ async fn carry(
             if reader.read_buf(&mut inbox).await? == 0 {
                 return Err(io::Error::other("the connection has ended"));
             }
-            let _ = teller.send((link, LinkNews::Heard(std::mem::take(&mut inbox)))).await;
+            let _ = teller.send((number, OwnClientNews::Heard(std::mem::take(&mut inbox)))).await;
         }
     };
     let ended: io::Result<()> = tokio::select! {
@@ -319,7 +320,7 @@ async fn carry(
         ended = read => ended,
     };
     let why = ended.map_or_else(|error| source::words_of(&error), |()| String::new());
-    let _ = teller.send((link, LinkNews::Ended(why))).await;
+    let _ = teller.send((number, OwnClientNews::Ended(why))).await;
 }
 
 /// Bytes received at once.

@@ -12,7 +12,7 @@ use base::WorkerId;
 use pool::ClientKey;
 use worker::letters::{AuthQueryAnswer, Inquirer, SecretQuestion, ToWorker};
 
-use crate::asking::{Asker, Failure};
+use crate::asking::{ClientProtocol, Failure};
 use crate::present::Present;
 
 /// Waiting questions, and the number under way per database, so that a database that does not answer delays only its
@@ -20,38 +20,38 @@ use crate::present::Present;
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     /// By database, and within a database in order of arrival.
-    waiting: BTreeMap<Turn, SecretQuestion>,
+    waiting: BTreeMap<QueuePlace, SecretQuestion>,
     /// The oldest question of each database that may be asked another one, by arrival number.
     next: BTreeMap<u64, Arc<str>>,
     /// The place of each client's question.
-    places: BTreeMap<(WorkerId, ClientKey), Turn>,
+    places: BTreeMap<(WorkerId, ClientKey), QueuePlace>,
     under_way: BTreeMap<Arc<str>, usize>,
     /// The arrival number of the latest question.
     clock: u64,
 }
 
 /// The place of a question: its database and its arrival number.
-type Turn = (Arc<str>, u64);
+type QueuePlace = (Arc<str>, u64);
 
 impl Questions {
     /// Adds a question of a worker.
     pub(crate) fn ask(&mut self, question: SecretQuestion) {
         self.clock += 1;
-        let turn = (Arc::clone(&question.database), self.clock);
+        let place = (Arc::clone(&question.database), self.clock);
         if let Inquirer::Client(client) = question.inquirer {
-            let before = self.places.insert((question.from, client), turn.clone());
+            let before = self.places.insert((question.from, client), place.clone());
             debug_assert!(before.is_none(), "client {client:?} asks twice");
         }
-        self.waiting.insert(turn.clone(), question);
-        self.look_at(&turn.0);
+        self.waiting.insert(place.clone(), question);
+        self.look_at(&place.0);
     }
 
     /// Removes the waiting question of a client that is gone. A question under way ends by itself.
     pub(crate) fn forget(&mut self, from: WorkerId, client: ClientKey) {
-        let Some(turn) = self.places.remove(&(from, client)) else { return };
-        self.waiting.remove(&turn);
-        if self.next.remove(&turn.1).is_some() {
-            self.look_at(&turn.0);
+        let Some(place) = self.places.remove(&(from, client)) else { return };
+        self.waiting.remove(&place);
+        if self.next.remove(&place.1).is_some() {
+            self.look_at(&place.0);
         }
     }
 
@@ -112,13 +112,13 @@ impl Inquiry {
     }
 
     /// Sends the question; returns false if it was sent before.
-    pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn ask(&mut self, protocol: &mut ClientProtocol, out: &mut Vec<u8>) -> bool {
         if self.is_asked {
             return false;
         }
         self.is_asked = true;
         let SecretQuestion { sql, user, .. } = &self.question;
-        asker.ask(CATALOG_FIRST, sql, (user, UNSPECIFIED), ANSWER_BYTES_MAX, out);
+        protocol.ask(CATALOG_FIRST, sql, (user, UNSPECIFIED), ANSWER_BYTES_MAX, out);
         true
     }
 

@@ -10,13 +10,13 @@ use worker::letters::{Order as Task, Shutdown, ToWorker};
 use crate::control::{Control, Waiter};
 use crate::ending::Expired;
 use crate::event::Signal;
-use crate::events::Kind;
+use crate::events::EventKind;
 
 impl<S> Control<S> {
     /// Acts on a signal.
     pub(crate) fn signal(&mut self, signal: Signal) {
         let is_going_down = self.ending.way().is_some();
-        self.happened(Kind::Signal, signal.name());
+        self.happened(EventKind::Signal, signal.name());
         match signal {
             Signal::Hangup | Signal::User1 if self.handovers.is_open() => {
                 self.present.log(Level::Log, format_args!("got {signal:?} during an online restart, ignoring"));
@@ -101,7 +101,7 @@ impl<S> Control<S> {
     /// `confirmed` workers have confirmed that they have nothing left.
     pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
         if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
-            self.tell(Kind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
+            self.tell(EventKind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
             self.go_down(Shutdown::Now);
         }
     }
@@ -111,14 +111,14 @@ impl<S> Control<S> {
         let limit = self.present.active.settings.shutdown_timeout;
         match self.ending.expire(self.present.now.time, limit) {
             None => {}
-            Some(Expired::All) => {
+            Some(Expired::Exit) => {
                 let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");
-                self.tell(Kind::Shutdown, Level::Warning, line);
+                self.tell(EventKind::Shutdown, Level::Warning, line);
                 self.go_down(Shutdown::Now);
             }
-            Some(Expired::Clients { secs }) => {
+            Some(Expired::CloseClients { secs }) => {
                 self.tell(
-                    Kind::Shutdown,
+                    EventKind::Shutdown,
                     Level::Warning,
                     format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
                 );

@@ -17,16 +17,16 @@ use protocol::state::{ALL_LOCKS, Kind, lock_key};
 use reactor::Level;
 use worker::letters::{LocksDiffer, Parts, PinRow, Row, Snapshot, Standing, ToWorker};
 
-use crate::asking::Asker;
+use crate::asking::ClientProtocol;
 use crate::present::{Moment, Present};
 
 /// The address and port of a PostgreSQL.
-type Place = (Box<str>, u16);
+type HostAddress = (Box<str>, u16);
 
 /// A question to one PostgreSQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
-    place: Place,
+    host: HostAddress,
     /// The database and user of the pool through which it is sent.
     database: Arc<str>,
     user: Arc<str>,
@@ -146,7 +146,7 @@ impl Sweeper {
         match answer {
             Ok(answer) => Some((question, answer)),
             Err(error) => {
-                let Question { place: (addr, port), database, .. } = question;
+                let Question { host: (addr, port), database, .. } = question;
                 let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
                 present.log(Level::Warning, line);
                 None
@@ -171,12 +171,12 @@ impl Sweeper {
     /// Prepares one question for each PostgreSQL whose servers have been used since the last round, to be sent through
     /// a pool that has an idle server and is neither paused nor disabled.
     pub(crate) fn ask(&mut self, snapshots: &[Snapshot], standing: &Standing) {
-        let mut rows: BTreeMap<Place, Vec<&Row>> = BTreeMap::new();
+        let mut rows: BTreeMap<HostAddress, Vec<&Row>> = BTreeMap::new();
         for row in servers(snapshots) {
-            rows.entry(place_of(row)).or_default().push(row);
+            rows.entry(host_of(row)).or_default().push(row);
         }
         let mut quiet = BTreeSet::new();
-        for (place, rows) in rows {
+        for (host, rows) in rows {
             let servers: BTreeSet<AtRest> = rows.iter().filter_map(|row| at_rest(row)).collect();
             quiet.extend(servers.intersection(&self.quiet));
             let Some(spare) = rows.iter().find(|row| is_idle(row) && standing.serves(&row.database)) else { continue };
@@ -184,7 +184,7 @@ impl Sweeper {
                 continue;
             }
             let (database, user) = (spare.database.clone(), spare.user.clone());
-            self.questions.push_back(Question { place, database, user, servers });
+            self.questions.push_back(Question { host, database, user, servers });
         }
         self.quiet = quiet;
     }
@@ -202,7 +202,7 @@ impl Sweeper {
         let mut findings = Vec::new();
         let mut before = std::mem::take(&mut self.stranded);
         for row in servers(snapshots) {
-            if !is_at(row, &question.place) {
+            if !is_at(row, &question.host) {
                 self.stranded.extend(before.remove_entry(&row.id));
                 continue;
             }
@@ -279,14 +279,14 @@ impl Inquiry {
     }
 
     /// Sends the question; returns false if it was sent before.
-    pub(crate) fn ask(&mut self, asker: &mut Asker, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn ask(&mut self, protocol: &mut ClientProtocol, out: &mut Vec<u8>) -> bool {
         if self.is_asked {
             return false;
         }
         self.is_asked = true;
         let pids: Vec<String> = self.question.servers.iter().map(|(_, pid, _)| pid.to_string()).collect();
         let pids = format!("{{{}}}", pids.join(","));
-        asker.ask("", ALL_LOCKS, (&pids, INT4_ARRAY), ANSWER_BYTES_MAX, out);
+        protocol.ask("", ALL_LOCKS, (&pids, INT4_ARRAY), ANSWER_BYTES_MAX, out);
         true
     }
 
@@ -329,11 +329,11 @@ fn servers(snapshots: &[Snapshot]) -> impl Iterator<Item = &Row> {
     all.filter(|row| row.remote_pid != 0 && row.replication == "none")
 }
 
-fn place_of(row: &Row) -> Place {
+fn host_of(row: &Row) -> HostAddress {
     (row.addr.as_str().into(), row.port)
 }
 
-fn is_at(row: &Row, (addr, port): &Place) -> bool {
+fn is_at(row: &Row, (addr, port): &HostAddress) -> bool {
     row.addr.as_str() == &**addr && row.port == *port
 }
 
@@ -557,7 +557,7 @@ mod tests {
         for (before, place, pid, stranded) in [(rows(5, 5), 1, 11, 1), (rows(5, 6), 2, 12, 2)] {
             sweeper.questions.clear();
             sweeper.ask(&before, &Standing::default());
-            let question = sweeper.questions.drain(..).find(|question| question.place.1 == place).expect("it is asked");
+            let question = sweeper.questions.drain(..).find(|question| question.host.1 == place).expect("it is asked");
             let found = sweeper.compare(Moment::default(), &question, &answer(pid, &[(pid, "42")]), &before);
             assert_eq!((found.len(), sweeper.stranded(&before).count()), (1, stranded));
         }

@@ -106,7 +106,7 @@ mod tests {
     use worker::letters::ToControl;
 
     use crate::Event;
-    use crate::control::tests::Desk;
+    use crate::control::tests::TestControl;
 
     /// A question of the client with this number, which belongs to this user.
     fn question(number: u32, uid: u32) -> Question {
@@ -166,19 +166,19 @@ mod tests {
 
     #[test]
     fn users_of_the_system_are_looked_up_a_few_at_a_time_and_who_finds_no_place_is_told() {
-        let mut desk = Desk::new("system_users", 1, "");
+        let mut test = TestControl::new("system_users", 1, "");
         let (from, client) = (WorkerId(0), |number| Key { index: number, generation: 1 });
         let ask = |number| Event::Letter(ToControl::SystemUser { from, client: client(number), uid: 1000 });
-        (0..1025).for_each(|number| desk.happens(ask(number)));
-        let letters = desk.letters(0);
+        (0..1025).for_each(|number| test.happens(ask(number)));
+        let letters = test.letters(0);
         let [ToWorker::SystemUser { client: refused, found: Err(why) }] = &letters[..] else { panic!("{letters:?}") };
         assert_eq!((*refused, &**why), (client(1024), "too many clients wait for the names of system users: 1024"));
-        let begun: Vec<_> = std::iter::from_fn(|| desk.control.next_system_user()).map(|asked| asked.client).collect();
+        let begun: Vec<_> = std::iter::from_fn(|| test.control.next_system_user()).map(|asked| asked.client).collect();
         assert_eq!(begun, [0, 1, 2, 3].map(client));
-        desk.happens(Event::Letter(ToControl::SystemUserUnneeded { from, client: client(4) }));
-        desk.happens(Event::SystemUser { from, client: client(1), found: Ok(Some("u".into())) });
-        let letters = desk.letters(0);
+        test.happens(Event::Letter(ToControl::SystemUserUnneeded { from, client: client(4) }));
+        test.happens(Event::SystemUser { from, client: client(1), found: Ok(Some("u".into())) });
+        let letters = test.letters(0);
         assert!(matches!(&letters[..], [ToWorker::SystemUser { client: of, found: Ok(Some(_)) }] if *of == client(1)));
-        assert_eq!(desk.control.next_system_user().map(|asked| asked.client), Some(client(5)));
+        assert_eq!(test.control.next_system_user().map(|asked| asked.client), Some(client(5)));
     }
 }

@@ -15,11 +15,11 @@ use crate::console;
 /// All tracers; `K` identifies the console client of each.
 #[derive(Debug)]
 pub(crate) struct Tracers<K> {
-    places: [Place<K>; TRACERS_MAX],
+    places: [TracerPlace<K>; TRACERS_MAX],
 }
 
 #[derive(Debug)]
-enum Place<K> {
+enum TracerPlace<K> {
     Free,
     Taken(Box<Tracer<K>>),
     /// The trace has ended, but workers may still send happenings for it.
@@ -69,19 +69,19 @@ pub(crate) enum Over {
 
 impl<K> Default for Tracers<K> {
     fn default() -> Self {
-        Self { places: std::array::from_fn(|_| Place::Free) }
+        Self { places: std::array::from_fn(|_| TracerPlace::Free) }
     }
 }
 
 impl<K: Copy + PartialEq> Tracers<K> {
     /// Begins a trace and returns its place, if there is one.
     pub(crate) fn begin(&mut self, asker: K, traced: Traced, seconds: u64, until: Time) -> Option<usize> {
-        let place = self.places.iter().position(|place| matches!(place, Place::Free))?;
+        let place = self.places.iter().position(|place| matches!(place, TracerPlace::Free))?;
         let (stage, waiting) = (Stage::Begins, VecDeque::new());
         let (told, dropped, dropped_now, bytes, is_alone) = (0, 0, 0, 0, false);
         let tracer =
             Tracer { asker, traced, seconds, told, dropped, until, stage, is_alone, waiting, bytes, dropped_now };
-        self.places[place] = Place::Taken(Box::new(tracer));
+        self.places[place] = TracerPlace::Taken(Box::new(tracer));
         Some(place)
     }
 
@@ -98,8 +98,8 @@ impl<K: Copy + PartialEq> Tracers<K> {
 
     /// Ends the trace at this place.
     pub(crate) fn end(&mut self, place: usize) -> Option<Tracer<K>> {
-        match std::mem::replace(self.places.get_mut(place)?, Place::Left) {
-            Place::Taken(tracer) => Some(*tracer),
+        match std::mem::replace(self.places.get_mut(place)?, TracerPlace::Left) {
+            TracerPlace::Taken(tracer) => Some(*tracer),
             other => {
                 self.places[place] = other;
                 None
@@ -109,8 +109,8 @@ impl<K: Copy + PartialEq> Tracers<K> {
 
     /// Frees the place of a trace that has ended, once no worker sends happenings for it.
     pub(crate) fn leave(&mut self, place: usize) {
-        if let Some(place) = self.places.get_mut(place).filter(|place| matches!(place, Place::Left)) {
-            *place = Place::Free;
+        if let Some(place) = self.places.get_mut(place).filter(|place| matches!(place, TracerPlace::Left)) {
+            *place = TracerPlace::Free;
         }
     }
 
@@ -118,7 +118,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
     pub(crate) fn hear(&mut self, happenings: Vec<Happening>, dropped: &[u64; TRACERS_MAX]) {
         for happening in happenings {
             for (number, place) in self.places.iter_mut().enumerate() {
-                if let Place::Taken(tracer) = place
+                if let TracerPlace::Taken(tracer) = place
                     && happening.tracers & 1 << number != 0
                 {
                     tracer.hear(&happening);
@@ -126,7 +126,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
             }
         }
         for (place, dropped) in self.places.iter_mut().zip(dropped) {
-            if let Place::Taken(tracer) = place {
+            if let TracerPlace::Taken(tracer) = place {
                 tracer.drops(*dropped);
             }
         }
@@ -160,46 +160,46 @@ impl<K: Copy + PartialEq> Tracers<K> {
             _ => None,
         };
         self.places.iter().enumerate().find_map(|(number, place)| match place {
-            Place::Taken(tracer) => Some((number, over(tracer)?)),
-            Place::Free | Place::Left => None,
+            TracerPlace::Taken(tracer) => Some((number, over(tracer)?)),
+            TracerPlace::Free | TracerPlace::Left => None,
         })
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let until = |place: &Place<K>| match place {
-            Place::Taken(tracer) => Some(tracer.until),
-            Place::Free | Place::Left => None,
+        let until = |place: &TracerPlace<K>| match place {
+            TracerPlace::Taken(tracer) => Some(tracer.until),
+            TracerPlace::Free | TracerPlace::Left => None,
         };
         self.places.iter().filter_map(until).min()
     }
 
     /// Returns whether the trace at this place is about a single client.
     pub(crate) fn is_about_a_client(&self, place: usize) -> bool {
-        matches!(self.places.get(place), Some(Place::Taken(tracer)) if matches!(tracer.traced, Traced::Client(_)))
+        matches!(self.places.get(place), Some(TracerPlace::Taken(tracer)) if matches!(tracer.traced, Traced::Client(_)))
     }
 
     /// Returns the place of a console client's trace.
     pub(crate) fn of(&self, asker: K) -> Option<usize> {
-        self.places.iter().position(|place| matches!(place, Place::Taken(tracer) if tracer.asker == asker))
+        self.places.iter().position(|place| matches!(place, TracerPlace::Taken(tracer) if tracer.asker == asker))
     }
 
     /// Returns the places of all running traces.
     pub(crate) fn taken(&self) -> Vec<usize> {
-        let taken = self.places.iter().enumerate().filter(|(_, place)| matches!(place, Place::Taken(_)));
+        let taken = self.places.iter().enumerate().filter(|(_, place)| matches!(place, TracerPlace::Taken(_)));
         taken.map(|(number, _)| number).collect()
     }
 
     fn get_mut(&mut self, place: usize) -> Option<&mut Tracer<K>> {
         match self.places.get_mut(place)? {
-            Place::Taken(tracer) => Some(tracer),
-            Place::Free | Place::Left => None,
+            TracerPlace::Taken(tracer) => Some(tracer),
+            TracerPlace::Free | TracerPlace::Left => None,
         }
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut Tracer<K>> {
         self.places.iter_mut().filter_map(|place| match place {
-            Place::Taken(tracer) => Some(&mut **tracer),
-            Place::Free | Place::Left => None,
+            TracerPlace::Taken(tracer) => Some(&mut **tracer),
+            TracerPlace::Free | TracerPlace::Left => None,
         })
     }
 }

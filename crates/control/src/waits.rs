@@ -25,7 +25,7 @@ struct Wait<P> {
 
 /// A console client that waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct ConsoleClient {
     pub(crate) at: WorkerId,
     pub(crate) client: ClientKey,
 }

@@ -29,9 +29,9 @@ use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::io::{CALENDAR, SimIo, SimSocket};
-use crate::sim::links::Links;
 use crate::sim::mail::Envelope;
 use crate::sim::net::Net;
+use crate::sim::own_clients::OwnClients;
 use crate::sim::thread::{ControlThread, Disk};
 
 /// A world.
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) peers: Peers,
     pub(crate) evicted: Evicted,
     pub(crate) archive: Archive,
-    pub(crate) links: Links,
+    pub(crate) own_clients: OwnClients,
     pub(crate) fairness: Fairness,
     /// When the clock last jumped.
     pub(crate) jumped: Time,

@@ -28,8 +28,8 @@ use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
 use crate::sim::io::CALENDAR;
-use crate::sim::links::Links;
 use crate::sim::net::{Holder, Net};
+use crate::sim::own_clients::OwnClients;
 use crate::sim::thread::{ControlThread, Disk, posts_to};
 use crate::state::{START, World};
 
@@ -73,7 +73,7 @@ impl World {
             peers: Peers::new(&plan),
             evicted: Evicted::default(),
             archive: Archive::new(&plan),
-            links: Links::default(),
+            own_clients: OwnClients::default(),
             post_dice: Dice::new(plan.seed, 4),
             workers: Vec::new(),
             serving_workers: 0..0,
@@ -287,13 +287,13 @@ impl World {
                 app.cancel_connected(net, is_welcome);
             }
             Holder::Asker(asker) => self.asker_answered(net, asker, is_welcome),
-            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::Link(_) => {}
+            Holder::Nobody | Holder::Session(_) | Holder::Peer(_) | Holder::OwnClient(_) => {}
         }
     }
 
     /// Lets applications, sessions and others handle the events at their ends.
     fn pass_news_on(&mut self) {
-        let mut linked = Vec::new();
+        let mut own_clients = Vec::new();
         {
             let net = self.net.clone();
             let net = &mut net.borrow_mut();
@@ -339,13 +339,13 @@ impl World {
                     Holder::Session(session) => self.postgres.heard(net, session, &mut self.witness),
                     Holder::Peer(call) => self.peer_heard(net, call),
                     Holder::Asker(asker) => self.asker_heard(net, asker),
-                    Holder::Link(number) => linked.push((number, end)),
+                    Holder::OwnClient(number) => own_clients.push((number, end)),
                     Holder::Nobody | Holder::Worker { .. } => {}
                 }
             }
         }
-        for (number, end) in linked {
-            self.hear_link(number, end);
+        for (number, end) in own_clients {
+            self.hear_own_client(number, end);
         }
     }
 

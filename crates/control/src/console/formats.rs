@@ -3,7 +3,7 @@
 //! Always true: every cell can be written in both formats; a number outside the range of its type is clamped.
 //! Not here: columns and rows (`table`).
 
-use super::table::Kind;
+use super::table::ColumnKind;
 
 /// The result formats of Bind: none means text for all columns, one applies to all, otherwise there is one for each.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Formats {
     }
 }
 
-impl Kind {
+impl ColumnKind {
     /// Encodes a cell as PostgreSQL's `send` function of its type does.
     pub(crate) fn binary(self, cell: &str) -> Vec<u8> {
         // Cells of these kinds are integers; anything unparsable is a number beyond the range of the type.
@@ -89,8 +89,9 @@ mod tests {
     /// Expected values from `numeric_send`, `int4send` and `int8send` of PostgreSQL 15.
     #[test]
     fn numbers_are_sent_as_postgresql_sends_them() {
-        let hex =
-            |kind: Kind, cell: &str| kind.binary(cell).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |kind: ColumnKind, cell: &str| {
+            kind.binary(cell).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
         for (cell, sent) in [
             ("0", "0000000000000000"),
             ("7", "00010000000000000007"),
@@ -100,12 +101,12 @@ mod tests {
             ("18446744073709551615", "000500040000000007341a5802e103bb064f"),
             ("-5", "00010000400000000005"),
         ] {
-            assert_eq!(hex(Kind::Numeric, cell), sent, "{cell}");
+            assert_eq!(hex(ColumnKind::Numeric, cell), sent, "{cell}");
         }
-        assert_eq!(hex(Kind::Int, "-2"), "fffffffe");
-        assert_eq!(hex(Kind::Int, "5000000000"), "7fffffff");
-        assert_eq!(hex(Kind::Big, "5000000000"), "000000012a05f200");
-        assert_eq!(Kind::Text.binary("käse"), "käse".as_bytes());
+        assert_eq!(hex(ColumnKind::Int, "-2"), "fffffffe");
+        assert_eq!(hex(ColumnKind::Int, "5000000000"), "7fffffff");
+        assert_eq!(hex(ColumnKind::Big, "5000000000"), "000000012a05f200");
+        assert_eq!(ColumnKind::Text.binary("käse"), "käse".as_bytes());
     }
 
     #[test]

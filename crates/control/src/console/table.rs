@@ -15,12 +15,12 @@ pub(crate) struct Column {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its type.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ColumnKind,
 }
 
 /// The types of columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// Text and timestamps.
     Text,
     /// Numbers.
@@ -81,27 +81,27 @@ pub(crate) fn describe(out: &mut Vec<u8>, columns: &[Column], formats: &Formats)
 impl Column {
     /// A column of text.
     pub(crate) const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text }
+        Self { name, kind: ColumnKind::Text }
     }
 
     /// A column of numbers.
     pub(crate) const fn int(name: &'static str) -> Self {
-        Self { name, kind: Kind::Int }
+        Self { name, kind: ColumnKind::Int }
     }
 
     /// A column of large numbers.
     pub(crate) const fn big(name: &'static str) -> Self {
-        Self { name, kind: Kind::Big }
+        Self { name, kind: ColumnKind::Big }
     }
 
     /// A column of counters.
     pub(crate) const fn numeric(name: &'static str) -> Self {
-        Self { name, kind: Kind::Numeric }
+        Self { name, kind: ColumnKind::Numeric }
     }
 
     /// A column of bytes.
     pub(crate) const fn bytes(name: &'static str) -> Self {
-        Self { name, kind: Kind::Bytes }
+        Self { name, kind: ColumnKind::Bytes }
     }
 
     fn described(&self, format: i16) -> write::Column<'static> {
@@ -110,7 +110,7 @@ impl Column {
     }
 }
 
-impl Kind {
+impl ColumnKind {
     /// Returns the SQL name of the type.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@
 
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
-use crate::console::table::{Cell, Column, Kind, Table};
+use crate::console::table::{Cell, Column, ColumnKind, Table};
 
 /// Returns a table as `{"rows": [{...}, ...]}`.
 pub(crate) fn table(table: &Table) -> String {
@@ -56,8 +56,8 @@ impl Serialize for Row<'_> {
         for (column, cell) in self.columns.iter().zip(self.cells) {
             match (cell, column.kind) {
                 (None, _) => row.serialize_entry(column.name, &())?,
-                (Some(text), Kind::Text | Kind::Bytes) => row.serialize_entry(column.name, text)?,
-                (Some(text), Kind::Int | Kind::Big | Kind::Numeric) => match text.parse::<i64>() {
+                (Some(text), ColumnKind::Text | ColumnKind::Bytes) => row.serialize_entry(column.name, text)?,
+                (Some(text), ColumnKind::Int | ColumnKind::Big | ColumnKind::Numeric) => match text.parse::<i64>() {
                     Ok(number) => row.serialize_entry(column.name, &number)?,
                     Err(_) => match text.parse::<f64>() {
                         Ok(number) => row.serialize_entry(column.name, &number)?,

@@ -5,11 +5,11 @@
 //! Not here: the values shown (`metrics`, `console::show`), the answers to questions (`Control`).
 
 mod compression;
-mod desk;
 mod guard;
 pub(crate) mod json;
 pub(crate) mod overview;
 mod pace;
+mod queue;
 mod room;
 mod routes;
 mod server;
@@ -17,7 +17,7 @@ mod stalled;
 mod tries;
 
 pub(crate) use compression::gzip;
-pub(crate) use desk::{Desk, NO_TABLE, Round, table};
-pub use desk::{HttpAnswer, HttpQuestion};
+pub use queue::{HttpAnswer, HttpQuestion};
+pub(crate) use queue::{HttpQueue, NO_TABLE, Round, table};
 pub use server::HASHINGS_MAX;
 pub(crate) use server::serve;

@@ -17,14 +17,14 @@ pub(crate) struct Room {
 
 /// The place of one connection, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct HttpPlace {
     room: Arc<Room>,
     whose: Option<IpAddr>,
 }
 
 impl Room {
     /// Takes a place for a connection from this address, if there is one.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<HttpPlace> {
         let whose = (!from.to_canonical().is_loopback()).then(|| block(from));
         let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
         let strangers: u32 = connected.iter().filter(|(whose, _)| whose.is_some()).map(|(_, count)| count).sum();
@@ -35,12 +35,12 @@ impl Room {
         };
         has_room.then(|| {
             connected.insert(whose, count + 1);
-            Place { room: Arc::clone(self), whose }
+            HttpPlace { room: Arc::clone(self), whose }
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for HttpPlace {
     fn drop(&mut self) {
         let mut connected = self.room.connected.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = connected.get_mut(&self.whose) {

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::compression::accepts_gzip;
-use super::desk::{HttpAnswer, HttpQuestion, NO_TABLE, table};
+use super::queue::{HttpAnswer, HttpQuestion, NO_TABLE, table};
 use crate::console::show::CATALOG;
 
 /// A question for the control thread, and the channel for its answer.

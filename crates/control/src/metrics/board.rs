@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CATALOG, Kind, Metric};
+use super::{CATALOG, Metric, MetricKind};
 
 /// A panel that people look for first.
 struct Panel {
@@ -148,13 +148,13 @@ fn single(metric: &Metric, place: Value) -> Value {
     let legend = by.iter().map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ");
     let (by, name) = (by.join(", "), metric.name);
     let (expr, unit) = match metric.kind {
-        Kind::Counter if name.ends_with("_seconds") => {
+        MetricKind::Counter if name.ends_with("_seconds") => {
             (format!("sum by ({by}) (rate({name}_total{{{selected}}}[$__rate_interval]))"), "none")
         }
-        Kind::Counter => (format!("sum by ({by}) (rate({name}_total{{{selected}}}[$__rate_interval]))"), "ops"),
-        Kind::Gauge if name.ends_with("_seconds") => (format!("max by ({by}) ({name}{{{selected}}})"), "s"),
-        Kind::Gauge => (format!("sum by ({by}) ({name}{{{selected}}})"), "none"),
-        Kind::Histogram => (
+        MetricKind::Counter => (format!("sum by ({by}) (rate({name}_total{{{selected}}}[$__rate_interval]))"), "ops"),
+        MetricKind::Gauge if name.ends_with("_seconds") => (format!("max by ({by}) ({name}{{{selected}}})"), "s"),
+        MetricKind::Gauge => (format!("sum by ({by}) ({name}{{{selected}}})"), "none"),
+        MetricKind::Histogram => (
             format!(
                 "histogram_quantile(0.95, sum by (le, {by}) (rate({name}_bucket{{{selected}}}[$__rate_interval])))"
             ),

@@ -11,7 +11,7 @@ use measure::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, Login
 use protocol::state::PROBED;
 use worker::letters::{Evicted, PoolMeasures, PoolRow, Snapshot, Totals};
 
-use super::{Kind, Metric, Sample, Value};
+use super::{Metric, MetricKind, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::View;
 use crate::history::gather;
@@ -21,7 +21,7 @@ macro_rules! database {
     ($name:literal, $help:literal, $pick:expr) => {
         Metric {
             name: $name,
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             help: $help,
             labels: &["database"],
             samples: |view| by_database(view, $pick),
@@ -37,28 +37,28 @@ macro_rules! database {
 pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "trunkline_build_info",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Always 1; the labels are the version, and the version of PgBouncer that it is compatible with.",
         labels: &["version", "pgbouncer"],
         samples: |_| vec![Sample::new([&env!("CARGO_PKG_VERSION").into(), &PGBOUNCER_VERSION.into()], 1.0)],
     },
     Metric {
         name: "trunkline_workers",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "The number of worker threads.",
         labels: &[],
         samples: |view| vec![Sample::only(view.snapshots.len() as f64)],
     },
     Metric {
         name: "trunkline_clients",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Clients of a pool: active (they have a server, or are idle), waiting (for a server).",
         labels: &["database", "user", "state"],
         samples: |view| by_pool(view, |row| vec![("active", row.cl_active.into()), ("waiting", row.cl_waiting.into())]),
     },
     Metric {
         name: "trunkline_servers",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Servers of a pool: active (lent to a client), idle (ready to be lent), used (idle, to be checked before they are lent), tested (being checked, reset or cleaned), login (being opened), being_canceled (not lent until a cancel request has finished). The last four appear only if they are not 0.",
         labels: &["database", "user", "state"],
         samples: |view| {
@@ -77,7 +77,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_wait_max_seconds",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "How long the first client in the wait queue of a pool has waited; 0 if no client waits.",
         labels: &["database", "user"],
         samples: |view| {
@@ -87,7 +87,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_pool_size",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "How many servers each pool of a database may have, without its reserve.",
         labels: &["database"],
         samples: |view| {
@@ -138,21 +138,21 @@ pub(crate) const CATALOG: &[Metric] = &[
     ),
     Metric {
         name: "trunkline_transaction_duration_seconds",
-        kind: Kind::Histogram,
+        kind: MetricKind::Histogram,
         help: "How long the transactions of a pool lasted, from the client's first byte to the last byte of the answer.",
         labels: &["database", "user"],
         samples: |view| distributions(view, |measures| measures.total.as_deref()),
     },
     Metric {
         name: "trunkline_wait_duration_seconds",
-        kind: Kind::Histogram,
+        kind: MetricKind::Histogram,
         help: "How long the transactions of a pool waited for a server; it appears when the first one has waited.",
         labels: &["database", "user"],
         samples: |view| distributions(view, |measures| measures.wait.as_deref().filter(|waited| waited.sum() > 0)),
     },
     Metric {
         name: "trunkline_phase_seconds",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Time of a pool's transactions by phase: waiting (for a server), settings (the client's settings are applied to the server, or the server is asked for its session state), first_byte (the server works), streaming (the server answers), client_blocked (the client does not read), client_thinking (the client is idle in its transaction).",
         labels: &["database", "user", "phase"],
         samples: |view| {
@@ -163,7 +163,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_wait_reason_seconds",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Time that all clients of a pool together waited for a server, by reason.",
         labels: &["database", "user", "reason"],
         samples: |view| {
@@ -174,7 +174,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_servers_opened",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Servers that a pool has opened, by cause.",
         labels: &["database", "user", "cause"],
         samples: |view| {
@@ -186,7 +186,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_servers_closed",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Servers that a pool has closed, by cause.",
         labels: &["database", "user", "cause"],
         samples: |view| {
@@ -198,7 +198,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_servers_evicted",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Servers of a pool that were closed because another pool needed their places, by that other pool. Its labels are empty for clients of another worker, replication clients of the same pool, and clients that need the database without other connections.",
         labels: &["database", "user", "by_database", "by_user"],
         samples: |view| {
@@ -213,7 +213,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_servers_lent_peak",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "The most servers of a pool that were lent at the same time since the start.",
         labels: &["database", "user"],
         samples: |view| {
@@ -226,28 +226,28 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_application_transactions",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Transactions by application_name; applications that are not counted separately are other.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| sums.count as f64),
     },
     Metric {
         name: "trunkline_application_seconds",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Time of an application's transactions.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| seconds(sums.total())),
     },
     Metric {
         name: "trunkline_application_wait_seconds",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Time that an application's transactions waited for a server.",
         labels: &["database", "user", "application_name"],
         samples: |view| applications(view, |sums| seconds(sums.of(measure::Phase::Waiting))),
     },
     Metric {
         name: "trunkline_worker_busy_seconds",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Time that a worker ran or waited for a processor; the rest of the time it slept.",
         labels: &["worker"],
         samples: |view| {
@@ -260,7 +260,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_pins",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "How often session state of a client began to pin a server of a database, by its kind.",
         labels: &["database", "kind"],
         samples: |view| {
@@ -270,7 +270,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_probes",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "State probes sent to servers (session_state), by what they asked for.",
         labels: &["kind"],
         samples: |view| {
@@ -284,7 +284,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_pinned_servers",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Servers of a database that are pinned by session state of their clients.",
         labels: &["database"],
         samples: |view| {
@@ -297,7 +297,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_logins",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Logins of clients that have ended, by the step that they had reached and by outcome. Steps: startup (no startup packet yet), tls (handshake), client_limit (waiting for a slot of max_client_conn), rate_limit, auth_query, password (the client has to send it), hashing, external_auth (LDAP, PAM), system_user (peer), admission (waiting for a slot of the user and the database), server (waiting for the first server of the pool). Outcomes: accepted, refused, timed_out, gone (the client disconnected).",
         labels: &["step", "outcome"],
         samples: |view| {
@@ -309,7 +309,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_tls_handshakes",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "TLS handshakes that have ended, by the peer (client, server) and by outcome: full (expensive), resumed (an earlier TLS session goes on), failed.",
         labels: &["peer", "outcome"],
         samples: |view| {
@@ -321,7 +321,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_cancel_requests",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Cancel requests by outcome: sent (to a server), queued (the query waited for a server and was removed from the wait queue), idle (no query was running), unknown_key, expired (cancel_wait_timeout), forwarded (to a peer), failed (the server or peer could not be reached).",
         labels: &["outcome"],
         samples: |view| {
@@ -332,42 +332,42 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_unauthenticated_connections",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Connections that have not logged in.",
         labels: &[],
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.unauthenticated.into()))],
     },
     Metric {
         name: "trunkline_unauthenticated_refused",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Connections that had not logged in and were refused, or closed to make room for others.",
         labels: &[],
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.turned_away as f64))],
     },
     Metric {
         name: "trunkline_protocol_surprises",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "How often a server broke the protocol in a way that has no explanation.",
         labels: &[],
         samples: |view| vec![Sample::only(sum(view, |snapshot| snapshot.protocol_surprises as f64))],
     },
     Metric {
         name: "trunkline_log_lines_lost",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Log lines that could not be written.",
         labels: &[],
         samples: |view| vec![Sample::only(view.log_lines_lost as f64)],
     },
     Metric {
         name: "trunkline_spans_sent",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Spans that the OpenTelemetry collector has accepted (otlp_endpoint).",
         labels: &[],
         samples: |view| vec![Sample::only(view.spans.sent as f64)],
     },
     Metric {
         name: "trunkline_spans_dropped",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Spans that were dropped: full (there was no room for them), unreachable (the collector did not answer or was busy for too long), refused (by the collector), switched_off (they waited when otlp_endpoint was removed).",
         labels: &["reason"],
         samples: |view| {
@@ -377,14 +377,14 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_span_export_failures",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "How often posting spans to the collector has failed.",
         labels: &[],
         samples: |view| vec![Sample::only(view.spans.failures as f64)],
     },
     Metric {
         name: "trunkline_rate_limit_delayed",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Logins or transactions that a rate limit has delayed.",
         labels: &["rule"],
         samples: |view| {
@@ -393,7 +393,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_rate_limit_rejected",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "Logins or transactions that a rate limit has rejected.",
         labels: &["rule"],
         samples: |view| {
@@ -402,7 +402,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     },
     Metric {
         name: "trunkline_paused",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "1 while everything is paused, otherwise 0.",
         labels: &[],
         samples: |view| vec![Sample::only(f64::from(u8::from(view.standing.is_paused)))],

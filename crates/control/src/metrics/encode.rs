@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::{Kind, Metric, Sample, Value};
+use super::{Metric, MetricKind, Sample, Value};
 
 /// Metrics with their samples.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for (metric, samples) in &self.0 {
             let kind = match metric.kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge => MetricType::Gauge,
-                Kind::Histogram => MetricType::Histogram,
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge => MetricType::Gauge,
+                MetricKind::Histogram => MetricType::Histogram,
             };
             let mut family = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
             for sample in samples {
@@ -30,7 +30,9 @@ impl Collector for Families {
                     metric.labels.iter().zip(&sample.labels).map(|(name, value)| (*name, &**value)).collect();
                 let mut one = family.encode_family(&labels)?;
                 match (&sample.value, metric.kind) {
-                    (Value::Number(value), Kind::Counter) => one.encode_counter::<NoLabelSet, _, f64>(value, None)?,
+                    (Value::Number(value), MetricKind::Counter) => {
+                        one.encode_counter::<NoLabelSet, _, f64>(value, None)?
+                    }
                     (Value::Number(value), _) => one.encode_gauge(value)?,
                     (Value::Distribution { sum, count, buckets }, _) => {
                         one.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)?;
@@ -80,13 +82,18 @@ mod tests {
 
     static CALLS: Metric = Metric {
         name: "calls",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         help: "How often.",
         labels: &["who", "how"],
         samples: |_| Vec::new(),
     };
-    static SIZE: Metric =
-        Metric { name: "size_bytes", kind: Kind::Gauge, help: "How large.", labels: &[], samples: |_| Vec::new() };
+    static SIZE: Metric = Metric {
+        name: "size_bytes",
+        kind: MetricKind::Gauge,
+        help: "How large.",
+        labels: &[],
+        samples: |_| Vec::new(),
+    };
 
     fn families() -> Vec<(&'static Metric, Vec<Sample>)> {
         let calls = Sample { labels: vec!["a\"b\\\n".into(), "x".into()], value: Value::Number(3.0) };

@@ -28,7 +28,7 @@ pub(crate) use catalog::CATALOG;
 pub(crate) struct Metric {
     /// The name without the suffix `_total` of counters.
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,
     pub(crate) labels: &'static [&'static str],
     pub(crate) samples: fn(&View<'_>) -> Vec<Sample>,
@@ -36,7 +36,7 @@ pub(crate) struct Metric {
 
 /// The type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// Only grows, from 0 at the start of the process.
     Counter,
     /// Goes up and down.
@@ -92,9 +92,9 @@ impl Sample {
 pub fn metrics_reference() -> String {
     let row = |metric: &Metric| {
         let (kind, suffix) = match metric.kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
-            Kind::Histogram => ("histogram", ""),
+            MetricKind::Counter => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
+            MetricKind::Histogram => ("histogram", ""),
         };
         let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
         format!("| `{}{suffix}` | {kind} | {labels} | {} |\n", metric.name, metric.help)
@@ -127,9 +127,9 @@ pub(crate) fn text(view: &View<'_>, is_open: bool) -> String {
 fn names() -> impl Iterator<Item = String> {
     CATALOG.iter().flat_map(|metric| {
         let suffixes: &[&str] = match metric.kind {
-            Kind::Counter => &["_total"],
-            Kind::Gauge => &[""],
-            Kind::Histogram => &["_bucket", "_count", "_sum"],
+            MetricKind::Counter => &["_total"],
+            MetricKind::Gauge => &[""],
+            MetricKind::Histogram => &["_bucket", "_count", "_sum"],
         };
         suffixes.iter().map(|suffix| format!("{}{suffix}", metric.name))
     })
@@ -198,7 +198,7 @@ mod tests {
                 for sample in &samples {
                     assert_eq!(sample.labels.len(), metric.labels.len(), "{}", metric.name);
                     let is_spread = matches!(sample.value, Value::Distribution { .. });
-                    assert_eq!(is_spread, metric.kind == Kind::Histogram, "{}", metric.name);
+                    assert_eq!(is_spread, metric.kind == MetricKind::Histogram, "{}", metric.name);
                 }
             }
         });

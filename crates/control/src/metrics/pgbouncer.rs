@@ -11,7 +11,7 @@ use std::sync::Arc;
 use worker::letters::PoolRow;
 
 use super::catalog::{by_database, occurred, pools};
-use super::{Kind, Metric, Sample, Value};
+use super::{Metric, MetricKind, Sample, Value};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::{self, View};
 
@@ -27,7 +27,7 @@ macro_rules! pool {
     ($name:literal, $column:ident, $is_told:expr) => {
         Metric {
             name: concat!("pgbouncer_pools_", $name),
-            kind: Kind::Gauge,
+            kind: MetricKind::Gauge,
             help: concat!(stringify!($column), " of SHOW POOLS."),
             labels: &["database", "user"],
             samples: |view| {
@@ -43,7 +43,7 @@ macro_rules! stats {
     ($name:literal, $help:literal, $pick:expr) => {
         Metric {
             name: concat!("pgbouncer_stats_", $name),
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             help: $help,
             labels: &["database"],
             samples: |view| by_database(view, $pick),
@@ -59,7 +59,7 @@ macro_rules! database {
     ($name:literal, $column:literal, $help:literal) => {
         Metric {
             name: concat!("pgbouncer_databases_", $name),
-            kind: Kind::Gauge,
+            kind: MetricKind::Gauge,
             help: $help,
             labels: &["name", "host", "port", "database", "force_user", "pool_mode"],
             samples: |view| databases(view, $column),
@@ -75,7 +75,7 @@ macro_rules! list {
     ($name:literal, $item:literal, $help:literal) => {
         Metric {
             name: concat!("pgbouncer_", $name),
-            kind: Kind::Gauge,
+            kind: MetricKind::Gauge,
             help: $help,
             labels: &[],
             samples: |view| list(view, $item),
@@ -87,14 +87,14 @@ macro_rules! list {
 pub(crate) const CATALOG: &[Metric] = &[
     Metric {
         name: "pgbouncer_up",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "Always 1.",
         labels: &[],
         samples: |_| vec![Sample::only(1.0)],
     },
     Metric {
         name: "pgbouncer_version_info",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "The version of PgBouncer that Trunkline is compatible with.",
         labels: &["version"],
         samples: |_| vec![Sample::new([&PGBOUNCER_VERSION.into()], 1.0)],
@@ -112,7 +112,7 @@ pub(crate) const CATALOG: &[Metric] = &[
     pool!("server_login_connections", sv_login, rare),
     Metric {
         name: "pgbouncer_pools_client_maxwait_seconds",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "maxwait of SHOW POOLS.",
         labels: &["database", "user"],
         samples: |view| {
@@ -162,14 +162,14 @@ pub(crate) const CATALOG: &[Metric] = &[
     list!("in_flight_dns_queries", "dns_queries", "dns_queries of SHOW LISTS."),
     Metric {
         name: "pgbouncer_config_max_client_connections",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "max_client_conn.",
         labels: &[],
         samples: |view| vec![Sample::only(view.settings.max_client_conn.into())],
     },
     Metric {
         name: "pgbouncer_config_max_user_connections",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         help: "max_user_connections.",
         labels: &[],
         samples: |view| vec![Sample::only(view.settings.max_user_connections.into())],

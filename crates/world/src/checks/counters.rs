@@ -9,7 +9,7 @@ use worker::letters::Snapshot;
 
 use crate::app::App;
 use crate::checks::witness::{Charge, Witness};
-use crate::sim::links::Links;
+use crate::sim::own_clients::OwnClients;
 
 /// The totals of each database when it was last forgotten.
 #[derive(Debug, Default)]
@@ -26,22 +26,22 @@ impl Counters {
 
     /// Records the totals of forgotten databases. Nobody has used them for a while, so the applications have seen all
     /// that was counted.
-    pub(crate) fn heed_forgotten(&mut self, apps: &[App], links: &Links, witness: &mut Witness) {
+    pub(crate) fn heed_forgotten(&mut self, apps: &[App], own_clients: &OwnClients, witness: &mut Witness) {
         for name in std::mem::take(&mut self.just_forgotten) {
             witness.count("databases forgotten");
-            let seen = Seen::of(&name, apps, links);
+            let seen = Seen::of(&name, apps, own_clients);
             self.before.insert(name, seen);
         }
     }
 
     /// Compares the counters of a worker with the totals of the applications.
-    pub(crate) fn check(&self, snapshot: &Snapshot, apps: &[App], links: &Links, witness: &mut Witness) {
+    pub(crate) fn check(&self, snapshot: &Snapshot, apps: &[App], own_clients: &OwnClients, witness: &mut Witness) {
         for (name, totals) in &snapshot.stats {
             if people(apps, name).next().is_none() {
                 continue;
             }
             let before = self.before.get(&**name).copied().unwrap_or_default();
-            let all = Seen::of(name, apps, links);
+            let all = Seen::of(name, apps, own_clients);
             let logins = all.logins - before.logins;
             let counts = (all.transactions - before.transactions, all.queries - before.queries);
             let is_exact = people(apps, name).all(App::is_countable);
@@ -68,9 +68,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(database: &str, apps: &[App], links: &Links) -> Self {
+    fn of(database: &str, apps: &[App], own_clients: &OwnClients) -> Self {
         // The pooler's own queries count as well.
-        let own = links.put.get(database).copied().unwrap_or_default();
+        let own = own_clients.put.get(database).copied().unwrap_or_default();
         let mut seen = Self { logins: 0, transactions: own, queries: own };
         for app in people(apps, database) {
             seen.logins += app.logins;

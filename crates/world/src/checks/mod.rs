@@ -42,7 +42,7 @@ impl World {
             }
         }
         self.check_log_of_kills();
-        self.checkers.counters.heed_forgotten(&self.apps, &self.links, &mut self.witness);
+        self.checkers.counters.heed_forgotten(&self.apps, &self.own_clients, &mut self.witness);
         for hit in self.postgres.hits.drain(..) {
             self.witness.count("cancels that hit");
             match hit.what {
@@ -65,7 +65,7 @@ impl World {
                     }
                 }
                 // The client left its server in the middle of the pooler's own statement, and the server is cleaned up.
-                Err(own) if self.links.has_left(net, &own, hit.requested) => {
+                Err(own) if self.own_clients.has_left(net, &own, hit.requested) => {
                     self.witness.count("cancels of who listens")
                 }
                 // A state probe was sent in one packet with a request that the client has cancelled. The probe is
@@ -94,10 +94,10 @@ impl World {
         self.check_pauses(net, &newcomers);
         let checkers = &self.checkers;
         let now = self.witness.now;
-        let links = &self.links;
+        let own_clients = &self.own_clients;
         let lately = Time(now.0.saturating_sub(reach.as_micros() as u64));
         let limits = |database: &str, user: &str| Limits {
-            beside: u32::from(links.is_beside(database, user, lately)),
+            beside: u32::from(own_clients.is_beside(database, user, lately)),
             // The workers of the new process have not told each other yet how many servers of a user each of them was
             // given.
             user: if now.since(checkers.restarted) < ACQUAINTED { 0 } else { checkers.limits(database, user).user },

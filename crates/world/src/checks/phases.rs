@@ -158,7 +158,7 @@ impl World {
         for (worker, snapshot) in std::mem::take(&mut self.checkers.shown) {
             self.check_rest(worker, &snapshot);
             if self.plan.is_calm {
-                self.checkers.counters.check(&snapshot, &self.apps, &self.links, &mut self.witness);
+                self.checkers.counters.check(&snapshot, &self.apps, &self.own_clients, &mut self.witness);
             }
         }
         self.check_buffers();
@@ -270,7 +270,7 @@ impl World {
                 self.witness.accuse(Charge::Memory, text);
             }
         }
-        if !self.thread.is_at_rest() || !self.links.is_at_rest() {
+        if !self.thread.is_at_rest() || !self.own_clients.is_at_rest() {
             self.witness.accuse(Charge::Slots, "a question of ours is open, and nobody is here".to_owned());
         }
         if self.net.borrow().descriptors > 0 {

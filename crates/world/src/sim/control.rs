@@ -48,7 +48,7 @@ impl World {
             self.courier_sets_out(courier);
         }
         self.courier_waits();
-        self.carry_links();
+        self.carry_own_clients();
         let deadline = Time(self.thread.control.next_deadline().0.saturating_sub(self.ahead()));
         if self.thread.wakes_at.is_none_or(|at| at > deadline) {
             self.thread.wakes_at = Some(deadline);

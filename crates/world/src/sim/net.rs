@@ -34,7 +34,7 @@ pub(crate) enum Holder {
     /// A stranger with a cancel request.
     Asker(u32),
     /// The control thread, which uses it as a client of a worker, by the number of the connection.
-    Link(u64),
+    OwnClient(u64),
 }
 
 /// How a connection carries bytes.

@@ -125,7 +125,7 @@ impl World {
         self.operator = Operator::default();
         self.forget_evictions();
         self.archive.asked.clear();
-        self.forget_links();
+        self.forget_own_clients();
         self.checkers.restarted = self.witness.now;
         self.checkers.drained.clear();
         let mut dice = Dice::new(dice, 7);

@@ -88,7 +88,7 @@ pub(crate) mod tests {
 
     use super::view::moment;
     use crate::console::table::{Cell, Column, Table};
-    use crate::events::{Event, Events, Kind};
+    use crate::events::{Event, EventKind, Events};
     use crate::hashings::Hashings;
     use crate::history::History;
     use crate::sweeper::Sweeper;
@@ -215,7 +215,7 @@ pub(crate) mod tests {
         ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
         let mut events = Events::default();
-        events.add(Event::new(Wall(0), Kind::Start, "a process"));
+        events.add(Event::new(Wall(0), EventKind::Start, "a process"));
         look(&View {
             settings,
             users: &users,
@@ -247,11 +247,11 @@ pub(crate) mod tests {
     pub(crate) fn heads(name: &str) -> String {
         let columns = find(name).expect("a subject").columns.iter();
         let letter = |column: &Column| match column.kind {
-            super::super::table::Kind::Text => 's',
-            super::super::table::Kind::Int => 'i',
-            super::super::table::Kind::Big => 'q',
-            super::super::table::Kind::Numeric => 'N',
-            super::super::table::Kind::Bytes => 'b',
+            super::super::table::ColumnKind::Text => 's',
+            super::super::table::ColumnKind::Int => 'i',
+            super::super::table::ColumnKind::Big => 'q',
+            super::super::table::ColumnKind::Numeric => 'N',
+            super::super::table::ColumnKind::Bytes => 'b',
         };
         columns.map(|column| format!("{} {}", column.name, letter(column))).collect::<Vec<_>>().join(", ")
     }

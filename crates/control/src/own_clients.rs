@@ -14,19 +14,19 @@ use base::Time;
 use config::Settings;
 use worker::letters::{AuthQueryAnswer, SecretQuestion};
 
-use crate::asking::{Asker, Failure, Part};
+use crate::asking::{ClientProtocol, Failure, Part};
 use crate::{secrets, sweeper};
 
-/// An order for a connection to one of our own workers; `link` is its number.
+/// An order for a connection to one of our own workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkOrder {
+pub enum OwnClientOrder {
     /// Open a connection: one end is given to the home worker of this database
     /// ([`Control::connect_own`](crate::Control::connect_own) or
     /// [`Control::connect_listener`](crate::Control::connect_listener)), and what arrives at the other end is reported
-    /// by [`LinkNews`].
+    /// by [`OwnClientNews`].
     Open {
         /// The number.
-        link: u64,
+        number: u64,
         /// The database to which it connects.
         database: Arc<str>,
         /// The session listens on behalf of all clients of the database.
@@ -35,20 +35,20 @@ pub enum LinkOrder {
     /// Send bytes.
     Say {
         /// The number.
-        link: u64,
+        number: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// Close the connection at once.
     Close {
         /// The number.
-        link: u64,
+        number: u64,
     },
 }
 
 /// News of a connection to one of our own workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkNews {
+pub enum OwnClientNews {
     /// These bytes were received.
     Heard(Vec<u8>),
     /// The connection has ended, or could not be opened, for this reason.
@@ -57,16 +57,16 @@ pub enum LinkNews {
 
 /// All connections to our own workers.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub(crate) struct OwnClients {
     opened: u64,
-    open: BTreeMap<u64, Link>,
-    orders: VecDeque<LinkOrder>,
+    open: BTreeMap<u64, OwnClient>,
+    orders: VecDeque<OwnClientOrder>,
 }
 
 /// A connection to one of our own workers.
 #[derive(Debug)]
-struct Link {
-    asker: Asker,
+struct OwnClient {
+    protocol: ClientProtocol,
     talk: Talk,
     /// When an answer is no longer waited for.
     ends_at: Option<Time>,
@@ -92,21 +92,21 @@ pub(crate) enum Outcome {
     Listener(Arc<str>, Result<(), String>),
 }
 
-impl Links {
+impl OwnClients {
     /// Returns the earliest deadline for an answer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.open.values().filter_map(|link| link.ends_at).min()
+        self.open.values().filter_map(|own_client| own_client.ends_at).min()
     }
 
     fn open(&mut self, database: &Arc<str>, parameters: &[(&str, &str)], talk: Talk, ends_at: Option<Time>) -> u64 {
         self.opened += 1;
-        let (link, mut bytes) = (self.opened, Vec::new());
-        let asker = Asker::log_in(parameters, &mut bytes);
-        self.open.insert(link, Link { asker, talk, ends_at });
-        let is_listener = matches!(self.open[&link].talk, Talk::Listener(_));
-        self.orders.push_back(LinkOrder::Open { link, database: Arc::clone(database), is_listener });
-        self.orders.push_back(LinkOrder::Say { link, bytes });
-        link
+        let (number, mut bytes) = (self.opened, Vec::new());
+        let protocol = ClientProtocol::log_in(parameters, &mut bytes);
+        self.open.insert(number, OwnClient { protocol, talk, ends_at });
+        let is_listener = matches!(self.open[&number].talk, Talk::Listener(_));
+        self.orders.push_back(OwnClientOrder::Open { number, database: Arc::clone(database), is_listener });
+        self.orders.push_back(OwnClientOrder::Say { number, bytes });
+        number
     }
 
     /// Opens the connection of a listening session, which logs in as `user`.
@@ -116,23 +116,23 @@ impl Links {
     }
 
     /// Runs a command as a simple query and ignores its rows.
-    pub(crate) fn run(&mut self, link: u64, sql: &str) {
-        if let Some(Link { asker, .. }) = self.open.get_mut(&link) {
+    pub(crate) fn run(&mut self, number: u64, sql: &str) {
+        if let Some(OwnClient { protocol, .. }) = self.open.get_mut(&number) {
             let mut bytes = Vec::new();
-            asker.run(sql, &mut bytes);
-            self.orders.push_back(LinkOrder::Say { link, bytes });
+            protocol.run(sql, &mut bytes);
+            self.orders.push_back(OwnClientOrder::Say { number, bytes });
         }
     }
 
     /// Closes a connection.
-    pub(crate) fn close(&mut self, link: u64) {
-        if self.open.remove(&link).is_some() {
-            self.orders.push_back(LinkOrder::Close { link });
+    pub(crate) fn close(&mut self, number: u64) {
+        if self.open.remove(&number).is_some() {
+            self.orders.push_back(OwnClientOrder::Close { number });
         }
     }
 
     /// Returns the next order for a connection.
-    pub(crate) fn next_order(&mut self) -> Option<LinkOrder> {
+    pub(crate) fn next_order(&mut self) -> Option<OwnClientOrder> {
         self.orders.pop_front()
     }
 
@@ -150,17 +150,17 @@ impl Links {
         self.open(&database, &parameters, Talk::Sweep(sweeper::Inquiry::new(question)), Some(ends_at));
     }
 
-    /// Adds received bytes; [`Links::next_outcome`] returns what follows from them.
+    /// Adds received bytes; [`OwnClients::next_outcome`] returns what follows from them.
     pub(crate) fn hear(&mut self, number: u64, bytes: &[u8]) {
-        if let Some(link) = self.open.get_mut(&number) {
-            link.asker.hear(bytes);
+        if let Some(own_client) = self.open.get_mut(&number) {
+            own_client.protocol.hear(bytes);
         }
     }
 
     /// Reads the complete messages received, up to the next outcome.
     pub(crate) fn next_outcome(&mut self, number: u64) -> Option<Outcome> {
-        while let Some(Link { asker, talk, .. }) = self.open.get_mut(&number) {
-            let outcome = match asker.next()? {
+        while let Some(OwnClient { protocol, talk, .. }) = self.open.get_mut(&number) {
+            let outcome = match protocol.next()? {
                 Part::Row(row) => {
                     let is_enough = match talk {
                         Talk::Secret(inquiry) => inquiry.row(&row),
@@ -177,12 +177,12 @@ impl Links {
             let mut bytes = Vec::new();
             let is_asked = outcome.is_ok()
                 && match talk {
-                    Talk::Secret(inquiry) => inquiry.ask(asker, &mut bytes),
-                    Talk::Sweep(inquiry) => inquiry.ask(asker, &mut bytes),
+                    Talk::Secret(inquiry) => inquiry.ask(protocol, &mut bytes),
+                    Talk::Sweep(inquiry) => inquiry.ask(protocol, &mut bytes),
                     Talk::Listener(_) => false,
                 };
             match is_asked {
-                true => self.orders.push_back(LinkOrder::Say { link: number, bytes }),
+                true => self.orders.push_back(OwnClientOrder::Say { number, bytes }),
                 false => return self.end_talk(number, outcome),
             }
         }
@@ -191,7 +191,7 @@ impl Links {
 
     /// Records that a connection has ended, or could not be opened.
     pub(crate) fn ended(&mut self, number: u64, why: &str) -> Option<Outcome> {
-        let failure = self.open.get_mut(&number)?.asker.ended(why);
+        let failure = self.open.get_mut(&number)?.protocol.ended(why);
         self.end_talk(number, Err(failure))
     }
 
@@ -200,8 +200,8 @@ impl Links {
         if let Talk::Listener(database) = &self.open.get(&number)?.talk {
             return Some(Outcome::Listener(Arc::clone(database), outcome.map_err(|failure| failure.words())));
         }
-        let Link { talk, .. } = self.open.remove(&number)?;
-        self.orders.push_back(LinkOrder::Close { link: number });
+        let OwnClient { talk, .. } = self.open.remove(&number)?;
+        self.orders.push_back(OwnClientOrder::Close { number });
         match talk {
             Talk::Secret(inquiry) => {
                 let (question, told) = inquiry.end(outcome);
@@ -217,8 +217,8 @@ impl Links {
 
     /// Returns the connections whose answer is overdue.
     pub(crate) fn late(&self, now: Time) -> Vec<u64> {
-        let is_late = |link: &Link| link.ends_at.is_some_and(|end| end <= now);
-        self.open.iter().filter(|(_, link)| is_late(link)).map(|(&number, _)| number).collect()
+        let is_late = |own_client: &OwnClient| own_client.ends_at.is_some_and(|end| end <= now);
+        self.open.iter().filter(|(_, own_client)| is_late(own_client)).map(|(&number, _)| number).collect()
     }
 
     /// Gives up a connection whose answer is overdue.
@@ -240,5 +240,5 @@ const QUESTION_MAX: Duration = Duration::from_secs(60);
 const AFTER_THE_LOGIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-#[path = "links_tests.rs"]
+#[path = "own_clients_tests.rs"]
 mod tests;

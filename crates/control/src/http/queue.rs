@@ -70,7 +70,7 @@ impl HttpAnswer {
 
 /// Waiting questions, and answers that have not been fetched.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct HttpQueue {
     waiting: Vec<(u64, HttpQuestion)>,
     is_looking: bool,
     next_look: Time,
@@ -81,7 +81,7 @@ pub(crate) struct Desk {
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Round(pub(crate) Vec<(u64, HttpQuestion)>);
 
-impl Desk {
+impl HttpQueue {
     /// Takes a question, or refuses it when too many wait.
     pub(crate) fn ask(&mut self, number: u64, question: HttpQuestion) {
         if self.waiting.len() >= WAITING_MAX {
@@ -117,7 +117,7 @@ impl Desk {
         self.answered.pop()
     }
 
-    /// When [`Desk::begin`] is due.
+    /// When [`HttpQueue::begin`] is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         (!self.is_looking && !self.waiting.is_empty()).then_some(self.next_look)
     }
@@ -172,31 +172,31 @@ mod tests {
 
     #[test]
     fn one_look_answers_all_that_was_asked_before_it() {
-        let mut desk = Desk::default();
+        let mut queue = HttpQueue::default();
         let at = Time::from_secs(5);
-        assert_eq!((desk.begin(at), desk.next_deadline()), (None, None));
-        desk.ask(1, metrics());
-        desk.ask(2, HttpQuestion::Table { name: "CLIENTS" });
-        assert!(desk.next_deadline().is_some_and(|deadline| deadline <= at));
-        let (parts, round) = desk.begin(at).expect("a round");
+        assert_eq!((queue.begin(at), queue.next_deadline()), (None, None));
+        queue.ask(1, metrics());
+        queue.ask(2, HttpQuestion::Table { name: "CLIENTS" });
+        assert!(queue.next_deadline().is_some_and(|deadline| deadline <= at));
+        let (parts, round) = queue.begin(at).expect("a round");
         assert!(parts.pools && parts.stats && parts.clients && !parts.servers);
         assert_eq!(round.0.len(), 2);
-        desk.ask(3, metrics());
-        assert_eq!((desk.begin(at), desk.next_deadline()), (None, None), "it looks already");
-        desk.end(at);
-        assert_eq!(desk.begin(at), None, "too early for the next look");
-        assert_eq!(desk.next_deadline(), Some(at + LOOK_EVERY));
-        let (_, round) = desk.begin(at + LOOK_EVERY).expect("a round");
+        queue.ask(3, metrics());
+        assert_eq!((queue.begin(at), queue.next_deadline()), (None, None), "it looks already");
+        queue.end(at);
+        assert_eq!(queue.begin(at), None, "too early for the next look");
+        assert_eq!(queue.next_deadline(), Some(at + LOOK_EVERY));
+        let (_, round) = queue.begin(at + LOOK_EVERY).expect("a round");
         assert_eq!(round, Round(vec![(3, metrics())]));
     }
 
     #[test]
     fn who_asks_when_too_many_wait_is_refused_at_once() {
-        let mut desk = Desk::default();
-        (0..WAITING_MAX as u64).for_each(|number| desk.ask(number, metrics()));
-        assert_eq!(desk.next_answer(), None);
-        desk.ask(999, metrics());
-        assert!(matches!(desk.next_answer(), Some((999, HttpAnswer { status: 503, .. }))));
+        let mut queue = HttpQueue::default();
+        (0..WAITING_MAX as u64).for_each(|number| queue.ask(number, metrics()));
+        assert_eq!(queue.next_answer(), None);
+        queue.ask(999, metrics());
+        assert!(matches!(queue.next_answer(), Some((999, HttpAnswer { status: 503, .. }))));
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::sim::net::Net;
 
 /// The connections of the current control thread, and former sessions for all.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
-    pub(super) open: BTreeMap<u64, Link>,
+pub(crate) struct OwnClients {
+    pub(super) open: BTreeMap<u64, OwnClient>,
     /// Sessions for all that have ended: their database, user and time.
     pub(super) ended: Vec<(Arc<str>, String, Time)>,
     /// Number of queries that were answered, by database.
@@ -23,7 +23,7 @@ pub(crate) struct Links {
 
 /// A connection of the control thread.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct OwnClient {
     pub(super) end: u32,
     pub(super) database: Arc<str>,
     pub(super) user: String,
@@ -33,14 +33,14 @@ pub(super) struct Link {
     pub(super) is_in: bool,
 }
 
-impl Links {
+impl OwnClients {
     /// Returns whether no query is open, and nobody listens.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open.is_empty()
     }
 
-    fn listeners(&self) -> impl Iterator<Item = &Link> {
-        self.open.values().filter(|link| link.is_listener)
+    fn listeners(&self) -> impl Iterator<Item = &OwnClient> {
+        self.open.values().filter(|own_client| own_client.is_listener)
     }
 
     /// Returns whether this is a statement of a session for all that has ended around this time, or was closed without
@@ -48,7 +48,7 @@ impl Links {
     pub(crate) fn has_left(&self, net: &Net, words: &str, then: Time) -> bool {
         let is_its = words.starts_with("LISTEN \"") || words.starts_with("UNLISTEN \"");
         let is_near = |ended: Time| ended.0.abs_diff(then.0) < NEAR.as_micros() as u64;
-        let is_cut = |link: &Link| net.end(link.end ^ 1).is_closed;
+        let is_cut = |own_client: &OwnClient| net.end(own_client.end ^ 1).is_closed;
         is_its && (self.ended.iter().any(|(_, _, ended)| is_near(*ended)) || self.listeners().any(is_cut))
     }
 
@@ -57,7 +57,7 @@ impl Links {
     pub(crate) fn is_beside(&self, database: &str, user: &str, since: Time) -> bool {
         let mut ended = self.ended.iter().filter(|(_, _, ended)| *ended >= since);
         ended.any(|(of, by, _)| **of == *database && *by == *user)
-            || self.listeners().any(|link| *link.database == *database && link.user == user)
+            || self.listeners().any(|own_client| *own_client.database == *database && own_client.user == user)
     }
 }
 

@@ -38,7 +38,7 @@ use crate::sim::thread::{ControlThread, Disk};
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) net: Rc<RefCell<Net>>,
-    /// The workers of all processes, each at the place of its desk; None for those that have ended.
+    /// The workers of all processes, each at the place of its `WorkerIo`; None for those that have ended.
     pub(crate) workers: Vec<Option<Worker<SimIo>>>,
     /// The places of the workers of the serving process.
     pub(crate) serving_workers: Range<u8>,
@@ -76,11 +76,11 @@ impl World {
     }
 
     pub(crate) fn ahead(&self) -> u64 {
-        self.net.borrow().desks.first().map_or(0, |desk| desk.ahead)
+        self.net.borrow().worker_ios.first().map_or(0, |worker_io| worker_io.ahead)
     }
 
     /// Returns whether the faults are over.
-    pub(crate) fn is_healed(&self) -> bool {
+    pub(crate) fn are_faults_over(&self) -> bool {
         self.checkers.phase != Phase::Faults
     }
 

@@ -203,20 +203,20 @@ impl World {
         {
             let net = &mut self.net.borrow_mut();
             let now = net.agenda.now();
-            let desk = net.desk(worker);
-            if desk.turn_at != Some(now) {
+            let worker_io = net.worker_io(worker);
+            if worker_io.turn_at != Some(now) {
                 return;
             }
-            desk.turn_at = None;
+            worker_io.turn_at = None;
             if self.workers[usize::from(worker)].is_none() {
                 return;
             }
-            if desk.busy_until > now {
-                let until = desk.busy_until;
+            if worker_io.busy_until > now {
+                let until = worker_io.busy_until;
                 net.wake(worker, until);
                 return;
             }
-            desk.busy_until = now + TURN;
+            worker_io.busy_until = now + TURN;
         }
         let Some(living) = &mut self.workers[usize::from(worker)] else { return };
         living.turn(&mut Vec::new());
@@ -226,7 +226,7 @@ impl World {
         self.close_the_unwanted(worker);
         if self.fairness.is_on() {
             let net = &mut self.net.borrow_mut();
-            let sent = net.desk(worker).sent.replace(Vec::new()).unwrap_or_default();
+            let sent = net.worker_io(worker).sent.replace(Vec::new()).unwrap_or_default();
             self.fairness.look(&self.apps, net, &sent, &mut self.witness);
         }
         match is_over {
@@ -240,7 +240,7 @@ impl World {
     fn mind(&mut self, worker: u8) {
         let Some(deadline) = self.deadline_of(worker) else { return };
         let net = &mut self.net.borrow_mut();
-        let ahead = net.desk(worker).ahead;
+        let ahead = net.worker_io(worker).ahead;
         net.wake(worker, Time(deadline.0.saturating_sub(ahead)));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: the expected messages follow from the request and the state of its transaction, so any other message
 //! belongs to somebody else, and a missing one was lost.
-//! Not here: what the application asks (`speech`), how answers are compared (`subscriptions`).
+//! Not here: what the application asks (`speech`), how answers are compared (`answers`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -91,7 +91,7 @@ pub(crate) struct Belief {
     /// The payload of the last NOTIFY in this transaction.
     pub(super) notified: Option<Nonce>,
     /// The TimeZone last reported by `ParameterStatus`, once all requests are answered.
-    pub(crate) told: String,
+    pub(crate) reported_zone: String,
     pub(crate) named: Named,
     /// The statements prepared by SQL `PREPARE`.
     pub(super) by_sql: BySql,
@@ -102,7 +102,7 @@ pub(crate) struct Belief {
 impl Belief {
     /// A session outside a transaction.
     pub(crate) fn new(zone: &str) -> Self {
-        let [zone, began_in, zone_before, told] = [(); 4].map(|()| zone.to_owned());
+        let [zone, began_in, zone_before, reported_zone] = [(); 4].map(|()| zone.to_owned());
         let [mark, mark_before, given] = [(); 3].map(|()| String::new());
         Self {
             tx: TxStatus::Idle,
@@ -117,7 +117,7 @@ impl Belief {
             is_leaving: false,
             is_answered: false,
             notified: None,
-            told,
+            reported_zone,
             named: Named::default(),
             by_sql: BySql::new(),
             unnamed: None,

@@ -2,7 +2,7 @@
 //!
 //! Always true: the application sends no new request before that connection has ended, so that the cancel request can
 //! hit nothing else, unless the application cannot know how far the cancel request has come, or is in a hurry.
-//! Not here: the error of the cancelled request (`subscriptions`).
+//! Not here: the error of the cancelled request (`answers`).
 
 use base::Time;
 use wire::backend::TxStatus;

@@ -79,7 +79,7 @@ impl App {
     }
 
     /// The application is told that it listens: the answer to its LISTEN has arrived.
-    pub(super) fn is_told_to_listen(&self, nonce: Nonce, witness: &mut Witness) {
+    pub(super) fn hear_listening(&self, nonce: Nonce, witness: &mut Witness) {
         let joined = witness.board.borrow_mut().is_joined(nonce);
         match joined {
             Ok(true) => witness.count("listened without a server"),
@@ -129,12 +129,12 @@ impl App {
     }
 
     /// A `NotificationResponse` has arrived.
-    pub(super) fn is_notified(&mut self, body: &[u8], witness: &mut Witness) {
+    pub(super) fn hear_notification(&mut self, body: &[u8], witness: &mut Witness) {
         let mut texts = body.get(4..).unwrap_or_default().split(|&byte| byte == 0);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
         let note = Note { channel: text(), payload: text() };
         if note.channel == LOST_CHANNEL {
-            return self.is_told_of_loss(Word::Notification, witness);
+            return self.hear_loss(Word::Notification, witness);
         }
         if !CHANNELS.contains(&&*note.channel) {
             // The simulated PostgreSQL has inserted this notification into the answer to a statement.
@@ -152,13 +152,13 @@ impl App {
         if board.is_ahead(self.number, &note) {
             witness.count("notifications told before those of other channels");
         }
-        if let Err((charge, text)) = board.told(self.number, &note) {
+        if let Err((charge, text)) = board.received(self.number, &note) {
             self.accuse(witness, charge, &text);
         }
     }
 
     /// The application is told that notifications may have been lost.
-    pub(super) fn is_told_of_loss(&mut self, word: Word, witness: &mut Witness) {
+    pub(super) fn hear_loss(&mut self, word: Word, witness: &mut Witness) {
         witness.count("words of lost notifications");
         let board = witness.board.clone();
         let mut board = board.borrow_mut();

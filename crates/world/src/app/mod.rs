@@ -1,19 +1,20 @@
 //! A simulated application: it connects, sends requests, compares the answers, and disconnects, politely or not.
 //!
 //! Always true: the application knows which answers are due; all that it sends carries its number.
-//! Not here: how it logs in (`door`) and leaves (`leave`), its requests (`speech`), how it compares answers
-//! (`subscriptions`), how it cancels (`cancel`), how its habits are drawn (`plan`).
+//! Not here: how it logs in (`login`) and leaves (`leave`), its requests (`speech`), how it compares answers
+//! (`answers`), how it cancels (`cancel`), how its habits are drawn (`plan`).
 
+mod answers;
 mod belief;
 mod cancel;
 mod channels;
 mod console;
 mod copies;
-mod door;
 mod function;
 mod guise;
 mod lasting;
 mod leave;
+mod login;
 mod named;
 mod names;
 mod prepared;
@@ -21,7 +22,6 @@ mod speaker;
 mod speech;
 mod state;
 mod stream;
-mod subscriptions;
 
 use wire::backend::{self, TxStatus};
 use wire::{frontend, write};
@@ -31,12 +31,12 @@ use crate::postgres::sql::{Nonce, Verb};
 use crate::sim::fake_tls::ANSWER;
 use crate::sim::net::{Holder, Net};
 
+use answers::Heard;
 use belief::{Expect, Request};
 pub(crate) use guise::Guise;
 use speaker::Speaker;
 use state::{Alarm, NO_TRANSACTIONS, NOWHERE};
 pub(crate) use state::{App, Ended, Stage};
-use subscriptions::Heard;
 
 impl App {
     /// Sets the alarm for the first connection.
@@ -72,7 +72,7 @@ impl App {
             Stage::Away if self.person.errands == 0 => self.stage = Stage::Done,
             Stage::Away => {
                 let end = net.dial(Holder::App(self.number), None);
-                net.end_mut(end ^ 1).uid = self.door.uid(&mut self.dice, self.is_gentle);
+                net.end_mut(end ^ 1).uid = self.login_plan.uid(&mut self.dice, self.is_gentle);
                 self.end = Some(end);
                 self.stage = Stage::Connecting;
                 self.last_words = None;
@@ -319,7 +319,7 @@ impl App {
 
     fn message(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
         match self.stage {
-            Stage::Login(_) => self.hear_at_the_door(net, kind, body, witness),
+            Stage::Login(_) => self.hear_login(net, kind, body, witness),
             Stage::Ready => match self.hear(kind, body, witness) {
                 Heard::Nothing => {}
                 Heard::Say(bytes) if self.rest.is_empty() => self.utter(net, bytes),

@@ -91,8 +91,8 @@ impl Speaker<'_> {
     }
 
     pub(super) fn ready(&mut self, request: &mut Request) {
-        if self.belief.told != self.belief.zone {
-            self.belief.told.clone_from(&self.belief.zone);
+        if self.belief.reported_zone != self.belief.zone {
+            self.belief.reported_zone.clone_from(&self.belief.zone);
             request.expects.push_back((request.nonce, Expect::Zone(self.belief.zone.clone())));
         }
         request.expects.push_back((request.nonce, Expect::Ready(self.belief.tx)));

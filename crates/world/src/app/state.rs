@@ -14,7 +14,7 @@ use wire::backend::TxStatus;
 use super::belief::{Belief, Request, ZONES};
 use super::guise::Guise;
 use crate::checks::witness::{Charge, Witness};
-use crate::plan::auth_plan::Door;
+use crate::plan::auth_plan::LoginPlan;
 use crate::plan::{Habits, Person, Plan};
 use crate::postgres::sql::Nonce;
 use crate::sim::agenda::Event;
@@ -29,7 +29,7 @@ pub(crate) struct App {
     pub(super) habits: Habits,
     pub(super) dice: Dice,
     pub(crate) secret: Arc<Secret>,
-    pub(crate) door: Door,
+    pub(crate) login_plan: LoginPlan,
     pub(crate) end: Option<u32>,
     pub(crate) stage: Stage,
     pub(super) input: Vec<u8>,
@@ -157,14 +157,15 @@ impl App {
     pub(crate) fn new(plan: &Plan, number: u32, mut person: Person, mut habits: Habits) -> Self {
         let dice = Dice::new(plan.seed, 1000 + u64::from(number));
         let usual = plan.passwords[&person.user].clone();
-        let (secret, door) = plan.door(number, &mut person, &mut habits).unwrap_or_else(|| (usual, Door::default()));
+        let (secret, login_plan) =
+            plan.login_plan(number, &mut person, &mut habits).unwrap_or_else(|| (usual, LoginPlan::default()));
         Self {
             number,
             person,
             habits,
             dice,
             secret,
-            door,
+            login_plan,
             end: None,
             stage: Stage::Away,
             input: Vec::new(),

@@ -221,7 +221,7 @@ impl Board {
     }
 
     /// An application receives a notification. Returns what is wrong with that, if anything.
-    pub(crate) fn told(&mut self, app: u32, note: &Note) -> Result<(), (Charge, String)> {
+    pub(crate) fn received(&mut self, app: u32, note: &Note) -> Result<(), (Charge, String)> {
         let Some(listener) = self.listeners.get_mut(&app) else { return Ok(()) };
         let Some(at) = listener.due.iter().position(|due| due.note == *note) else {
             let was_committed = self.queues.values().flatten().any(|known| known == note);

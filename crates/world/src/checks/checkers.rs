@@ -37,7 +37,8 @@ pub(crate) struct Checkers {
     logged: HashMap<String, u64>,
     /// The numbers of clients that the log calls killed, until they are checked.
     pub(crate) killed: Vec<u64>,
-    told: HashMap<String, u64>,
+    /// How often each reason has reached a client in an error.
+    received: HashMap<String, u64>,
     is_calm: bool,
     /// The only faults of this world are its timers.
     is_timed: bool,
@@ -110,7 +111,7 @@ impl Checkers {
             forces: vec![(Time(0), active.clone())],
             logged: HashMap::new(),
             killed: Vec::new(),
-            told: HashMap::new(),
+            received: HashMap::new(),
             is_calm: plan.is_calm,
             is_timed: plan.is_timed,
             are_users_lost: plan.faults.iter().any(|(_, fault)| matches!(fault.what, What::Secrets { .. })),
@@ -170,21 +171,21 @@ impl Checkers {
         archive: &mut Archive,
         witness: &mut Witness,
     ) {
-        let since_healed = match self.phase {
+        let since_faults = match self.phase {
             Phase::Faults => Duration::ZERO,
             Phase::Healing { since } => witness.now.since(since),
             _ => Duration::MAX,
         };
         let is_going_down = matches!(self.phase, Phase::GoingDown { .. } | Phase::Gone { .. } | Phase::Over);
-        let is_excused = is_going_down || !self.is_calm && since_healed < GRACE;
+        let is_excused = is_going_down || !self.is_calm && since_faults < GRACE;
         match ended {
             Ended::Wanted => {}
             Ended::Silent if is_excused => witness.count("silent ends"),
             Ended::Drowned if !self.is_calm || is_going_down => witness.count("words lost to a reset"),
             // The client continued to send when the error was on its way, and the reset of the connection destroyed
             // that.
-            Ended::Silent | Ended::Drowned if self.logged.get(STATE_LOST) > self.told.get(STATE_LOST) => {
-                *self.told.entry(STATE_LOST.to_owned()).or_default() += 1;
+            Ended::Silent | Ended::Drowned if self.logged.get(STATE_LOST) > self.received.get(STATE_LOST) => {
+                *self.received.entry(STATE_LOST.to_owned()).or_default() += 1;
                 witness.count("words lost to a reset");
             }
             Ended::Silent | Ended::Drowned => {
@@ -192,9 +193,9 @@ impl Checkers {
             }
             Ended::Refused { sqlstate, text, is_due } => {
                 let is_servers = sqlstate == "57P01";
-                let told = self.told.entry(text.clone()).or_default();
-                *told += 1;
-                if !is_servers && self.logged.get(text).is_none_or(|logged| logged < told) {
+                let received = self.received.entry(text.clone()).or_default();
+                *received += 1;
+                if !is_servers && self.logged.get(text).is_none_or(|logged| logged < received) {
                     witness.accuse(Charge::NoReason, format!("application {app} is told {text:?}, the log is not"));
                 }
                 if *is_due {

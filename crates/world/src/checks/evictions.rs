@@ -67,7 +67,7 @@ impl World {
         let now = self.witness.now;
         let is_fast = self.checkers.forces.iter().all(|(_, active)| active.settings.server_fast_close);
         let net = self.net.borrow();
-        let is_stalled = net.desks.iter().any(|desk| desk.busy_until > now);
+        let is_stalled = net.worker_ios.iter().any(|worker_io| worker_io.busy_until > now);
         if self.evicted.renewals.is_empty() || !is_fast || is_stalled || self.is_suspended() {
             return;
         }

@@ -1,7 +1,7 @@
 //! The checks of a world from outside: of applications, servers, log and counters, never of a worker's inside.
 //!
 //! Always true: each single check is enough to accuse.
-//! Not here: what applications (1, 11) and sessions (2, 3, 11) notice themselves (`app::subscriptions`, `session`).
+//! Not here: what applications (1, 11) and sessions (2, 3, 11) notice themselves (`app::answers`, `session`).
 
 pub(crate) mod archive;
 pub(crate) mod board;
@@ -36,8 +36,8 @@ impl World {
     pub(crate) fn check(&mut self) {
         let net = self.net.clone();
         let net = &mut net.borrow_mut();
-        for desk in net.desks.iter_mut().filter(|desk| !desk.log.is_empty()) {
-            for (level, line) in desk.log.drain(..) {
+        for worker_io in net.worker_ios.iter_mut().filter(|worker_io| !worker_io.log.is_empty()) {
+            for (level, line) in worker_io.log.drain(..) {
                 self.checkers.read_log(level, &line, &mut self.witness);
             }
         }
@@ -108,9 +108,9 @@ impl World {
 
     pub(crate) fn look_at_memory(&mut self) {
         let net = self.net.borrow();
-        for (worker, desk) in net.desks.iter().enumerate() {
-            if desk.backlog_most > BACKLOG_MAX {
-                let text = format!("worker {worker} had {} bytes in one queue", desk.backlog_most);
+        for (worker, worker_io) in net.worker_ios.iter().enumerate() {
+            if worker_io.backlog_most > BACKLOG_MAX {
+                let text = format!("worker {worker} had {} bytes in one queue", worker_io.backlog_most);
                 self.witness.accuse(Charge::Memory, text);
             }
         }
@@ -179,9 +179,9 @@ impl World {
 
     pub(crate) fn check_buffers(&mut self) {
         let net = self.net.borrow();
-        let desk = &net.desks[0];
-        if desk.buffers.free() != desk.buffers.count() {
-            let lost = desk.buffers.count() - desk.buffers.free();
+        let worker_io = &net.worker_ios[0];
+        if worker_io.buffers.free() != worker_io.buffers.count() {
+            let lost = worker_io.buffers.count() - worker_io.buffers.free();
             self.witness.accuse(Charge::Memory, format!("{lost} receive buffers are not at home"));
         }
     }

@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn note_order(&mut self, to: u8, letter: &ToWorker<SimSocket>) {
         match letter {
             ToWorker::AuthQueryAnswer { inquirer, answer } => {
-                self.is_told(WorkerId(to - self.serving_workers.start), *inquirer, answer)
+                self.hear_secret(WorkerId(to - self.serving_workers.start), *inquirer, answer)
             }
             ToWorker::ListenerLost { database } => {
                 self.witness.count("sessions for all that ended");

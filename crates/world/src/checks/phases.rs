@@ -41,16 +41,16 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.witness.note(|| "HEALS".to_owned());
         self.postgres.hosts.iter_mut().for_each(|host| host.manner.signals_late = 0);
-        let mut healed = self.plan.shape.healed();
+        let mut shape = self.plan.shape.after_faults();
         if self.plan.is_timed {
             // Another client's long statement may run first.
-            healed.set("query_wait_timeout", 0);
+            shape.set("query_wait_timeout", 0);
         }
         let errands = self.errands_left();
         // A stream takes long, and all others may wait for the only server of its pool.
         let streamers = self.apps.iter().filter(|app| app.replicates()).count().max(1) as u32;
         let streams = (STREAMS_HEALED / streamers).clamp(1, HEALED_ERRANDS);
-        self.reload(&healed);
+        self.reload(&shape);
         let net = self.net.clone();
         {
             let net = &mut net.borrow_mut();
@@ -79,7 +79,8 @@ impl World {
 
     fn is_everybody_done(&mut self) -> bool {
         let late = self.apps.iter().find(|app| {
-            app.waits_since.is_some_and(|since| self.witness.now.since(since.max(self.healed_at())) > self.patience())
+            app.waits_since
+                .is_some_and(|since| self.witness.now.since(since.max(self.faults_ended_at())) > self.patience())
         });
         if let Some(app) = late {
             let (number, database, user) = (app.number, &app.person.database, &app.person.user);
@@ -96,7 +97,7 @@ impl World {
         let board = board.borrow();
         let uninformed = self.apps.iter().find_map(|app| {
             let (note, since) = board.owed(app.number)?;
-            let is_late = self.witness.now.since(since.max(self.healed_at())) > self.patience();
+            let is_late = self.witness.now.since(since.max(self.faults_ended_at())) > self.patience();
             is_late.then(|| format!("application {} is not told of {note:?}", app.number))
         });
         if let Some(text) = uninformed {
@@ -110,7 +111,7 @@ impl World {
         PATIENCE + self.plan.longest * self.apps.len() as u32
     }
 
-    fn healed_at(&self) -> Time {
+    fn faults_ended_at(&self) -> Time {
         match self.checkers.phase {
             Phase::Healing { since } => since,
             _ => Time(0),
@@ -260,7 +261,7 @@ impl World {
         }
         self.check_buffers();
         for worker in self.serving_workers.clone() {
-            let lines = self.net.borrow().desks[usize::from(worker)].lines();
+            let lines = self.net.borrow().worker_ios[usize::from(worker)].lines();
             if lines > 0 {
                 self.witness
                     .accuse(Charge::Slots, format!("worker {worker} has {lines} connections, and nobody is here"));

@@ -25,7 +25,7 @@ impl World {
     }
 
     /// A worker gets the answer about a user.
-    pub(crate) fn is_told(&mut self, from: WorkerId, inquirer: Inquirer, told: &AuthQueryAnswer) {
+    pub(crate) fn hear_secret(&mut self, from: WorkerId, inquirer: Inquirer, told: &AuthQueryAnswer) {
         let is_its = |asked: &SecretQuestion| (asked.from, asked.inquirer) == (from, inquirer);
         let Some(place) = self.archive.asked.iter().position(is_its) else {
             self.witness.accuse(Charge::ForeignBytes, format!("worker {from:?} is told what it has not asked"));
@@ -103,7 +103,7 @@ impl World {
             app.secret = Arc::new(self.plan.auth.password(user, host, version));
             // An application without a password has no old one either.
             let old = (app.person.proof != Proof::None).then(|| self.plan.auth.password(user, host, version - 1));
-            app.door.old = old.map(Arc::new);
+            app.login_plan.old = old.map(Arc::new);
         }
         let until = self.witness.now + Duration::from_micros(self.plan.auth.believed);
         self.believe_until(user, until);
@@ -120,9 +120,9 @@ impl World {
     /// Before an application connects: notes whether its old password may still be accepted.
     pub(crate) fn mind_old_password(&mut self, app: u32) {
         let app = &mut self.apps[app as usize];
-        if app.door.old.is_some() {
+        if app.login_plan.old.is_some() {
             let until = self.archive.believed_until.get(&app.person.user);
-            app.door.is_old_over = until.is_none_or(|&until| self.witness.now > until);
+            app.login_plan.is_old_over = until.is_none_or(|&until| self.witness.now > until);
         }
     }
 }

@@ -98,8 +98,18 @@ impl World {
         self.witness.count("requests of strangers");
         self.witness.note(|| format!("asker {asker} asks by {request:x?}"));
         let patience = ask.patience;
-        let (said, call, is_over, is_told, is_refused) = (None, None, false, false, false);
-        self.peers.askers.push(Asker { end, request, wants, patience, said, call, is_over, is_told, is_refused });
+        let (said, call, is_over, is_closed_by_pooler, is_refused) = (None, None, false, false, false);
+        self.peers.askers.push(Asker {
+            end,
+            request,
+            wants,
+            patience,
+            said,
+            call,
+            is_over,
+            is_closed_by_pooler,
+            is_refused,
+        });
     }
 
     /// Returns the key of the request, and the peer that must receive it with the bytes that must arrive there.
@@ -199,14 +209,14 @@ impl World {
         if row.is_eof || row.is_reset {
             asker.is_over = true;
             net.close(asker.end);
-            self.check_told(number);
-            self.peers.askers[number as usize].is_told = true;
+            self.check_closed(number);
+            self.peers.askers[number as usize].is_closed_by_pooler = true;
         }
     }
 
     /// Checks, when a stranger's connection ends, that the peer has finished with the request or that there was a
     /// reason.
-    fn check_told(&mut self, number: u32) {
+    fn check_closed(&mut self, number: u32) {
         self.peers.tell_apart(number);
         let asker = &self.peers.askers[number as usize];
         let (Some((peer, _)), Some(said), false) = (&asker.wants, asker.said, asker.is_refused) else { return };

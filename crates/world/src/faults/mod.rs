@@ -60,20 +60,20 @@ impl World {
             What::Stall { worker, micros } => {
                 let worker = self.serving_worker(worker);
                 let until = base::Time(net.agenda.now().0 + micros);
-                net.desk(worker).busy_until = until;
+                net.worker_io(worker).busy_until = until;
             }
             What::Jump { micros } => {
                 self.jumped = net.agenda.now();
-                for worker in 0..net.desks.len() as u8 {
-                    net.desk(worker).ahead += micros;
-                    net.desk(worker).turn_at = None;
+                for worker in 0..net.worker_ios.len() as u8 {
+                    net.worker_io(worker).ahead += micros;
+                    net.worker_io(worker).turn_at = None;
                     let now = net.agenda.now();
                     net.wake(worker, now);
                 }
             }
-            What::FewBuffers { worker } => net.desk(self.serving_worker(worker)).buffers_max = 2,
+            What::FewBuffers { worker } => net.worker_io(self.serving_worker(worker)).buffers_max = 2,
             What::NoDescriptors => net.descriptors_max = net.descriptors,
-            What::TinyPieces { worker, bytes } => net.desk(self.serving_worker(worker)).piece_max = bytes,
+            What::TinyPieces { worker, bytes } => net.worker_io(self.serving_worker(worker)).piece_max = bytes,
             What::NoNames => self.thread.are_names_known = false,
             // See `begin_order`.
             What::Show
@@ -147,9 +147,13 @@ impl World {
         let net = &mut net.borrow_mut();
         match *what {
             What::Mood { host, .. } => self.postgres.hosts[host].mood = Mood::Well,
-            What::FewBuffers { .. } => net.desks.iter_mut().for_each(|desk| desk.buffers_max = self.plan.buffers),
+            What::FewBuffers { .. } => {
+                net.worker_ios.iter_mut().for_each(|worker_io| worker_io.buffers_max = self.plan.buffers)
+            }
             What::NoDescriptors => net.descriptors_max = usize::MAX,
-            What::TinyPieces { .. } => net.desks.iter_mut().for_each(|desk| desk.piece_max = BUFFER_BYTES),
+            What::TinyPieces { .. } => {
+                net.worker_ios.iter_mut().for_each(|worker_io| worker_io.piece_max = BUFFER_BYTES)
+            }
             What::NoNames => self.thread.are_names_known = true,
             What::SlowServers { .. } => {
                 for host in &mut self.postgres.hosts {

@@ -58,7 +58,7 @@ pub(super) struct Asker {
     /// The stranger's connection has ended, whichever side has closed it.
     pub(super) is_over: bool,
     /// The pooler has closed it.
-    pub(super) is_told: bool,
+    pub(super) is_closed_by_pooler: bool,
     pub(super) is_refused: bool,
 }
 
@@ -155,7 +155,7 @@ impl Peers {
             |asker: &Asker, call: u32| asker.said.is_some_and(|said| said <= self.calls[call as usize].since);
         let is_same = |other: &Asker| {
             let may_be_swapped = other.call.is_some_and(|call| may_be_of(asker, call));
-            other.wants == asker.wants && !other.is_told && self.is_done_with(other) && may_be_swapped
+            other.wants == asker.wants && !other.is_closed_by_pooler && self.is_done_with(other) && may_be_swapped
         };
         if let Some(other) = self.askers.iter().position(is_same).filter(|_| !self.is_done_with(asker)) {
             (self.askers[at].call, self.askers[other].call) = (self.askers[other].call, self.askers[at].call);
@@ -164,7 +164,7 @@ impl Peers {
         let asker = &self.askers[at];
         let is_left = |other: &Asker| {
             let may_inherit = asker.call.is_some_and(|call| may_be_of(other, call));
-            other.wants == asker.wants && !other.is_told && other.call.is_none() && may_inherit
+            other.wants == asker.wants && !other.is_closed_by_pooler && other.call.is_none() && may_inherit
         };
         let heir = self.askers.iter().enumerate().position(|(place, other)| place != at && is_left(other));
         if let Some(heir) = heir.filter(|_| !self.is_done_with(asker)) {

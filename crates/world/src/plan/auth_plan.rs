@@ -54,7 +54,7 @@ struct Rules {
 
 /// What an application must expect at its login that differs from the usual.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Door {
+pub(crate) struct LoginPlan {
     wrong: Option<Words>,
     /// The application has no password, or may be asked for another kind of proof.
     is_sure: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Door {
     pub(crate) is_old_over: bool,
 }
 
-impl Door {
+impl LoginPlan {
     /// Returns the user ID of its Unix socket for this connection, if it connects by that: sometimes a wrong one.
     pub(crate) fn uid(&self, dice: &mut Dice, is_gentle: bool) -> Option<u32> {
         let is_impostor = self.uid.is_some() && !is_gentle && dice.chance(100);
@@ -342,7 +342,12 @@ impl Plan {
     }
 
     /// Returns the secret of an application, and what differs at its login.
-    pub(crate) fn door(&self, number: u32, person: &mut Person, habits: &mut Habits) -> Option<(Arc<Secret>, Door)> {
+    pub(crate) fn login_plan(
+        &self,
+        number: u32,
+        person: &mut Person,
+        habits: &mut Habits,
+    ) -> Option<(Arc<Secret>, LoginPlan)> {
         let (auth, user) = (&self.auth, person.user.clone());
         let user = user.as_str();
         if !auth.is_any() {
@@ -351,11 +356,11 @@ impl Plan {
         let is_unlisted = auth.unlisted.contains(user);
         let usual = if auth.authenticator.is_some() { Proof::Password } else { self.proof };
         let host = self.host_of(&person.database);
-        let mut door = Door { wrong: auth.wrong(user), ..Door::default() };
+        let mut login = LoginPlan { wrong: auth.wrong(user), ..LoginPlan::default() };
         let words = auth.unknown(user, usual);
         let is_judged = auth.wrong(user).is_some();
-        door.nowhere = (is_unlisted && !is_judged).then_some(words);
-        door.unknown = match &auth.rules {
+        login.nowhere = (is_unlisted && !is_judged).then_some(words);
+        login.unknown = match &auth.rules {
             _ if auth.authenticator.is_some() => auth.authenticator,
             Some(rules) if !rules.has_last => Some(&["no authentication method is found"]),
             _ if auth.is_asked => Some(NOBODY),
@@ -368,9 +373,9 @@ impl Plan {
         if is_local && is_strange && number.is_multiple_of(3) && !self.tls.is_required {
             let is_mapped = auth.rules.as_ref().is_some_and(|rules| rules.text.contains("map="));
             let number = if user == "ann" { 1 } else { 2 };
-            door.uid = Some(if is_mapped { MAPPED + number } else { number });
+            login.uid = Some(if is_mapped { MAPPED + number } else { number });
             let stranger: Words = &["unix socket login rejected", "no such user"];
-            (door.unknown, door.nowhere) = (Some(stranger), is_unlisted.then_some(stranger));
+            (login.unknown, login.nowhere) = (Some(stranger), is_unlisted.then_some(stranger));
             person.proof = Proof::None;
             // Nobody needs TLS on the Unix socket.
             habits.tls = 0;
@@ -380,15 +385,15 @@ impl Plan {
             let concerns = |name: &str| is_rule(name) || is_external_auth(name) || is_unlisted && !is_judged;
             let is_none_unsure = |name: &str| name == "misled_none" && auth.rules.is_some();
             let misled = auth.misled.iter().filter(|(name, _)| concerns(name) && !is_none_unsure(name));
-            door.misled = misled.cloned().collect();
+            login.misled = misled.cloned().collect();
             // Where there is a `*` database a reload may move any database to another host.
             if person.proof != Proof::None && auth.has_many && is_unlisted && self.shape.autodb.is_none() {
                 let hosts = (0..self.hosts).filter(|&other| other != host);
-                door.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
+                login.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
             }
         }
-        door.is_sure = person.is_proof_unsure || person.proof == Proof::None;
-        Some((Arc::new(auth.password(user, host, 0)), door))
+        login.is_sure = person.is_proof_unsure || person.proof == Proof::None;
+        Some((Arc::new(auth.password(user, host, 0)), login))
     }
 
     /// Returns the host of a database.

@@ -3,12 +3,12 @@
 //! Always true: a plan determines the whole world; removing an application or a fault changes nothing else in the plan.
 //! Not here: how the world runs (`world`), what a fault does (`faults`).
 
+pub(crate) mod after_faults;
 pub(crate) mod auth_plan;
 mod console;
 pub(crate) mod fault;
 mod faults;
 pub(crate) mod group;
-pub(crate) mod healed;
 pub(crate) mod lengths;
 pub(crate) mod marks;
 mod people;

@@ -101,7 +101,7 @@ impl Postgres {
         }
         let mut bytes = Vec::new();
         // A session that runs a statement reads a little ahead; during a handshake it reads nothing behind that.
-        let room = if self.sessions[number as usize].is_shaking {
+        let room = if self.sessions[number as usize].is_handshaking {
             HELLO.len() - self.sessions[number as usize].unread()
         } else if self.sessions[number as usize].is_working() {
             READ_AHEAD_BYTES.saturating_sub(self.sessions[number as usize].unread())
@@ -116,7 +116,7 @@ impl Postgres {
             (Life::Dead, _) => Wish::Close,
             (_, Mood::Dying) => Wish::Close,
             (Life::Signals(_), _) => Wish::Nothing,
-            (Life::Startup, _) if session.is_shaking => self.shake(net, number, &bytes),
+            (Life::Startup, _) if session.is_handshaking => self.shake(net, number, &bytes),
             (Life::Startup, _) => self.greet(net, number, &bytes, witness),
             _ if bytes.is_empty() => Wish::Nothing,
             _ => session.hear(&bytes, &host.manner, &mut self.dice, witness),

@@ -70,7 +70,7 @@ impl World {
 
     /// How long something outside of the control thread takes.
     pub(crate) fn control_pause(&mut self) -> Duration {
-        let (low, high) = if self.is_healed() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
+        let (low, high) = if self.are_faults_over() { (0, HEALED_PAUSE) } else { self.plan.auth.pause };
         let slowness = self.thread.slowness;
         self.thread.dice.micros(low..=high * slowness)
     }

@@ -84,7 +84,7 @@ impl Shake {
 impl Net {
     /// Bytes or an end have reached a worker's connection with a handshake under way.
     pub(crate) fn shake(&mut self, worker: u8, line: Key) {
-        let Some((end, Life::Shaking(mut shake))) = self.desk(worker).life_of(line) else { return };
+        let Some((end, Life::Handshaking(mut shake))) = self.worker_io(worker).life_of(line) else { return };
         if shake.is_thinking {
             return;
         }
@@ -100,12 +100,12 @@ impl Net {
             self.shake_fails(worker, line, "somebody left in the middle of the handshake");
             return;
         }
-        self.desk(worker).set_life(line, Life::Shaking(shake));
+        self.worker_io(worker).set_life(line, Life::Handshaking(shake));
     }
 
     /// The last message of a handshake was checked.
     pub(crate) fn handshaken(&mut self, worker: u8, line: Key, is_good: bool) {
-        let Some((end, Life::Shaking(shake))) = self.desk(worker).life_of(line) else { return };
+        let Some((end, Life::Handshaking(shake))) = self.worker_io(worker).life_of(line) else { return };
         if !is_good {
             self.shake_fails(worker, line, "nonsense in the handshake");
             return;
@@ -115,8 +115,8 @@ impl Net {
             self.push_and_tell(end);
         }
         self.end_mut(end).is_encrypted = true;
-        self.desk(worker).set_life(line, Life::Open);
-        let Some(owner) = self.desk(worker).owner_of(line) else { return };
+        self.worker_io(worker).set_life(line, Life::Open);
+        let Some(owner) = self.worker_io(worker).owner_of(line) else { return };
         let end_point = Some(CHANNEL.into());
         let security = Security {
             summary: "fake TLS".into(),
@@ -130,8 +130,8 @@ impl Net {
     }
 
     fn shake_fails(&mut self, worker: u8, line: Key, why: &str) {
-        self.desk(worker).set_life(line, Life::Ended);
-        let Some(owner) = self.desk(worker).owner_of(line) else { return };
+        self.worker_io(worker).set_life(line, Life::Ended);
+        let Some(owner) = self.worker_io(worker).owner_of(line) else { return };
         self.complete(worker, Completion::<SimSocket>::Ended { owner, end: Ending::Insecure(why.to_owned()) });
     }
 }

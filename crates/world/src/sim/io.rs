@@ -29,7 +29,7 @@ pub(crate) struct SimSocket(pub(crate) u32);
 
 /// The I/O state of a worker.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct WorkerIo {
     lines: Slab<Line>,
     done: VecDeque<Completion<SimSocket>>,
     /// Connections that may have something to read.
@@ -86,12 +86,12 @@ pub(crate) enum Life {
     Dialing,
     Open,
     /// A TLS handshake is under way.
-    Shaking(Shake),
+    Handshaking(Shake),
     /// The worker knows that the other side has gone.
     Ended,
 }
 
-impl Desk {
+impl WorkerIo {
     pub(crate) fn new(dice: Dice, buffers: Buffers, buffers_max: usize) -> Self {
         let buffers_all = buffers.count();
         Self {
@@ -150,23 +150,23 @@ pub(crate) struct SimIo {
 }
 
 impl SimIo {
-    fn desk<T>(&self, ask: impl FnOnce(&mut Desk) -> T) -> T {
-        ask(&mut self.net.borrow_mut().desks[usize::from(self.worker)])
+    fn worker_io<T>(&self, ask: impl FnOnce(&mut WorkerIo) -> T) -> T {
+        ask(&mut self.net.borrow_mut().worker_ios[usize::from(self.worker)])
     }
 }
 
 impl Net {
-    pub(crate) fn desk(&mut self, worker: u8) -> &mut Desk {
-        &mut self.desks[usize::from(worker)]
+    pub(crate) fn worker_io(&mut self, worker: u8) -> &mut WorkerIo {
+        &mut self.worker_ios[usize::from(worker)]
     }
 
     /// Plans a turn for a worker that has something to do at `at`.
     pub(crate) fn wake(&mut self, worker: u8, at: Time) {
         let now = self.agenda.now();
-        let desk = self.desk(worker);
-        let at = at.max(desk.busy_until).max(now);
-        if desk.turn_at.is_none_or(|planned| planned > at) {
-            desk.turn_at = Some(at);
+        let worker_io = self.worker_io(worker);
+        let at = at.max(worker_io.busy_until).max(now);
+        if worker_io.turn_at.is_none_or(|planned| planned > at) {
+            worker_io.turn_at = Some(at);
             self.agenda.at(at, Event::Turn { worker });
         }
     }
@@ -178,15 +178,15 @@ impl Net {
 
     /// Queues a completion for a worker.
     pub(crate) fn complete(&mut self, worker: u8, completion: Completion<SimSocket>) {
-        self.desk(worker).done.push_back(completion);
+        self.worker_io(worker).done.push_back(completion);
         self.wake_now(worker);
     }
 
     /// Bytes or an end have reached a worker's connection.
     pub(crate) fn line_has_news(&mut self, worker: u8, line: Key) {
-        let desk = self.desk(worker);
-        let Some(row) = desk.lines.get_mut(line) else { return };
-        if matches!(row.life, Life::Shaking(_)) {
+        let worker_io = self.worker_io(worker);
+        let Some(row) = worker_io.lines.get_mut(line) else { return };
+        if matches!(row.life, Life::Handshaking(_)) {
             self.shake(worker, line);
             return;
         }
@@ -194,13 +194,13 @@ impl Net {
             return;
         }
         row.is_in_ready = true;
-        desk.ready.push_back(line);
+        worker_io.ready.push_back(line);
         self.wake_now(worker);
     }
 
     /// A worker can no longer send on a connection: it gets that completion whether it receives or not.
     pub(crate) fn line_breaks(&mut self, worker: u8, line: Key) {
-        let Some(row) = self.desk(worker).lines.get_mut(line).filter(|row| row.life == Life::Open) else { return };
+        let Some(row) = self.worker_io(worker).lines.get_mut(line).filter(|row| row.life == Life::Open) else { return };
         row.life = Life::Ended;
         let (owner, end) = (row.owner, Ending::Broken(io::ErrorKind::BrokenPipe.into()));
         self.complete(worker, Completion::Ended { owner, end });
@@ -208,8 +208,8 @@ impl Net {
 
     /// A worker's connection attempt was accepted or refused.
     pub(crate) fn line_answered(&mut self, worker: u8, line: Key, is_welcome: bool) {
-        let desk = self.desk(worker);
-        let Some(row) = desk.lines.get_mut(line) else { return };
+        let worker_io = self.worker_io(worker);
+        let Some(row) = worker_io.lines.get_mut(line) else { return };
         let (owner, end) = (row.owner, row.end);
         if is_welcome {
             row.life = Life::Open;
@@ -217,7 +217,7 @@ impl Net {
             self.push_and_tell(end);
             self.line_has_news(worker, line);
         } else {
-            desk.lines.remove(line);
+            worker_io.lines.remove(line);
             self.descriptors -= 1;
             self.end_mut(end).is_closed = true;
             let error = io::ErrorKind::ConnectionRefused.into();
@@ -228,7 +228,7 @@ impl Net {
     /// The network has taken all bytes of this end.
     pub(crate) fn drained(&mut self, end: u32) {
         let Holder::Worker { worker, line } = self.end(end).holder else { return };
-        if let Some(row) = self.desk(worker).lines.get(line) {
+        if let Some(row) = self.worker_io(worker).lines.get(line) {
             let owner = row.owner;
             self.complete(worker, Completion::Drained { owner });
         }
@@ -236,14 +236,14 @@ impl Net {
 
     /// Returns whether no worker accepts for now, but will later.
     pub(crate) fn is_accepting_paused(&self) -> bool {
-        let is_any = |accepting| self.desks.iter().any(|desk| desk.accepting == accepting);
+        let is_any = |accepting| self.worker_ios.iter().any(|worker_io| worker_io.accepting == accepting);
         is_any(Accepting::Paused) && !is_any(Accepting::All)
     }
 
     /// A client connects to the pooler: a worker accepts it.
     pub(crate) fn accept(&mut self, far: u32) -> bool {
         let open: Vec<u8> =
-            (0..self.desks.len() as u8).filter(|&at| self.desk(at).accepting == Accepting::All).collect();
+            (0..self.worker_ios.len() as u8).filter(|&at| self.worker_io(at).accepting == Accepting::All).collect();
         if open.is_empty() {
             return false;
         }
@@ -256,13 +256,13 @@ impl Net {
 
     /// A worker has ended: its connections are closed. The bytes that it has sent before may still arrive.
     pub(crate) fn die(&mut self, worker: u8) {
-        let desk = self.desk(worker);
-        desk.accepting = Accepting::Closed;
-        desk.done.clear();
-        let lines: Vec<Key> = desk.lines.iter().map(|(key, _)| key).collect();
+        let worker_io = self.worker_io(worker);
+        worker_io.accepting = Accepting::Closed;
+        worker_io.done.clear();
+        let lines: Vec<Key> = worker_io.lines.iter().map(|(key, _)| key).collect();
         for line in lines {
             let is_last = self.holds(worker, line);
-            if let Some(row) = self.desk(worker).lines.remove(line).filter(|_| is_last) {
+            if let Some(row) = self.worker_io(worker).lines.remove(line).filter(|_| is_last) {
                 self.descriptors -= 1;
                 self.close(row.end);
             }
@@ -271,7 +271,7 @@ impl Net {
 
     /// Returns whether the worker still holds the connection, and no other process does.
     fn holds(&mut self, worker: u8, line: Key) -> bool {
-        let Some(row) = self.desk(worker).lines.get(line) else { return false };
+        let Some(row) = self.worker_io(worker).lines.get(line) else { return false };
         let end = row.end;
         matches!(self.end(end).holder, Holder::Worker { worker: holder, line: held } if (holder, held) == (worker, line))
     }
@@ -289,9 +289,9 @@ impl Net {
 
     /// After a worker's turn: the bytes that it has sent reach the network.
     pub(crate) fn flush(&mut self, worker: u8) {
-        let dirty = std::mem::take(&mut self.desk(worker).dirty);
+        let dirty = std::mem::take(&mut self.worker_io(worker).dirty);
         for line in dirty {
-            let Some(row) = self.desk(worker).lines.get(line) else { continue };
+            let Some(row) = self.worker_io(worker).lines.get(line) else { continue };
             if row.life != Life::Dialing {
                 let end = row.end;
                 self.push_and_tell(end);
@@ -301,28 +301,28 @@ impl Net {
 
     /// Collects the completions of a turn.
     fn hear(&mut self, worker: u8, done: &mut Vec<Completion<SimSocket>>) {
-        let desk = self.desk(worker);
+        let worker_io = self.worker_io(worker);
         // Each connection is read once, as with epoll, or several completions of one are returned together, as with
         // io_uring.
-        let times = if desk.dice.chance(300) { 4 } else { 1 };
-        for _ in 0..desk.ready.len() * times {
-            let Some(line) = self.desk(worker).ready.pop_front() else { break };
+        let times = if worker_io.dice.chance(300) { 4 } else { 1 };
+        for _ in 0..worker_io.ready.len() * times {
+            let Some(line) = self.worker_io(worker).ready.pop_front() else { break };
             self.fetch(worker, line);
         }
-        done.extend(self.desk(worker).done.drain(..));
-        let desk = self.desk(worker);
-        if !desk.ready.is_empty() {
+        done.extend(self.worker_io(worker).done.drain(..));
+        let worker_io = self.worker_io(worker);
+        if !worker_io.ready.is_empty() {
             // As with epoll: when all buffers are in use, the worker looks again a millisecond later.
-            let pause = if desk.buffers_in_use() < desk.buffers_max { 0 } else { 1000 };
+            let pause = if worker_io.buffers_in_use() < worker_io.buffers_max { 0 } else { 1000 };
             let at = Time(self.agenda.now().0 + pause);
             self.wake(worker, at);
         }
     }
 
     fn fetch(&mut self, worker: u8, line: Key) {
-        let desk = &mut self.desks[usize::from(worker)];
-        let is_full = desk.buffers_in_use() >= desk.buffers_max;
-        let Some(row) = desk.lines.get_mut(line) else { return };
+        let worker_io = &mut self.worker_ios[usize::from(worker)];
+        let is_full = worker_io.buffers_in_use() >= worker_io.buffers_max;
+        let Some(row) = worker_io.lines.get_mut(line) else { return };
         row.is_in_ready = false;
         if row.wish == Wish::Nothing || row.life != Life::Open {
             return;
@@ -332,28 +332,28 @@ impl Net {
         if state.is_reset || (state.is_eof && state.arrived_bytes == 0) {
             row.life = Life::Ended;
             let how = if state.is_reset { Ending::Broken(io::ErrorKind::ConnectionReset.into()) } else { Ending::Eof };
-            desk.done.push_back(Completion::Ended { owner, end: how });
+            worker_io.done.push_back(Completion::Ended { owner, end: how });
             return;
         }
         if state.arrived_bytes == 0 {
             return;
         }
-        let Some(blank) = desk.buffers.take().filter(|_| !is_full) else {
+        let Some(blank) = worker_io.buffers.take().filter(|_| !is_full) else {
             row.is_in_ready = true;
-            desk.ready.push_back(line);
+            worker_io.ready.push_back(line);
             return;
         };
-        let most = desk.piece_max;
-        let most = if most < BUFFER_BYTES { desk.dice.among(1..=most as u64) as usize } else { most };
+        let most = worker_io.piece_max;
+        let most = if most < BUFFER_BYTES { worker_io.dice.among(1..=most as u64) as usize } else { most };
         if row.wish == Wish::Once {
             row.wish = Wish::Nothing;
         }
         let is_ours = row.is_ours;
         let mut bytes = Vec::with_capacity(most.min(state.arrived_bytes));
         self.read(end, most, &mut bytes);
-        let desk = &mut self.desks[usize::from(worker)];
-        *(if is_ours { &mut desk.heard.0 } else { &mut desk.heard.1 }) += bytes.len() as u64;
-        desk.done.push_back(Completion::Received { owner, bytes: blank.fill(&bytes).into() });
+        let worker_io = &mut self.worker_ios[usize::from(worker)];
+        *(if is_ours { &mut worker_io.heard.0 } else { &mut worker_io.heard.1 }) += bytes.len() as u64;
+        worker_io.done.push_back(Completion::Received { owner, bytes: blank.fill(&bytes).into() });
         self.line_has_news_again(worker, line, end);
     }
 
@@ -367,7 +367,7 @@ impl Net {
     fn new_line(&mut self, worker: u8, end: u32, owner: u64, life: Life) -> Conn {
         let is_ours = life == Life::Dialing || matches!(self.end(end ^ 1).holder, Holder::Session(_));
         let line = Line { end, owner, wish: Wish::Nothing, life, is_in_ready: false, is_ours, tail: Vec::new() };
-        let Ok(key) = self.desk(worker).lines.insert(line) else { unreachable!("the table has no end") };
+        let Ok(key) = self.worker_io(worker).lines.insert(line) else { unreachable!("the table has no end") };
         self.end_mut(end).holder = Holder::Worker { worker, line: key };
         key
     }
@@ -379,7 +379,7 @@ impl Io for SimIo {
     fn now(&self) -> Time {
         let mut net = self.net.borrow_mut();
         let now = net.agenda.now().0;
-        Time(now + net.desk(self.worker).ahead)
+        Time(now + net.worker_io(self.worker).ahead)
     }
 
     fn wall(&self) -> Wall {
@@ -396,7 +396,7 @@ impl Io for SimIo {
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
-        self.desk(|desk| bytes.iter_mut().for_each(|byte| *byte = desk.dice.any() as u8));
+        self.worker_io(|worker_io| bytes.iter_mut().for_each(|byte| *byte = worker_io.dice.any() as u8));
     }
 
     fn peer(&self, socket: &SimSocket) -> Peer {
@@ -422,14 +422,14 @@ impl Io for SimIo {
 
     fn secure(&mut self, conn: Conn, owner: u64, side: &Side, said: &[u8]) -> io::Result<()> {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return Ok(()) };
+        let Some(row) = net.worker_io(self.worker).lines.get_mut(conn) else { return Ok(()) };
         let is_calling = matches!(side, Side::Calling { .. });
         (row.owner, row.wish) = (owner, Wish::Nothing);
-        row.life = Life::Shaking(Shake::new(is_calling, said));
+        row.life = Life::Handshaking(Shake::new(is_calling, said));
         let end = row.end;
         if is_calling {
             net.give(end, HELLO.to_vec().into());
-            net.desk(self.worker).dirty.push(conn);
+            net.worker_io(self.worker).dirty.push(conn);
         }
         net.shake(self.worker, conn);
         Ok(())
@@ -437,7 +437,7 @@ impl Io for SimIo {
 
     fn receive(&mut self, conn: Conn, how: Receive) {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get_mut(conn) else { return };
+        let Some(row) = net.worker_io(self.worker).lines.get_mut(conn) else { return };
         row.wish = match how {
             Receive::Once => Wish::Once,
             Receive::Stream => Wish::Stream,
@@ -447,8 +447,8 @@ impl Io for SimIo {
     }
 
     fn pause(&mut self, conn: Conn) {
-        self.desk(|desk| {
-            if let Some(row) = desk.lines.get_mut(conn) {
+        self.worker_io(|worker_io| {
+            if let Some(row) = worker_io.lines.get_mut(conn) {
                 row.wish = Wish::Nothing;
             }
         });
@@ -456,14 +456,14 @@ impl Io for SimIo {
 
     fn send(&mut self, conn: Conn, chunk: Chunk) {
         let mut net = self.net.borrow_mut();
-        let desk = net.desk(self.worker);
-        let Some(row) = desk.lines.get_mut(conn) else { return };
+        let worker_io = net.worker_io(self.worker);
+        let Some(row) = worker_io.lines.get_mut(conn) else { return };
         // Nobody can read it during a handshake.
-        if matches!(row.life, Life::Ended | Life::Shaking(_)) {
+        if matches!(row.life, Life::Ended | Life::Handshaking(_)) {
             return;
         }
         let end = row.end;
-        if let Some(sent) = desk.sent.as_mut().filter(|_| row.is_ours) {
+        if let Some(sent) = worker_io.sent.as_mut().filter(|_| row.is_ours) {
             // A client's request may be sent in pieces.
             let bytes = chunk.bytes();
             row.tail.extend(&bytes[..bytes.len().min(NONCE_WITHIN)]);
@@ -485,37 +485,37 @@ impl Io for SimIo {
         }
         net.give(end, chunk);
         let unsent = net.unsent(end);
-        let desk = net.desk(self.worker);
-        desk.backlog_most = desk.backlog_most.max(unsent);
-        desk.dirty.push(conn);
+        let worker_io = net.worker_io(self.worker);
+        worker_io.backlog_most = worker_io.backlog_most.max(unsent);
+        worker_io.dirty.push(conn);
     }
 
     fn unsent(&self, conn: Conn) -> usize {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get(conn) else { return 0 };
+        let Some(row) = net.worker_io(self.worker).lines.get(conn) else { return 0 };
         let end = row.end;
         net.unsent(end)
     }
 
     fn tell_when_drained(&mut self, conn: Conn) {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get(conn) else { return };
+        let Some(row) = net.worker_io(self.worker).lines.get(conn) else { return };
         let end = row.end;
         net.want_drained(end);
-        net.desk(self.worker).dirty.push(conn);
+        net.worker_io(self.worker).dirty.push(conn);
     }
 
     fn close(&mut self, conn: Conn, how: Close) {
         let mut net = self.net.borrow_mut();
         let is_last = net.holds(self.worker, conn);
-        let desk = net.desk(self.worker);
-        let Some(row) = desk.lines.remove(conn) else { return };
+        let worker_io = net.worker_io(self.worker);
+        let Some(row) = worker_io.lines.remove(conn) else { return };
         if !is_last {
             // Another process holds it as well.
             return;
         }
-        desk.servers_closed += u64::from(row.is_ours && row.life != Life::Dialing);
-        desk.done.retain(|completion| owner_of(completion) != Some(row.owner));
+        worker_io.servers_closed += u64::from(row.is_ours && row.life != Life::Dialing);
+        worker_io.done.retain(|completion| owner_of(completion) != Some(row.owner));
         net.descriptors -= 1;
         match how {
             Close::AfterSending if row.life == Life::Open => net.close(row.end),
@@ -525,25 +525,25 @@ impl Io for SimIo {
 
     fn is_at_rest(&self, conn: Conn) -> bool {
         let mut net = self.net.borrow_mut();
-        let Some(row) = net.desk(self.worker).lines.get(conn) else { return true };
+        let Some(row) = net.worker_io(self.worker).lines.get(conn) else { return true };
         let (end, is_heard) = (row.end, row.wish != Wish::Nothing);
         !is_heard && net.unsent(end) == 0
     }
 
     fn release(&mut self, conn: Conn) -> Option<SimSocket> {
         let mut net = self.net.borrow_mut();
-        let row = net.desk(self.worker).lines.get(conn)?;
+        let row = net.worker_io(self.worker).lines.get(conn)?;
         let end = row.end;
         if row.wish != Wish::Nothing || row.life != Life::Open || net.unsent(end) > 0 {
             return None;
         }
-        net.desk(self.worker).lines.remove(conn);
+        net.worker_io(self.worker).lines.remove(conn);
         net.end_mut(end).holder = Holder::Nobody;
         Some(SimSocket(end))
     }
 
     fn duplicate(&self, conn: Conn) -> io::Result<SimSocket> {
-        let end = self.desk(|desk| desk.lines.get(conn).map(|row| row.end));
+        let end = self.worker_io(|worker_io| worker_io.lines.get(conn).map(|row| row.end));
         end.filter(|_| self.is_at_rest(conn)).map(SimSocket).ok_or(io::ErrorKind::WouldBlock.into())
     }
 
@@ -556,15 +556,17 @@ impl Io for SimIo {
     }
 
     fn far_end(&self, conn: Conn) -> Option<SocketAddr> {
-        self.desk(|desk| desk.lines.get(conn).map(|row| address_of(row.end)))
+        self.worker_io(|worker_io| worker_io.lines.get(conn).map(|row| address_of(row.end)))
     }
 
     fn accept(&mut self, accepting: Accepting) {
-        self.desk(|desk| desk.accepting = accepting);
+        self.worker_io(|worker_io| worker_io.accepting = accepting);
     }
 
     fn are_doors_at_rest(&self) -> bool {
-        self.desk(|desk| !desk.done.iter().any(|completion| matches!(completion, Completion::Accepted { .. })))
+        self.worker_io(|worker_io| {
+            !worker_io.done.iter().any(|completion| matches!(completion, Completion::Accepted { .. }))
+        })
     }
 
     fn tune(&mut self, _: TcpTuning) {}
@@ -572,15 +574,17 @@ impl Io for SimIo {
     fn log_to(&mut self, _: Arc<LogTarget>) {}
 
     fn write_log(&mut self, lines: &Lines) {
-        self.desk(|desk| desk.log.extend(lines.iter().map(|(level, line)| (level, line.to_owned()))));
+        self.worker_io(|worker_io| worker_io.log.extend(lines.iter().map(|(level, line)| (level, line.to_owned()))));
     }
 
     fn buffers(&self) -> (usize, usize) {
-        self.desk(|desk| (desk.buffers_max, desk.buffers_max.saturating_sub(desk.buffers_in_use())))
+        self.worker_io(|worker_io| {
+            (worker_io.buffers_max, worker_io.buffers_max.saturating_sub(worker_io.buffers_in_use()))
+        })
     }
 
     fn buffers_touched(&self) -> usize {
-        self.desk(|desk| desk.buffers_max)
+        self.worker_io(|worker_io| worker_io.buffers_max)
     }
 
     fn turn(&mut self, _: Option<Time>, done: &mut Vec<Completion<SimSocket>>) {

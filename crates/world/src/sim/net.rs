@@ -13,7 +13,7 @@ use reactor::{Address, Chunk, LINGER};
 use crate::sim::agenda::{Agenda, Arrival, Event};
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls;
-use crate::sim::io::Desk;
+use crate::sim::io::WorkerIo;
 
 /// The holder of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +115,7 @@ pub(crate) struct Net {
     /// Number of connections that workers have open.
     pub(crate) descriptors: usize,
     pub(crate) descriptors_max: usize,
-    pub(crate) desks: Vec<Desk>,
+    pub(crate) worker_ios: Vec<WorkerIo>,
     /// Ends with unhandled events that workers do not hold.
     pub(crate) news: VecDeque<u32>,
 }
@@ -130,7 +130,7 @@ impl Net {
             pace,
             descriptors: 0,
             descriptors_max: usize::MAX,
-            desks: Vec::new(),
+            worker_ios: Vec::new(),
             news: VecDeque::new(),
         }
     }

@@ -135,7 +135,7 @@ impl World {
         let active = Arc::new(active);
         self.active = active.clone();
         self.checkers.in_force(&active, self.witness.now);
-        let buffers = self.net.borrow().desks[0].buffers.clone();
+        let buffers = self.net.borrow().worker_ios[0].buffers.clone();
         self.start_workers(count, &buffers, true);
         let workers = self.serving_workers.clone();
         let (posts, now, ids) = (posts_to(&workers, &self.mail), self.moment(), self.ids.clone());
@@ -170,7 +170,7 @@ impl World {
 
     /// Returns the configuration of the new process: its files may have changed without a reload.
     fn read_new_files(&self, workers: u8, dice: &mut Dice) -> ActiveConfig {
-        if !self.is_healed() && dice.chance(300) {
+        if !self.are_faults_over() && dice.chance(300) {
             self.disk.write(CONFIGURATION, self.plan.shape.redrawn(dice).text());
         }
         match self.disk.settings() {

@@ -14,7 +14,7 @@ use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
 
 use crate::checks::checkers::Phase;
 use crate::sim::dice::Dice;
-use crate::sim::io::{Desk, SimIo, SimSocket};
+use crate::sim::io::{SimIo, SimSocket, WorkerIo};
 use crate::sim::mail::Envelope;
 use crate::state::World;
 
@@ -26,13 +26,13 @@ impl World {
         self.serving_workers = first..first + count;
         let unauthenticated = Unauthenticated::default();
         for place in self.serving_workers.clone() {
-            let mut desk =
-                Desk::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
+            let mut worker_io =
+                WorkerIo::new(Dice::new(self.plan.seed, 100 + u64::from(place)), buffers.clone(), self.plan.buffers);
             {
                 let net = &mut self.net.borrow_mut();
                 // All workers use the clock of the machine.
-                desk.ahead = net.desks.first().map_or(0, |desk| desk.ahead);
-                net.desks.push(desk);
+                worker_io.ahead = net.worker_ios.first().map_or(0, |worker_io| worker_io.ahead);
+                net.worker_ios.push(worker_io);
             }
             let (sender, inbox) = mpsc::channel();
             let io = SimIo { net: self.net.clone(), worker: place };

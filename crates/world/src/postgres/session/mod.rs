@@ -4,16 +4,16 @@
 //! compared with what each request says its client believes.
 //! Not here: who may connect (`postgres`), the language (`sql`).
 
+mod along;
 mod body;
 mod channels;
 mod copy;
-mod door;
+mod login;
 mod named;
 mod prepared;
 mod run;
 mod secrets;
 mod state;
-mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Session {
             }
         }
         self.started.clone_from(&self.vars);
-        self.told.clone_from(&self.vars);
+        self.reported.clone_from(&self.vars);
         self.is_session_mode = self.database.starts_with("session");
         let Some(method) = manner.method else { return self.welcome() };
         let scram = match secret.as_deref() {
@@ -186,7 +186,7 @@ impl Session {
                 _ => write::bare(&mut self.out, backend::NO_DATA),
             },
             // No client of the simulation opens a named portal.
-            frontend::EXECUTE if self.execute_told(witness) => {}
+            frontend::EXECUTE if self.execute_along(witness) => {}
             frontend::EXECUTE if body.first() != Some(&0) => self.fail("34000", "portal does not exist", true),
             frontend::EXECUTE => {
                 let rows_max = body.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -197,7 +197,7 @@ impl Session {
                     self.parsed = None;
                 } else if body.first() == Some(&b'S') {
                     self.named.remove(&string(&body[1..]));
-                    self.told_by.drop_one(&string(&body[1..]));
+                    self.along.drop_one(&string(&body[1..]));
                 }
                 write::bare(&mut self.out, backend::CLOSE_COMPLETE);
             }
@@ -219,8 +219,8 @@ impl Session {
 
     fn parse(&mut self, body: &[u8]) {
         let text = body.split(|&byte| byte == 0).nth(1).unwrap_or_default();
-        if told::is_of(&string(body)) {
-            self.parse_told(&string(body), &String::from_utf8_lossy(text));
+        if along::is_of(&string(body)) {
+            self.parse_along(&string(body), &String::from_utf8_lossy(text));
             return;
         }
         if body.first() != Some(&0) {
@@ -242,8 +242,8 @@ impl Session {
 
     fn bind(&mut self, body: &[u8], witness: &mut Witness) {
         let name = string(body.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default());
-        if told::is_of(&name) {
-            return self.bind_told(&name, body);
+        if along::is_of(&name) {
+            return self.bind_along(&name, body);
         }
         if !name.is_empty() {
             let values = body.splitn(3, |&byte| byte == 0).nth(2).unwrap_or_default();

@@ -62,7 +62,7 @@ impl Session {
     /// Drops all prepared statements, by SQL or by the protocol.
     pub(super) fn drop_statements(&mut self) {
         self.named.clear();
-        self.told_by.drop_all();
+        self.along.drop_all();
         self.prepared.rows.clear();
     }
 

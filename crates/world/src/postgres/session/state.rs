@@ -28,7 +28,7 @@ pub(crate) struct Session {
     pub(crate) born: Time,
     pub(crate) life: Life,
     /// The TLS handshake is under way.
-    pub(crate) is_shaking: bool,
+    pub(crate) is_handshaking: bool,
     pub(super) input: Vec<u8>,
     pub(super) queue: VecDeque<(u8, Vec<u8>)>,
     /// Unsent output.
@@ -39,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) secret: u32,
     pub(super) vars: Vars,
     /// The parameters as last reported.
-    pub(super) told: Vars,
+    pub(super) reported: Vars,
     /// The parameters at the start of the session, which DISCARD ALL restores.
     pub(super) started: Vars,
     /// The parameters that an error or a ROLLBACK restores.
@@ -62,7 +62,7 @@ pub(crate) struct Session {
     pub(super) parsed: Option<Statement>,
     pub(super) named: Named,
     pub(super) prepared: BySql,
-    pub(super) told_by: Told,
+    pub(super) along: Along,
     pub(crate) channels: Channels,
     pub(super) portal: Option<Portal>,
     /// The `auth_query` that was parsed.
@@ -161,12 +161,12 @@ pub(super) struct About {
 /// The prepared statements by which the pooler sends settings along with a request, and the one that is bound, with its
 /// values.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Along {
     pub(super) prepared: BTreeMap<String, String>,
     pub(super) portal: Option<(String, Vec<String>)>,
 }
 
-impl Told {
+impl Along {
     pub(super) fn drop_all(&mut self) {
         *self = Self::default();
     }
@@ -207,7 +207,7 @@ impl Session {
             number,
             born: Time(0),
             life: Life::Startup,
-            is_shaking: false,
+            is_handshaking: false,
             input: Vec::new(),
             queue: VecDeque::new(),
             out: Vec::new(),
@@ -216,7 +216,7 @@ impl Session {
             database: String::new(),
             secret,
             vars: Vars::default(),
-            told: Vars::default(),
+            reported: Vars::default(),
             started: Vars::default(),
             before: None,
             tx: TxStatus::Idle,
@@ -231,7 +231,7 @@ impl Session {
             parsed: None,
             named: Named::new(),
             prepared: BySql::default(),
-            told_by: Told::default(),
+            along: Along::default(),
             channels: Channels::at(board),
             portal: None,
             about: None,
@@ -254,13 +254,13 @@ impl Session {
 
     pub(super) fn ready(&mut self) {
         // As in PostgreSQL 14 and later, changed parameters are reported just before `ReadyForQuery`.
-        if self.told.zone != self.vars.zone {
+        if self.reported.zone != self.vars.zone {
             write::parameter_status(&mut self.out, "TimeZone", &self.vars.zone);
         }
-        if self.told.application_name != self.vars.application_name {
+        if self.reported.application_name != self.vars.application_name {
             write::parameter_status(&mut self.out, "application_name", &self.vars.application_name);
         }
-        self.told.clone_from(&self.vars);
+        self.reported.clone_from(&self.vars);
         if self.tx == TxStatus::Idle {
             self.commit_channels();
             self.tell_news();

@@ -40,14 +40,14 @@ impl App {
         }
         if !self.is_gentle
             && self.guise == Guise::Own
-            && let Some(guise) = self.door.guise(&mut self.dice)
+            && let Some(guise) = self.login_plan.guise(&mut self.dice)
         {
             self.guise = guise;
             witness.count("unusual guises");
         }
         let usual = self.guise.refusal(self.person.proof);
-        self.refusal_due = self.door.refusal(self.guise).or(usual);
-        if self.door.is_impostor(net.end(end ^ 1).uid) {
+        self.refusal_due = self.login_plan.refusal(self.guise).or(usual);
+        if self.login_plan.is_impostor(net.end(end ^ 1).uid) {
             // Overrides any other guise.
             self.guise = Guise::Impostor;
             self.refusal_due = self.guise.refusal(self.person.proof);
@@ -81,7 +81,7 @@ impl App {
             parameters,
         };
         self.guise.dress(&mut identity);
-        self.door.dress(self.guise, &mut identity);
+        self.login_plan.dress(self.guise, &mut identity);
         if *identity.database != *self.person.database && self.guise != Guise::NoDatabase {
             // That database may have no option to set.
             identity.parameters.retain(|(name, _)| &**name != "options");
@@ -196,7 +196,7 @@ impl App {
     }
 
     /// Handles a message during the login.
-    pub(super) fn hear_at_the_door(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
+    pub(super) fn hear_login(&mut self, net: &mut Net, kind: u8, body: &[u8], witness: &mut Witness) {
         let Stage::Login(login) = &mut self.stage else { return };
         let step = match login.hear(kind, body) {
             Ok(Step::Derive(derivation)) => Ok(Step::Send(login.salted(derivation.run().into()).unwrap_or_default())),

@@ -16,26 +16,26 @@ pub(super) fn is_of(name: &str) -> bool {
 }
 
 impl Session {
-    pub(super) fn parse_told(&mut self, name: &str, text: &str) {
-        if self.told_by.prepared.insert(name.to_owned(), text.to_owned()).is_some() {
+    pub(super) fn parse_along(&mut self, name: &str, text: &str) {
+        if self.along.prepared.insert(name.to_owned(), text.to_owned()).is_some() {
             self.fail("42P05", &format!("prepared statement \"{name}\" already exists"), true);
         } else {
             write::bare(&mut self.out, backend::PARSE_COMPLETE);
         }
     }
 
-    pub(super) fn bind_told(&mut self, name: &str, body: &[u8]) {
-        let Some(text) = self.told_by.prepared.get(name) else {
+    pub(super) fn bind_along(&mut self, name: &str, body: &[u8]) {
+        let Some(text) = self.along.prepared.get(name) else {
             self.fail("26000", &format!("prepared statement \"{name}\" does not exist"), true);
             return;
         };
-        self.told_by.portal = Some((text.clone(), values(body)));
+        self.along.portal = Some((text.clone(), values(body)));
         write::bare(&mut self.out, backend::BIND_COMPLETE);
     }
 
     /// Executes the bound statement. Returns whether there was one.
-    pub(super) fn execute_told(&mut self, witness: &mut Witness) -> bool {
-        let Some((text, values)) = self.told_by.portal.take() else { return false };
+    pub(super) fn execute_along(&mut self, witness: &mut Witness) -> bool {
+        let Some((text, values)) = self.along.portal.take() else { return false };
         witness.count("told along");
         match &*text {
             "BEGIN" => {

@@ -7,8 +7,8 @@ use crate::plan::{Shape, lengths};
 
 impl Shape {
     /// The configuration after the faults: the same limits, and long timers.
-    pub(crate) fn healed(&self) -> Self {
-        let mut healed = self.clone();
+    pub(crate) fn after_faults(&self) -> Self {
+        let mut shape = self.clone();
         for (name, value) in [
             ("query_wait_timeout", "80"),
             ("server_login_retry", "1"),
@@ -16,9 +16,9 @@ impl Shape {
             ("server_connect_timeout", "15"),
             ("client_login_timeout", "100"),
         ] {
-            healed.set(name, value);
+            shape.set(name, value);
         }
-        lengths::heal(&mut healed);
+        lengths::heal(&mut shape);
         for name in [
             "query_timeout",
             "client_idle_timeout",
@@ -29,14 +29,14 @@ impl Shape {
             "max_pinned_servers",
             "pinned_server_timeout",
         ] {
-            healed.settings.remove(name);
+            shape.settings.remove(name);
         }
-        healed
+        shape
     }
 
     /// The same, but idle servers are closed soon.
     pub(crate) fn last(&self) -> Self {
-        let mut last = self.healed();
+        let mut last = self.after_faults();
         last.set("server_idle_timeout", 1);
         last
     }

@@ -16,7 +16,7 @@ impl Session {
     pub(crate) fn answer_tls(&mut self, answer: u8) -> Wish {
         self.out.push(answer);
         self.is_flushed = true;
-        self.is_shaking = answer == b'S';
+        self.is_handshaking = answer == b'S';
         Wish::Nothing
     }
 
@@ -26,11 +26,11 @@ impl Session {
         if !HELLO.starts_with(&self.input) {
             return None;
         }
-        self.is_shaking = self.input.len() < HELLO.len();
-        if !self.is_shaking {
+        self.is_handshaking = self.input.len() < HELLO.len();
+        if !self.is_handshaking {
             self.input.clear();
         }
-        Some(!self.is_shaking)
+        Some(!self.is_handshaking)
     }
 
     /// Continues a login after its last answer has led to this step.

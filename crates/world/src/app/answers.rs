@@ -32,7 +32,7 @@ impl App {
         self.mind_news(kind, body, witness);
         match kind {
             backend::NOTICE_RESPONSE if &*Notice::parse(body).message == LOSS => {
-                self.is_told_of_loss(Word::Notice, witness);
+                self.hear_loss(Word::Notice, witness);
                 Heard::Nothing
             }
             backend::NOTICE_RESPONSE
@@ -46,7 +46,7 @@ impl App {
                 Heard::Nothing
             }
             backend::NOTIFICATION_RESPONSE => {
-                self.is_notified(body, witness);
+                self.hear_notification(body, witness);
                 Heard::Nothing
             }
             backend::PARAMETER_STATUS => self.hear_parameter(body, witness),
@@ -69,7 +69,7 @@ impl App {
             return self.expected();
         }
         if name == "TimeZone" && self.is_aborted && value == self.belief.zone {
-            self.belief.told = value.to_owned();
+            self.belief.reported_zone = value.to_owned();
             return Heard::Nothing;
         }
         // A server that was given the name along with a request may report the new value after the answer to that.
@@ -177,7 +177,7 @@ impl App {
         }
         let was_aborted = std::mem::take(&mut self.is_aborted);
         if was_aborted {
-            if self.belief.tx != status || self.belief.told != self.belief.zone {
+            if self.belief.tx != status || self.belief.reported_zone != self.belief.zone {
                 let text = format!("ReadyForQuery {status:?} after a cancel, where it believes {:?}", self.belief);
                 self.accuse(witness, Charge::ForeignBytes, &text);
             }
@@ -253,7 +253,7 @@ impl App {
             return Heard::Nothing;
         }
         if is_joined {
-            self.is_told_to_listen(nonce, witness);
+            self.hear_listening(nonce, witness);
         }
         self.expected()
     }

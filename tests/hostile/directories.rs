@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use tests::directory::Liar;
+use tests::fake_server::FakeServer;
 use tests::message::{frame, startup, strings};
 
 use super::scene::{EVERYBODY, PATIENCE, POUR_MAX, STRANGER, Scene};
@@ -15,8 +15,8 @@ use super::told::Told;
 
 /// So many logins of the stranger, with an LDAP server that treats each connection like this.
 fn login(scene: &mut Scene<'_>, count: usize, options: &str, lie: impl Fn(TcpStream) + Send + Sync + 'static) -> Told {
-    let liar = Liar::open(lie);
-    let port = liar.port();
+    let server = FakeServer::open(lie);
+    let port = server.port();
     let path = scene.place.directory().join(format!("{}_hba", scene.database));
     let rules = format!("host all {STRANGER} all ldap ldapserver=127.0.0.1 ldapport={port} {options}\n{EVERYBODY}");
     scene.place.write(&path, &rules);

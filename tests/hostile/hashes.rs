@@ -6,7 +6,7 @@
 use std::net::TcpStream;
 use std::time::Instant;
 
-use tests::directory::Liar;
+use tests::fake_server::FakeServer;
 use tests::message::{frame, startup, strings};
 use tests::peer::{Lost, Peer};
 
@@ -15,8 +15,8 @@ use super::told::Told;
 
 /// Several clients of the stranger need a server that asks for so many iterations, with another salt each time.
 fn dials(scene: &mut Scene<'_>, iterations: u32) -> Told {
-    let liar = Liar::open(move |stream| drop(asks(stream, iterations)));
-    scene.lead_to(liar.port(), "user=stranger password=secret");
+    let server = FakeServer::open(move |stream| drop(asks(stream, iterations)));
+    scene.lead_to(server.port(), "user=stranger password=secret");
     scene.set("server_tls_sslmode = disable");
     scene.set("server_login_retry = 0.1");
     let database = scene.database.clone();

@@ -6,7 +6,7 @@
 use std::net::TcpStream;
 use std::time::Instant;
 
-use tests::directory::Liar;
+use tests::fake_server::FakeServer;
 use tests::message::{frame, query, startup, strings};
 use tests::peer::{Lost, Peer};
 
@@ -39,9 +39,9 @@ fn against_who_sets(scene: &mut Scene<'_>, play: Play) -> Told {
 }
 
 /// The server, and clients of it that have sent this query.
-fn clients_of(scene: &mut Scene<'_>, play: Play, sql: &str) -> Option<(Liar, Vec<Peer>)> {
-    let liar = Liar::open(move |stream| drop(perform(stream, play)));
-    scene.lead_to(liar.port(), "user=stranger");
+fn clients_of(scene: &mut Scene<'_>, play: Play, sql: &str) -> Option<(FakeServer, Vec<Peer>)> {
+    let server = FakeServer::open(move |stream| drop(perform(stream, play)));
+    scene.lead_to(server.port(), "user=stranger");
     scene.set("server_tls_sslmode = disable");
     scene.set("server_login_retry = 0.1");
     let login = [startup(0, &[("user", STRANGER), ("database", &scene.database)]), query(sql)].concat();
@@ -51,7 +51,7 @@ fn clients_of(scene: &mut Scene<'_>, play: Play, sql: &str) -> Option<(Liar, Vec
         client.try_send(&login).ok()?;
         clients.push(client);
     }
-    Some((liar, clients))
+    Some((server, clients))
 }
 
 fn perform(stream: TcpStream, play: Play) -> Result<(), Lost> {

@@ -13,13 +13,13 @@ use rustls::{ServerConnection, StreamOwned};
 use serde_json::Value;
 
 use crate::authority::Identity;
-use crate::directory::{Liar, tls};
+use crate::fake_server::{FakeServer, tls};
 use crate::wait::{LIMIT, wait_for};
 
 /// A collector on 127.0.0.1.
 #[derive(Debug)]
 pub struct Collector {
-    liar: Liar,
+    server: FakeServer,
     book: Arc<Mutex<Book>>,
     scheme: &'static str,
 }
@@ -113,8 +113,8 @@ impl Collector {
     pub fn open() -> Self {
         let book = Arc::new(Mutex::new(Book::default()));
         let known = book.clone();
-        let liar = Liar::open(move |mut stream| serve(&mut stream, &known));
-        Self { liar, book, scheme: "http" }
+        let server = FakeServer::open(move |mut stream| serve(&mut stream, &known));
+        Self { server, book, scheme: "http" }
     }
 
     /// The same over TLS.
@@ -124,11 +124,11 @@ impl Collector {
     pub fn open_secured(identity: &Identity) -> Self {
         let (config, book) = (Arc::new(tls(identity)), Arc::new(Mutex::new(Book::default())));
         let known = book.clone();
-        let liar = Liar::open(move |stream: TcpStream| {
+        let server = FakeServer::open(move |stream: TcpStream| {
             let connection = ServerConnection::new(config.clone()).expect("a good configuration");
             serve(&mut StreamOwned::new(connection, stream), &known);
         });
-        Self { liar, book, scheme: "https" }
+        Self { server, book, scheme: "https" }
     }
 
     /// The setting that makes the pooler send spans here.
@@ -139,7 +139,7 @@ impl Collector {
     /// The URL of the collector.
     pub fn url(&self) -> String {
         let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
-        format!("{}://{host}:{}/v1/traces", self.scheme, self.liar.port())
+        format!("{}://{host}:{}/v1/traces", self.scheme, self.server.port())
     }
 
     /// Sets how it answers from now on.

@@ -1,19 +1,16 @@
-//! An LDAP directory with a few entries: simple binds, searches by one attribute. And a listener with any behaviour.
+//! An LDAP directory with a few entries: simple binds, searches by one attribute.
 //!
 //! Always true: it answers the requests of clients that check a password, and nothing else; it ends with its guard.
-//! Not here: groups, or any other feature of a real directory.
+//! Not here: the listener (`fake_server`), groups, or any other feature of a real directory.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
+use rustls::{ServerConnection, StreamOwned};
 
 use crate::authority::Identity;
+use crate::fake_server::{FakeServer, tls};
 
 /// An entry of the directory.
 #[derive(Debug, Clone)]
@@ -28,7 +25,7 @@ pub struct Person {
 
 /// A directory on a port of its own.
 #[derive(Debug)]
-pub struct Directory(Liar);
+pub struct Directory(FakeServer);
 
 impl Directory {
     /// Opens a directory with these entries.
@@ -36,7 +33,7 @@ impl Directory {
     /// # Panics
     /// When no port is free.
     pub fn open(people: Vec<Person>) -> Self {
-        Self(Liar::open(move |mut stream| {
+        Self(FakeServer::open(move |mut stream| {
             talk(&mut stream, &people);
         }))
     }
@@ -50,7 +47,7 @@ impl Directory {
         let secured = move |stream: TcpStream| {
             StreamOwned::new(ServerConnection::new(config.clone()).expect("a good configuration"), stream)
         };
-        Self(Liar::open(move |mut stream| match begins {
+        Self(FakeServer::open(move |mut stream| match begins {
             Begins::AtOnce => {
                 talk(&mut secured(stream), &people);
             }
@@ -76,60 +73,6 @@ pub enum Begins {
     AtOnce,
     /// StartTLS.
     WhenAsked,
-}
-
-pub(crate) fn tls(identity: &Identity) -> ServerConfig {
-    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).expect("a certificate");
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("a key");
-    let builder = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().expect("protocols").with_no_client_auth();
-    builder.with_single_cert(vec![certificate], key).expect("a certificate with its key")
-}
-
-/// A listener that answers whatever a test wants.
-#[derive(Debug)]
-pub struct Liar {
-    port: u16,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Liar {
-    /// Gives each connection to this function, on a thread of its own.
-    ///
-    /// # Panics
-    /// When no port is free.
-    pub fn open(talk: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("bound").port();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (over, talk) = (is_over.clone(), Arc::new(talk));
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let talk = talk.clone();
-                std::thread::spawn(move || talk(stream));
-            }
-        });
-        Self { port, is_over, thread: Some(thread) }
-    }
-
-    /// Its port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-}
-
-impl Drop for Liar {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// How a conversation continues.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tests::client::{Answer, Client};
-use tests::directory::Liar;
+use tests::fake_server::FakeServer;
 use tests::message::{frame, query, strings};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
@@ -205,7 +205,7 @@ pub(crate) fn a_pool_that_is_too_small_is_named(house: &House) {
 
 /// PostgreSQL on the same machine is busy before one worker is: this server counts bytes, and has its answers ready.
 pub(crate) fn a_worker_that_is_always_busy_is_named(house: &House) {
-    let server = Liar::open(|stream| drop(answer_at_once(stream)));
+    let server = FakeServer::open(|stream| drop(answer_at_once(stream)));
     let line = format!("waits_worker = host=127.0.0.1 port={} user=u", server.port());
     let ini = Ini::new(&line).set("workers = 1").set("server_tls_sslmode = disable").set("session_state = pgbouncer");
     let pooler = house.start(&ini.set("default_pool_size = 8"));

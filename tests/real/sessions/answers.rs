@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tests::client::Client;
-use tests::directory::Liar;
+use tests::fake_server::FakeServer;
 use tests::message::{Complaint, frame, strings};
 use tests::peer::{Lost, Peer};
 use tests::pooler::Pooler;
@@ -98,8 +98,8 @@ pub(crate) fn functions_beyond_what_is_read_may_do_anything(house: &House) {
 }
 
 /// A server that answers a client's query, and the pooler's own query after it without end, with these messages.
-fn endless(words: impl Fn(u64) -> Vec<u8> + Clone + Send + Sync + 'static) -> Liar {
-    Liar::open(move |stream| {
+fn endless(words: impl Fn(u64) -> Vec<u8> + Clone + Send + Sync + 'static) -> FakeServer {
+    FakeServer::open(move |stream| {
         let _ = Peer::accepted(stream).map(|mut peer| answer(&mut peer, &words));
     })
 }
@@ -145,8 +145,8 @@ pub(crate) fn a_server_that_answers_without_end_is_closed(house: &House) {
         ("notices", |_| frame(b'N', b"SNOTICE\0C00000\0Mno\0\0")),
     ];
     for (what, words) in all {
-        let liar = endless(words);
-        let line = format!("answers_liar = host=127.0.0.1 port={} user=u", liar.port());
+        let server = endless(words);
+        let line = format!("answers_liar = host=127.0.0.1 port={} user=u", server.port());
         let settings = ["server_tls_sslmode = disable", "server_mend_timeout = 60", "server_login_retry = 0.1"];
         let trial = Trial::begin(house, &line, &format!("answers_apart_{what}"), &settings);
         let mut client = Client::login(trial.pooler.address(), "u", "answers_liar");

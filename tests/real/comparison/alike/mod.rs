@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
             let is_change = matches!(step.says, Says::Changes(..));
             if (step.keeps || is_change) && is_taken
                 || is_change && pairs[step.who].is_busy
-                || pairs[step.who].is_early(step)
+                || pairs[step.who].is_left_out(step)
             {
                 continue;
             }

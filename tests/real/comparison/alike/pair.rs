@@ -25,8 +25,8 @@ pub(super) struct Pair {
     has_role: bool,
     /// Names of the statements that were prepared by the protocol and run LISTEN.
     listening: BTreeSet<u64>,
-    /// Names of the statements that must not be run by SQL EXECUTE.
-    crashing: BTreeSet<u64>,
+    /// Names of the statements that are no query, which must not be run by SQL EXECUTE.
+    not_queries: BTreeSet<u64>,
     /// Notifications that one side has received and the other has not.
     heard: [Vec<String>; 2],
 }
@@ -41,7 +41,7 @@ impl Pair {
             listens: false,
             has_role: false,
             listening: BTreeSet::new(),
-            crashing: BTreeSet::new(),
+            not_queries: BTreeSet::new(),
             heard: [Vec::new(), Vec::new()],
         }
     }
@@ -52,10 +52,10 @@ impl Pair {
     ///
     /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
     /// on some of them, such as `RELEASE` without a transaction.
-    pub(super) fn is_early(&self, step: &Step) -> bool {
+    pub(super) fn is_left_out(&self, step: &Step) -> bool {
         if let Says::Simple(sql) | Says::Unnamed(sql) = &step.says
             && sql.contains("execute")
-            && !self.crashing.is_empty()
+            && !self.not_queries.is_empty()
         {
             return true;
         }
@@ -83,7 +83,7 @@ impl Pair {
                     self.listening.insert(*name);
                 }
                 if !sql.starts_with("select") && !sql.starts_with("insert") {
-                    self.crashing.insert(*name);
+                    self.not_queries.insert(*name);
                 }
                 answer
             }
@@ -102,7 +102,7 @@ impl Pair {
         };
         if answer.tags.iter().any(|tag| tag == "DEALLOCATE ALL" || tag == "DISCARD ALL") {
             self.listening.clear();
-            self.crashing.clear();
+            self.not_queries.clear();
         }
         self.listens |= answer.tags.iter().any(|tag| tag == "LISTEN") || format!("{step}").contains("listens(");
         self.is_busy = self.status != 'I';

@@ -19,8 +19,8 @@ impl Certificate {
 
     /// Writes both to where the poolers' configuration looks for them.
     pub(super) fn write(&self, trial: &Trial) -> Result<(), TrialError> {
-        trial.scratch.write(&trial.account, CERTIFICATE_FILE, &self.chain)?;
-        let path = trial.scratch.write(&trial.account, KEY_FILE, &self.key)?;
+        trial.scratch.write(&trial.system_user, CERTIFICATE_FILE, &self.chain)?;
+        let path = trial.scratch.write(&trial.system_user, KEY_FILE, &self.key)?;
         let closed = fs::set_permissions(&path, Permissions::from_mode(0o600));
         closed.map_err(|why| TrialError::step(format!("cannot close {}", path.display()), why))
     }

@@ -103,7 +103,7 @@ impl<'a> Stage<'a> {
     fn start(&self, contestant: Contestant, databases_more: u32) -> Result<Pooler, TrialError> {
         let [port] = free_ports()?;
         let ports = Ports { server: self.cluster.port(), tap: self.tap.port(), own: port };
-        let ini = contestant.ini(self.trial.account.become_name(), ports, databases_more);
+        let ini = contestant.ini(self.trial.system_user.become_name(), ports, databases_more);
         Pooler::start(self.trial, contestant.key(), self.executables.of(contestant), &ini, port)
     }
 
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
     /// in effect. The messages to PostgreSQL are counted in a separate run.
     fn habit(&mut self, played: Played, contestant: Contestant) -> Result<RunResult, TrialError> {
         let text = played.habit.for_pgbench(played.reconnects);
-        self.trial.scratch.write(&self.trial.account, HABIT_FILE, &text)?;
+        self.trial.scratch.write(&self.trial.system_user, HABIT_FILE, &text)?;
         let Some(port) = self.poolers.get(&contestant).map(Pooler::port) else {
             return Ok(Err("it was not started".into()));
         };

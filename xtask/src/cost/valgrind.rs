@@ -34,9 +34,9 @@ impl Stage<'_> {
             "[databases]\n{DATABASE} = host=127.0.0.1 port={server} dbname={DATABASE}\n[pgbouncer]\nlisten_port = {port}\n\
              default_pool_size = {servers}\ntrack_statements = {looks_at}\n{INI}"
         );
-        let path = trial.scratch.write(&trial.account, "cost.ini", &ini)?;
-        trial.scratch.write(&trial.account, "users.txt", &format!("\"{USER}\" \"\"\n"))?;
-        let log = trial.scratch.write(&trial.account, "valgrind.log", "")?;
+        let path = trial.scratch.write(&trial.system_user, "cost.ini", &ini)?;
+        trial.scratch.write(&trial.system_user, "users.txt", &format!("\"{USER}\" \"\"\n"))?;
+        let log = trial.scratch.write(&trial.system_user, "valgrind.log", "")?;
         let mut command = trial.command(Path::new("valgrind"));
         command.args([
             "--tool=callgrind",

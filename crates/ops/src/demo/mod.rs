@@ -147,7 +147,7 @@ fn raise_cluster(trial: &Trial, screen: &Screen, clients_max: u32) -> Result<Clu
     let shape = ClusterShape { connections_max: (clients_max + 100).max(1000), buffers_mib: 64, scale: 5 };
     let cluster = Cluster::start(trial, port, shape)?;
     let place = trial.scratch.path().display();
-    screen.say(&format!("A throw-away cluster in {place}, run by {}, on port {port}", trial.account.name()));
+    screen.say(&format!("A throw-away cluster in {place}, run by {}, on port {port}", trial.system_user.name()));
     Ok(cluster)
 }
 
@@ -159,7 +159,7 @@ fn raise_pooler(
     clients_max: u32,
 ) -> Result<(Pooler, u16), DemoError> {
     let [port, http_port] = free_ports()?;
-    let ini = configuration(trial.account.become_name(), server_port, [port, http_port], clients_max);
+    let ini = configuration(trial.system_user.become_name(), server_port, [port, http_port], clients_max);
     let pooler = Pooler::start(trial, POOLER, executable, &ini, port)?;
     screen.say(&format!("Trunkline on port {port}, with this configuration:\n"));
     screen.quote(&ini);

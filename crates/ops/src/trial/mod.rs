@@ -4,7 +4,6 @@
 //! ends in any other way (`keeper`); nothing listens outside the loopback interface.
 //! Not here: what is compared, and how it is reported (`demo`, and `xtask bench`).
 
-mod account;
 mod client;
 mod cluster;
 mod error;
@@ -15,8 +14,8 @@ mod pooler;
 mod programs;
 mod reading;
 mod scratch;
+mod system_user;
 
-pub use account::Account;
 pub use client::{Client, ClientError};
 pub use cluster::{Cluster, ClusterShape, DATABASE, USER};
 pub use error::TrialError;
@@ -27,6 +26,7 @@ pub use pooler::Pooler;
 pub use programs::Programs;
 pub use reading::{Cpu, Memory, MemoryKind, children_of, cpu_of, memory_of, resident_of, resident_peak_of};
 pub use scratch::Scratch;
+pub use system_user::SystemUser;
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -42,7 +42,7 @@ pub struct Trial {
     /// PostgreSQL's programs.
     pub programs: Programs,
     /// The user who runs the programs.
-    pub account: Account,
+    pub system_user: SystemUser,
     /// Raised by Ctrl-C and similar signals.
     pub interrupt: Interrupt,
     /// The directory of all files. Dropped before `keeper`, which would otherwise have to remove it.
@@ -57,11 +57,11 @@ impl Trial {
     /// PostgreSQL's programs are missing, there is no ordinary user to run them, or the directory cannot be created.
     pub fn open(prefix: &str) -> Result<Self, TrialError> {
         let programs = Programs::find()?;
-        let account = Account::ordinary()?;
+        let system_user = SystemUser::ordinary()?;
         let interrupt = Interrupt::listen()?;
         let keeper = Rc::new(Keeper::start()?);
-        let scratch = Scratch::create(prefix, &account, &keeper)?;
-        Ok(Self { programs, account, interrupt, scratch, keeper })
+        let scratch = Scratch::create(prefix, &system_user, &keeper)?;
+        Ok(Self { programs, system_user, interrupt, scratch, keeper })
     }
 
     /// A command that runs as the trial's user in the trial's directory, without input from our terminal and without
@@ -69,7 +69,7 @@ impl Trial {
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = self.own_command(program);
-        self.account.dress(&mut command);
+        self.system_user.dress(&mut command);
         command
     }
 

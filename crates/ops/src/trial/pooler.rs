@@ -23,8 +23,8 @@ impl Pooler {
     /// # Errors
     /// The pooler cannot be started, or does not serve; the text contains its own messages.
     pub fn start(trial: &Trial, name: &str, executable: &Path, ini: &str, port: u16) -> Result<Self, TrialError> {
-        let path = trial.scratch.write(&trial.account, &format!("{name}.ini"), ini)?;
-        trial.scratch.write(&trial.account, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
+        let path = trial.scratch.write(&trial.system_user, &format!("{name}.ini"), ini)?;
+        trial.scratch.write(&trial.system_user, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
         let begun = Instant::now();
         let program = trial.start(name, trial.own_command(executable).arg(&path), Farewell::Quit)?;
         let mut pooler = Self { program, port, startup: Duration::ZERO };

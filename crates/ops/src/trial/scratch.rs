@@ -6,9 +6,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::{Account, Keeper, TrialError};
+use super::{Keeper, SystemUser, TrialError};
 
-/// A directory that belongs to the trial's account and is removed with this guard, with all that is in it.
+/// A directory that belongs to the trial's system user and is removed with this guard, with all that is in it.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -20,14 +20,14 @@ impl Scratch {
     ///
     /// # Errors
     /// The directory cannot be created or given to the trial's user.
-    pub fn create(prefix: &str, account: &Account, keeper: &Rc<Keeper>) -> Result<Self, TrialError> {
-        let above = Some(std::env::temp_dir()).filter(|path| account.may_enter(path));
+    pub fn create(prefix: &str, system_user: &SystemUser, keeper: &Rc<Keeper>) -> Result<Self, TrialError> {
+        let above = Some(std::env::temp_dir()).filter(|path| system_user.may_enter(path));
         let above = above.unwrap_or_else(|| PathBuf::from("/tmp"));
         let failed = |why: io::Error| TrialError::step(format!("cannot make a directory in {}", above.display()), why);
         let path = create_new(&above, prefix).map_err(failed)?;
         keeper.tell("made", path.display());
         let scratch = Self { path, keeper: Rc::clone(keeper) };
-        account.own(&scratch.path).map_err(failed)?;
+        system_user.own(&scratch.path).map_err(failed)?;
         Ok(scratch)
     }
 
@@ -41,9 +41,9 @@ impl Scratch {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, account: &Account, name: &str, text: &str) -> Result<PathBuf, TrialError> {
+    pub fn write(&self, system_user: &SystemUser, name: &str, text: &str) -> Result<PathBuf, TrialError> {
         let path = self.path.join(name);
-        let written = fs::write(&path, text).and_then(|()| account.own(&path));
+        let written = fs::write(&path, text).and_then(|()| system_user.own(&path));
         written.map_err(|why| TrialError::step(format!("cannot write {}", path.display()), why))?;
         Ok(path)
     }

@@ -12,14 +12,14 @@ use super::TrialError;
 
 /// The system user that runs the programs of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Account {
+pub enum SystemUser {
     /// Our own user, which is not root.
     Own {
         /// Its name.
         name: String,
     },
     /// Another user, because we are root.
-    Lesser {
+    Unprivileged {
         /// The name of the user.
         name: String,
         /// Its user id, never 0.
@@ -29,7 +29,7 @@ pub enum Account {
     },
 }
 
-impl Account {
+impl SystemUser {
     /// Our own user, or if we are root, `postgres` or else `nobody`.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Account {
         }
         let users = CANDIDATES.iter().filter_map(|name| User::from_name(name).ok().flatten());
         if let Some(user) = users.into_iter().find(|user| !user.uid.is_root()) {
-            return Ok(Self::Lesser { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() });
+            return Ok(Self::Unprivileged { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() });
         }
         Err(TrialError::step(
             "PostgreSQL refuses to run as root".into(),
@@ -54,7 +54,7 @@ impl Account {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Own { name } | Self::Lesser { name, .. } => name,
+            Self::Own { name } | Self::Unprivileged { name, .. } => name,
         }
     }
 
@@ -63,13 +63,13 @@ impl Account {
     pub fn become_name(&self) -> Option<&str> {
         match self {
             Self::Own { .. } => None,
-            Self::Lesser { name, .. } => Some(name),
+            Self::Unprivileged { name, .. } => Some(name),
         }
     }
 
     /// Makes a command run as this user.
     pub fn dress(&self, command: &mut Command) {
-        if let Self::Lesser { uid, gid, .. } = self {
+        if let Self::Unprivileged { uid, gid, .. } = self {
             command.uid(*uid).gid(*gid);
         }
     }
@@ -81,7 +81,7 @@ impl Account {
     pub fn own(&self, path: &Path) -> io::Result<()> {
         match self {
             Self::Own { .. } => Ok(()),
-            Self::Lesser { uid, gid, .. } => std::os::unix::fs::chown(path, Some(*uid), Some(*gid)),
+            Self::Unprivileged { uid, gid, .. } => std::os::unix::fs::chown(path, Some(*uid), Some(*gid)),
         }
     }
 
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn the_account_is_never_root() {
-        match Account::ordinary() {
-            Ok(Account::Lesser { uid, .. }) => assert_ne!(uid, 0),
-            Ok(Account::Own { .. }) => assert!(!Uid::effective().is_root()),
+        match SystemUser::ordinary() {
+            Ok(SystemUser::Unprivileged { uid, .. }) => assert_ne!(uid, 0),
+            Ok(SystemUser::Own { .. }) => assert!(!Uid::effective().is_root()),
             Err(_) => assert!(Uid::effective().is_root()),
         }
     }

@@ -68,17 +68,18 @@ pub struct Hello {
     #[serde(default = "stillness_secs_max")]
     pub(crate) stillness_secs_max: u32,
     /// The addresses of its listeners, in the order of the enclosed descriptors.
-    pub(crate) doors: Vec<Door>,
+    #[serde(rename = "doors")]
+    pub(crate) listen_addresses: Vec<ListenAddress>,
 }
 
 /// The address of a listener.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Door {
+pub(crate) enum ListenAddress {
     Tcp(std::net::SocketAddr),
     Unix(String),
 }
 
-impl From<&Bound> for Door {
+impl From<&Bound> for ListenAddress {
     fn from(bound: &Bound) -> Self {
         match bound {
             Bound::Tcp(address) => Self::Tcp(*address),
@@ -87,11 +88,11 @@ impl From<&Bound> for Door {
     }
 }
 
-impl From<Door> for Bound {
-    fn from(door: Door) -> Self {
-        match door {
-            Door::Tcp(address) => Self::Tcp(address),
-            Door::Unix(path) => Self::Unix(path.into()),
+impl From<ListenAddress> for Bound {
+    fn from(address: ListenAddress) -> Self {
+        match address {
+            ListenAddress::Tcp(address) => Self::Tcp(address),
+            ListenAddress::Unix(path) => Self::Unix(path.into()),
         }
     }
 }
@@ -206,8 +207,8 @@ impl<S: AsFd> Courier<S> {
         if let Some(parcel) = self.parcel(WorkerId(0), Cursor::Start)? {
             listeners = parcel.listeners;
         }
-        let doors = listeners.iter().map(|listener| Door::from(&listener.bound)).collect();
-        let hello = FromOld::Hello(Hello { doors, ..self.hello });
+        let listen_addresses = listeners.iter().map(|listener| ListenAddress::from(&listener.bound)).collect();
+        let hello = FromOld::Hello(Hello { listen_addresses, ..self.hello });
         say(&ipc, &hello, &listeners).map_err(failed("cannot greet the new process"))?;
         drop(listeners);
         let this = Courier { hello: Hello::nothing(), ..self };
@@ -277,7 +278,7 @@ impl Hello {
             homes: active.homes.assigned().map(|(name, home)| (name.to_string(), home.0)).collect(),
             disabled: active.standing.disabled.iter().map(|name| name.to_string()).collect(),
             stillness_secs_max: u32::try_from(stillness_max.as_secs()).unwrap_or(u32::MAX),
-            doors: Vec::new(),
+            listen_addresses: Vec::new(),
         }
     }
 
@@ -292,8 +293,8 @@ impl Hello {
     }
 
     fn nothing() -> Self {
-        let (homes, disabled, doors) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pid: 0, workers: 0, homes, disabled, stillness_secs_max: 0, doors }
+        let (homes, disabled, listen_addresses) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pid: 0, workers: 0, homes, disabled, stillness_secs_max: 0, listen_addresses }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Notifies the service manager (systemd's `sd_notify` protocol) that we serve, reload or shut down, and of our status.
 //!
 //! Always true: notifying never blocks, and errors are ignored; without `NOTIFY_SOCKET` nothing is sent.
-//! Not here: when the service manager is notified (`control`), sockets that it has opened (`trunkline::doors`).
+//! Not here: when the service manager is notified (`control`), sockets that it has opened
+//! (`trunkline::listening_sockets`).
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

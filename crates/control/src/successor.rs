@@ -49,11 +49,11 @@ impl Predecessor {
         }
         let (console, ipc) = met?;
         match hear(&ipc, PATIENCE).map_err(failed("the old process does not greet"))? {
-            (FromOld::Hello(hello), descriptors) if descriptors.len() == hello.doors.len() => {
+            (FromOld::Hello(hello), descriptors) if descriptors.len() == hello.listen_addresses.len() => {
                 let mut hello = hello;
-                let doors = std::mem::take(&mut hello.doors);
-                let listeners = doors.into_iter().zip(descriptors);
-                let listeners = listeners.map(|(door, fd)| Listener::inherited(fd, door.into())).collect();
+                let listen_addresses = std::mem::take(&mut hello.listen_addresses);
+                let listeners = listen_addresses.into_iter().zip(descriptors);
+                let listeners = listeners.map(|(address, fd)| Listener::inherited(fd, address.into())).collect();
                 Ok(Some(Self { ipc, hello, listeners, _console: console }))
             }
             (FromOld::Refused(why), _) => Err(why),

@@ -91,7 +91,7 @@ impl Pam {
     }
 
     /// Performs the steps of a started session, and returns the outcome and the code of the last step.
-    fn steps(&self, session: *mut Session, host: &CStr) -> (Result<(), String>, c_int) {
+    fn steps(&self, session: *mut PamHandle, host: &CStr) -> (Result<(), String>, c_int) {
         // Safe because the session was started; the library copies the host.
         let code = unsafe { (self.set_item)(session, ITEM_HOST, host.as_ptr().cast()) };
         if code != SUCCESS {
@@ -107,7 +107,7 @@ impl Pam {
         (Ok(()), SUCCESS)
     }
 
-    fn words(&self, session: *mut Session, code: c_int) -> String {
+    fn words(&self, session: *mut PamHandle, code: c_int) -> String {
         // Safe because the library takes any session here, also a null pointer, and returns a static text.
         let text = unsafe { (self.strerror)(session, code) };
         if text.is_null() {
@@ -165,7 +165,7 @@ unsafe extern "C" fn answer(
 
 /// `pam_handle_t`, which is opaque.
 #[repr(C)]
-struct Session {
+struct PamHandle {
     _nothing: [u8; 0],
 }
 
@@ -190,10 +190,10 @@ struct Conversation {
     password: *mut c_void,
 }
 
-type StartFn = unsafe extern "C" fn(*const c_char, *const c_char, *const Conversation, *mut *mut Session) -> c_int;
-type SetItemFn = unsafe extern "C" fn(*mut Session, c_int, *const c_void) -> c_int;
-type StepFn = unsafe extern "C" fn(*mut Session, c_int) -> c_int;
-type StrerrorFn = unsafe extern "C" fn(*mut Session, c_int) -> *const c_char;
+type StartFn = unsafe extern "C" fn(*const c_char, *const c_char, *const Conversation, *mut *mut PamHandle) -> c_int;
+type SetItemFn = unsafe extern "C" fn(*mut PamHandle, c_int, *const c_void) -> c_int;
+type StepFn = unsafe extern "C" fn(*mut PamHandle, c_int) -> c_int;
+type StrerrorFn = unsafe extern "C" fn(*mut PamHandle, c_int) -> *const c_char;
 
 /// The library of Linux-PAM, by its soname.
 const LIBRARY: &str = "libpam.so.0";

@@ -21,7 +21,6 @@ use worker::letters::{
 use crate::console::show::{Subject, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
-use crate::ending::Ending;
 use crate::event::Event;
 use crate::events::{self, EventKind, Events};
 use crate::handover::Handovers;
@@ -32,16 +31,17 @@ use crate::listeners::{Around, ListenOrder, Listeners};
 use crate::loads::Loads;
 use crate::names::Names;
 use crate::otlp::{Exporter, Posting};
-use crate::own_clients::{self, Outcome, OwnClientNews, OwnClientOrder, OwnClients};
+use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, OwnClients};
+use crate::pending_orders::{ConsoleClient, PendingOrders};
 use crate::present::{Moment, Present};
 use crate::reload::{Configuration, Fresh, Speaker};
 use crate::service::Service;
+use crate::shutdown_progress::ShutdownProgress;
 use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
 use crate::tracers::Tracers;
-use crate::waits::{ConsoleClient, Waits};
 use crate::zones::Zones;
 use crate::{external_auth, secrets};
 
@@ -53,8 +53,8 @@ pub struct Control<S> {
     zones: Zones,
     /// The name servers of `resolv_conf` as last read.
     pub(crate) name_servers: Option<Arc<NameServers>>,
-    secrets: secrets::Questions,
-    judged: external_auth::Questions,
+    secrets: secrets::SecretQuestions,
+    passwords: external_auth::PasswordQuestions,
     hashings: Hashings,
     system_users: SystemUsers,
     own_clients: OwnClients,
@@ -66,7 +66,7 @@ pub struct Control<S> {
     surveys: Surveys<Purpose>,
     pub(crate) http: HttpQueue,
     loads: Loads,
-    pub(crate) waits: Waits<Waiter>,
+    pub(crate) pending_orders: PendingOrders<TaskPurpose>,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<ConsoleClient>,
     /// Spans that are posted to an OpenTelemetry collector.
@@ -76,7 +76,7 @@ pub struct Control<S> {
     period_ends: Time,
     /// The workers are suspended, or about to be (SUSPEND, TAKEOVER).
     pub(crate) is_suspended: bool,
-    pub(crate) ending: Ending,
+    pub(crate) shutdown: ShutdownProgress,
     /// The process ends with exit status 1.
     pub(crate) has_failed: bool,
     /// Online restarts by which new processes take over.
@@ -97,14 +97,14 @@ pub(crate) enum Purpose {
     /// The servers to be asked for their advisory locks.
     Sweep,
     /// The clients that hold the locks that were found.
-    Swept(Box<(sweeper::Question, sweeper::Answer)>),
+    Swept(Box<(sweeper::LockQuestion, sweeper::Answer)>),
     /// The answers to HTTP requests.
     Http(Round),
 }
 
 /// The purpose of a task that all workers carry out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Waiter {
+pub(crate) enum TaskPurpose {
     /// An order of a console client, which is answered then.
     Console(ConsoleClient, Order),
     /// A shutdown, before it ends the process.
@@ -115,7 +115,7 @@ pub(crate) enum Waiter {
     TraceOver(usize),
 }
 
-impl Waiter {
+impl TaskPurpose {
     pub(crate) fn is(&self, from: WorkerId, client: ClientKey) -> bool {
         matches!(self, Self::Console(asker, _) if *asker == ConsoleClient { at: from, client })
     }
@@ -138,7 +138,7 @@ impl<S> Control<S> {
         let mut events = Events::default();
         let version = concat!("trunkline ", env!("CARGO_PKG_VERSION"));
         let detail = format!("{version}, process {}", std::process::id());
-        events.add(events::Event::new(now.wall, EventKind::Start, &detail));
+        events.add(events::EventRecord::new(now.wall, EventKind::Start, &detail));
         let mut sweeper = Sweeper::default();
         sweeper.sweep_every(now.time, active.settings.lock_sweep_interval);
         let spans = Exporter::new(&active.mock_key, now.wall);
@@ -149,8 +149,8 @@ impl<S> Control<S> {
             names: Names::default(),
             zones,
             name_servers: None,
-            secrets: secrets::Questions::default(),
-            judged: external_auth::Questions::default(),
+            secrets: secrets::SecretQuestions::default(),
+            passwords: external_auth::PasswordQuestions::default(),
             hashings: Hashings::default(),
             system_users: SystemUsers::default(),
             own_clients: OwnClients::default(),
@@ -160,13 +160,13 @@ impl<S> Control<S> {
             surveys: Surveys::default(),
             http: HttpQueue::default(),
             loads: Loads::default(),
-            waits: Waits::default(),
+            pending_orders: PendingOrders::default(),
             events,
             tracers: Tracers::default(),
             spans,
             history: History::new(now.time),
             is_suspended: false,
-            ending: Ending::default(),
+            shutdown: ShutdownProgress::default(),
             has_failed: false,
             handovers: Handovers::default(),
             ids: Ids::default(),
@@ -206,13 +206,13 @@ impl<S> Control<S> {
             Event::Letter(ToControl::AskSecret(question)) => self.secrets.ask(question),
             Event::Letter(ToControl::SecretUnneeded { from, client }) => self.secrets.forget(from, client),
             Event::Letter(ToControl::AskExternalAuth(question)) => {
-                if let Err(PasswordQuestion { from, client, authenticator, .. }) = self.judged.ask(question) {
+                if let Err(PasswordQuestion { from, client, authenticator, .. }) = self.passwords.ask(question) {
                     self.present.post(from, ToWorker::Judged { client, verdict: external_auth::full(&authenticator) });
                 }
             }
-            Event::Letter(ToControl::ExternalAuthUnneeded { from, client }) => self.judged.forget(from, client),
+            Event::Letter(ToControl::ExternalAuthUnneeded { from, client }) => self.passwords.forget(from, client),
             Event::Judged { from, client, authenticator, verdict } => {
-                self.judged.answered(&authenticator, from, client);
+                self.passwords.answered(&authenticator, from, client);
                 self.present.post(from, ToWorker::Judged { client, verdict });
             }
             Event::Letter(ToControl::Hash(question)) => self.hashings.hash(question, &self.present),
@@ -227,7 +227,7 @@ impl<S> Control<S> {
             Event::Letter(ToControl::UnlistenAll { database }) => self.unlisten(database, None),
             Event::OwnClient { number, news } => self.hear_own_client(number, &news),
             Event::Letter(ToControl::SystemUser { from, client, uid }) => {
-                self.system_users.look_up(system_users::Question { from, client, uid }, &self.present);
+                self.system_users.look_up(system_users::SystemUserQuestion { from, client, uid }, &self.present);
             }
             Event::Letter(ToControl::SystemUserUnneeded { from, client }) => self.system_users.forget(from, client),
             Event::Letter(ToControl::Reports { from, reports, dropped }) => self.hear_reports(from, reports, dropped),
@@ -281,7 +281,7 @@ impl<S> Control<S> {
 
     /// Returns the next password to be checked; [`Event::Judged`] must follow.
     pub fn next_password(&mut self) -> Option<external_auth::Put> {
-        self.judged.start()
+        self.passwords.start()
     }
 
     /// Returns the next password to be hashed; [`Event::Hashed`] must follow.
@@ -290,7 +290,7 @@ impl<S> Control<S> {
     }
 
     /// Returns the next operating system user to be looked up; [`Event::SystemUser`] must follow.
-    pub fn next_system_user(&mut self) -> Option<system_users::Question> {
+    pub fn next_system_user(&mut self) -> Option<system_users::SystemUserQuestion> {
         self.system_users.start()
     }
 
@@ -346,7 +346,7 @@ impl<S> Control<S> {
     pub fn next_deadline(&self) -> Time {
         let others = [
             self.surveys.next_deadline(),
-            self.ending.next_deadline(self.present.active.settings.shutdown_timeout),
+            self.shutdown.next_deadline(self.present.active.settings.shutdown_timeout),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
             self.own_clients.next_deadline(),
@@ -361,7 +361,7 @@ impl<S> Control<S> {
     /// Returns whether the process is to end: the workers have been told to shut down at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.ending.way() == Some(Shutdown::Now)
+        self.shutdown.way() == Some(Shutdown::Now)
     }
 
     /// Returns whether the process ends because of a failure.
@@ -381,16 +381,16 @@ impl<S> Control<S> {
             self.period_ends = self.present.now.time + self.present.active.settings.stats_period;
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
-        self.expire_ending();
+        self.expire_shutdown();
         let settings = &self.present.active.settings;
         self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
         let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
-        if is_due && self.ending.way().is_none() && !self.is_suspended {
+        if is_due && self.shutdown.way().is_none() && !self.is_suspended {
             self.ask_all(sweeper::parts(), Purpose::Sweep);
         }
         for number in self.own_clients.late(self.present.now.time) {
             let outcome = self.own_clients.give_up(number);
-            self.conclude_talk(outcome);
+            self.conclude_own_client(outcome);
         }
         let (listeners, mut around) = self.listeners();
         listeners.expire(&mut around);
@@ -437,7 +437,7 @@ impl<S> Control<S> {
             users: &self.present.active.users,
             standing: &self.present.active.standing,
             is_suspended: self.is_suspended,
-            shutdown: self.ending.waits(self.present.now.time),
+            shutdown: self.shutdown.waits(self.present.now.time),
             snapshots,
             history: &self.history,
             zones: &self.zones,
@@ -507,11 +507,11 @@ impl<S> Control<S> {
     }
 
     pub(crate) fn go_down(&mut self, way: Shutdown) {
-        if self.ending.way().is_none() {
+        if self.shutdown.way().is_none() {
             self.service.stopping();
         }
         self.forget_handover();
-        self.ending.begin(self.present.now.time, way);
+        self.shutdown.begin(self.present.now.time, way);
         self.goes_down(way);
         self.present.post_all(|| ToWorker::Shutdown(way));
     }
@@ -560,26 +560,26 @@ impl<S> Control<S> {
             OwnClientNews::Heard(bytes) => {
                 self.own_clients.hear(number, bytes);
                 while let Some(outcome) = self.own_clients.next_outcome(number) {
-                    self.conclude_talk(Some(outcome));
+                    self.conclude_own_client(Some(outcome));
                 }
             }
             OwnClientNews::Ended(why) => {
                 let outcome = self.own_clients.ended(number, why);
-                self.conclude_talk(outcome);
+                self.conclude_own_client(outcome);
             }
         }
     }
 
-    fn conclude_talk(&mut self, outcome: Option<Outcome>) {
+    fn conclude_own_client(&mut self, outcome: Option<OwnClientOutcome>) {
         match outcome {
             None => {}
-            Some(Outcome::Secret(question, told)) => self.secrets.told(question, told, &self.present),
-            Some(Outcome::Locks(question, answer)) => {
+            Some(OwnClientOutcome::Secret(question, told)) => self.secrets.told(question, told, &self.present),
+            Some(OwnClientOutcome::Locks(question, answer)) => {
                 if let Some(swept) = Sweeper::swept(question, answer, &self.present) {
                     self.ask_all(sweeper::parts(), Purpose::Swept(Box::new(swept)));
                 }
             }
-            Some(Outcome::Listener(database, outcome)) => {
+            Some(OwnClientOutcome::Listener(database, outcome)) => {
                 let (listeners, mut around) = self.listeners();
                 listeners.told(&mut around, &database, outcome);
             }

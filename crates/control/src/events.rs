@@ -12,7 +12,7 @@ use worker::letters::{Report, ReportKind};
 
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Event {
+pub(crate) struct EventRecord {
     pub(crate) kind: EventKind,
     /// When it first occurred.
     pub(crate) at: Wall,
@@ -80,7 +80,7 @@ impl EventKind {
     }
 }
 
-impl Event {
+impl EventRecord {
     /// An event that concerns no database, user or host.
     pub(crate) fn new(at: Wall, kind: EventKind, detail: &str) -> Self {
         let (class, is_several) = ("", false);
@@ -124,7 +124,7 @@ impl Event {
 /// The latest events, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    events: VecDeque<Event>,
+    events: VecDeque<EventRecord>,
     bytes: usize,
     changes: u64,
     /// Hosts that cannot be reached, and since when. The pool that reported one may vanish, or move to another host,
@@ -134,7 +134,7 @@ pub(crate) struct Events {
 
 impl Events {
     /// Adds an event.
-    pub(crate) fn add(&mut self, mut event: Event) {
+    pub(crate) fn add(&mut self, mut event: EventRecord) {
         self.changes += 1;
         event.change = self.changes;
         self.bytes += event.bytes();
@@ -160,14 +160,14 @@ impl Events {
         if !is_news {
             return;
         }
-        self.add_or_fold(Event::told(report));
+        self.add_or_fold(EventRecord::told(report));
     }
 
     /// Adds an event, or combines it with a recent similar one if its kind may occur any number of times.
-    pub(crate) fn add_or_fold(&mut self, mut event: Event) {
+    pub(crate) fn add_or_fold(&mut self, mut event: EventRecord) {
         if event.kind.is_folded() {
             let recent = self.events.iter_mut().rev().take(LOOKED_BACK);
-            let mut alike: Vec<&mut Event> = recent
+            let mut alike: Vec<&mut EventRecord> = recent
                 .filter(|known| (known.kind, known.class) == (event.kind, event.class))
                 .filter(|known| is_soon(known.last, event.at, FOLDED_WITHIN) && is_soon(known.at, event.at, FOLDED_MAX))
                 .collect();
@@ -199,18 +199,18 @@ impl Events {
     /// Returns the events that were added or counted again after the given number of changes, oldest change first; at
     /// most the last `NEWS_MAX`. A number greater than the present one comes from another process, and the latest
     /// events are returned.
-    pub(crate) fn since(&self, changes: u64) -> Vec<&Event> {
+    pub(crate) fn since(&self, changes: u64) -> Vec<&EventRecord> {
         if changes == self.changes {
             return Vec::new();
         }
         let changes = if changes > self.changes { 0 } else { changes };
-        let mut news: Vec<&Event> = self.events.iter().filter(|event| event.change > changes).collect();
+        let mut news: Vec<&EventRecord> = self.events.iter().filter(|event| event.change > changes).collect();
         news.sort_by_key(|event| event.change);
         news.split_off(news.len().saturating_sub(NEWS_MAX))
     }
 
     /// Returns all events, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &EventRecord> {
         self.events.iter()
     }
 }
@@ -279,15 +279,15 @@ mod tests {
     fn who_follows_is_told_what_is_new_and_what_was_counted_again() {
         let mut events = Events::default();
         events.hear(refused("u", 0));
-        events.add(Event::new(Wall(1), EventKind::Reload, "one"));
+        events.add(EventRecord::new(Wall(1), EventKind::Reload, "one"));
         let known = events.changes();
         assert!(events.since(known).is_empty());
-        events.add(Event::new(Wall(2), EventKind::Reload, "two"));
+        events.add(EventRecord::new(Wall(2), EventKind::Reload, "two"));
         events.hear(refused("u", 3));
         let told: Vec<_> = events.since(known).iter().map(|event| (event.kind.word(), event.count)).collect();
         assert_eq!(told, [("reload", 1), ("login_refused", 2)]);
         assert_eq!(events.since(known + 1000).len(), 3, "the number of another process");
-        (0..1000).for_each(|number| events.add(Event::new(Wall(number), EventKind::Order, "PAUSE")));
+        (0..1000).for_each(|number| events.add(EventRecord::new(Wall(number), EventKind::Order, "PAUSE")));
         let told = events.since(known);
         assert_eq!((told.len(), told.last().map(|event| event.change)), (NEWS_MAX, Some(events.changes())));
     }
@@ -305,14 +305,14 @@ mod tests {
     fn what_is_remembered_has_a_bound() {
         let mut events = Events::default();
         for number in 0..EVENTS_MAX + 10 {
-            events.add(Event::new(Wall(number as i64), EventKind::Order, "PAUSE"));
+            events.add(EventRecord::new(Wall(number as i64), EventKind::Order, "PAUSE"));
         }
         assert_eq!(events.iter().count(), EVENTS_MAX);
         assert_eq!(events.iter().next().map(|event| event.at), Some(Wall(10)));
         for _ in 0..EVENTS_MAX {
-            events.add(Event::new(Wall(0), EventKind::Reload, &"x".repeat(5000)));
+            events.add(EventRecord::new(Wall(0), EventKind::Reload, &"x".repeat(5000)));
         }
-        let bytes: usize = events.iter().map(Event::bytes).sum();
+        let bytes: usize = events.iter().map(EventRecord::bytes).sum();
         assert!(bytes <= BYTES_MAX && bytes == events.bytes && events.iter().count() > 1000, "{bytes}");
     }
 
@@ -331,12 +331,15 @@ mod tests {
     #[test]
     fn strangers_push_out_nothing_of_importance() {
         let mut events = Events::default();
-        events.add(Event::new(Wall(0), EventKind::Reload, "no setting has changed"));
+        events.add(EventRecord::new(Wall(0), EventKind::Reload, "no setting has changed"));
         for second in 0..50_000 {
             let at = Wall(second * SECOND);
             let class = ["PasswordWrong", "NoSuchUser", "OldProtocol"][second as usize % 3];
             events.hear(Report { class, ..refused(&second.to_string(), at.0) });
-            events.add_or_fold(Event { count: 7, ..Event::new(at, EventKind::Dropped, "more than a worker may tell") });
+            events.add_or_fold(EventRecord {
+                count: 7,
+                ..EventRecord::new(at, EventKind::Dropped, "more than a worker may tell")
+            });
         }
         assert_eq!(events.iter().next().map(|event| event.kind), Some(EventKind::Reload));
         assert!(events.iter().count() < EVENTS_MAX / 2, "{}", events.iter().count());

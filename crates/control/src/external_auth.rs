@@ -20,7 +20,7 @@ use worker::letters::{ExternalAuth, PasswordQuestion, Verdict};
 /// The questions of every external authenticator that has any. Each distinct set of LDAP options is an external
 /// authenticator of its own, so that a directory that does not answer delays no other.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct PasswordQuestions {
     queues: Vec<AuthenticatorQueue>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) type Recall = oneshot::Receiver<()>;
 /// The PAM library, once it has been loaded.
 pub(crate) type Library = Arc<OnceLock<Pam>>;
 
-impl Questions {
+impl PasswordQuestions {
     /// Queues a question.
     ///
     /// # Errors
@@ -194,14 +194,14 @@ mod tests {
     }
 
     /// Queues questions for `count` clients, numbered from `first`.
-    fn ask(questions: &mut Questions, authenticator: &ExternalAuth, first: u32, count: usize) {
+    fn ask(questions: &mut PasswordQuestions, authenticator: &ExternalAuth, first: u32, count: usize) {
         for number in first..first + count as u32 {
             assert!(questions.ask(question(number, authenticator.clone())).is_ok());
         }
     }
 
     /// Takes all questions that can be sent now.
-    fn put_all(questions: &mut Questions) -> Vec<Put> {
+    fn put_all(questions: &mut PasswordQuestions) -> Vec<Put> {
         std::iter::from_fn(|| questions.start()).collect()
     }
 
@@ -209,13 +209,13 @@ mod tests {
         put.iter().map(|put| put.question.client.index).collect()
     }
 
-    fn answered(questions: &mut Questions, authenticator: &ExternalAuth, number: u32) {
+    fn answered(questions: &mut PasswordQuestions, authenticator: &ExternalAuth, number: u32) {
         questions.answered(authenticator, WorkerId(0), question(number, ExternalAuth::Pam).client);
     }
 
     #[test]
     fn a_judge_that_does_not_answer_holds_up_its_own_questions_only() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         let (silent, quick) = (directory("silent"), directory("quick"));
         ask(&mut questions, &ExternalAuth::Pam, 0, AT_PAM_MAX + 1);
         ask(&mut questions, &silent, 100, AT_DIRECTORY_MAX + 1);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_judge_who_is_asked_nothing_is_forgotten() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         ask(&mut questions, &directory("a"), 1, 1);
         assert_eq!(clients(&put_all(&mut questions)), [1]);
         answered(&mut questions, &directory("a"), 1);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_question_for_somebody_who_has_gone_is_not_put() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         ask(&mut questions, &ExternalAuth::Pam, 1, 2);
         questions.forget(WorkerId(0), question(1, ExternalAuth::Pam).client);
         assert_eq!(clients(&put_all(&mut questions)), [2]);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_question_under_way_is_recalled_when_its_client_has_gone() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         ask(&mut questions, &directory("a"), 1, AT_DIRECTORY_MAX + 1);
         ask(&mut questions, &ExternalAuth::Pam, 50, 1);
         let mut put = put_all(&mut questions);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_recalled_asks_no_directory() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         ask(&mut questions, &directory("a"), 1, 1);
         let put = questions.start().expect("a question");
         questions.forget(WorkerId(0), put.question.client);
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn beyond_the_queue_of_its_judge_a_login_is_told_so() {
-        let mut questions = Questions::default();
+        let mut questions = PasswordQuestions::default();
         ask(&mut questions, &directory("a"), 0, WAITING_MAX);
         assert_eq!(questions.ask(question(0, directory("a"))), Err(question(0, directory("a"))));
         ask(&mut questions, &ExternalAuth::Pam, 0, WAITING_MAX);

@@ -10,12 +10,12 @@ use worker::letters::{Commander, Report, Shutdown};
 
 use crate::console::{Order, Refusal};
 use crate::control::Control;
-use crate::events::{Event, EventKind};
+use crate::events::{EventKind, EventRecord};
 
 impl<S> Control<S> {
     /// Records an event.
     pub(crate) fn happened(&mut self, kind: EventKind, detail: &str) {
-        self.events.add(Event::new(self.present.now.wall, kind, detail));
+        self.events.add(EventRecord::new(self.present.now.wall, kind, detail));
     }
 
     /// Logs a line and records it as an event.
@@ -28,8 +28,8 @@ impl<S> Control<S> {
         reports.into_iter().for_each(|report| self.events.hear(report));
         if dropped > 0 {
             let detail = format!("worker {} had more to tell than it may", from.0);
-            let event = Event::new(self.present.now.wall, EventKind::Dropped, &detail);
-            self.events.add_or_fold(Event { count: dropped, ..event });
+            let event = EventRecord::new(self.present.now.wall, EventKind::Dropped, &detail);
+            self.events.add_or_fold(EventRecord { count: dropped, ..event });
         }
     }
 
@@ -39,9 +39,9 @@ impl<S> Control<S> {
             Some(refusal) => format!("{order}: refused: {}", refusal.text),
             None => order.to_string(),
         };
-        let event = Event::new(self.present.now.wall, EventKind::Order, &detail);
+        let event = EventRecord::new(self.present.now.wall, EventKind::Order, &detail);
         let database = order.database().unwrap_or_default();
-        self.events.add(Event { database, user: (*by.user).into(), host: by.host.clone(), ..event });
+        self.events.add(EventRecord { database, user: (*by.user).into(), host: by.host.clone(), ..event });
     }
 
     /// Records the beginning of a shutdown.

@@ -85,7 +85,7 @@ impl<S> Control<S> {
 
     /// Returns why clients of a database, or any clients if `None`, are not served.
     fn why_not_ready(&self, database: Option<&str>, view: &View<'_>) -> Option<(u16, String)> {
-        let why = match self.ending.way() {
+        let why = match self.shutdown.way() {
             Some(Shutdown::Now) => Some("going down"),
             Some(Shutdown::WaitForServers) => Some("going down when all servers have been given back"),
             Some(Shutdown::WaitForClients) => Some("going down when all clients have gone"),

@@ -11,7 +11,6 @@ mod console;
 mod control;
 mod courier;
 mod diagnosis;
-mod ending;
 mod event;
 mod events;
 mod external_auth;
@@ -28,6 +27,7 @@ mod names;
 mod orders;
 mod otlp;
 mod own_clients;
+mod pending_orders;
 mod present;
 mod reload;
 mod resolver;
@@ -35,6 +35,7 @@ mod restart;
 mod run;
 mod secrets;
 mod service;
+mod shutdown_progress;
 mod signals;
 mod source;
 mod successor;
@@ -44,7 +45,6 @@ mod system_users;
 mod tls;
 mod tracers;
 mod tracing;
-mod waits;
 mod zones;
 
 pub use console::{errors_reference, reference};
@@ -66,7 +66,7 @@ pub use source::{
     words_of,
 };
 pub use successor::Predecessor;
-pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, Question as SystemUserQuestion};
+pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, SystemUserQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;
 

@@ -20,11 +20,11 @@ use worker::letters::{
 
 use crate::CONSOLE;
 use crate::console::{self, Answer, Order, Refusal, Trace};
-use crate::control::{Control, Purpose, Waiter};
+use crate::control::{Control, Purpose, TaskPurpose};
 use crate::events::EventKind;
+use crate::pending_orders::{ConsoleClient, Obeyed};
 use crate::reload::Fresh;
 use crate::tracing::Step;
-use crate::waits::{ConsoleClient, Obeyed};
 
 impl<S> Control<S> {
     /// Carries out an order, or refuses it.
@@ -62,7 +62,7 @@ impl<S> Control<S> {
             // As in PgBouncer, the client sees its connection close and gets no other answer.
             Order::Shutdown(Shutdown::Now) => self.go_down(Shutdown::Now),
             // SHUTDOWN WAIT_FOR_SERVERS has paused all pools for good, so their clients cannot be served any more.
-            Order::Shutdown(Shutdown::WaitForClients) if self.ending.way() == Some(Shutdown::WaitForServers) => {
+            Order::Shutdown(Shutdown::WaitForClients) if self.shutdown.way() == Some(Shutdown::WaitForServers) => {
                 return Err(Refusal::new("pooler is shutting down"));
             }
             Order::Shutdown(way) => {
@@ -136,7 +136,7 @@ impl<S> Control<S> {
     fn resume(&mut self, whose: &Whose) -> Result<(), Refusal> {
         let standing = &self.present.active.standing;
         match whose {
-            None if self.ending.way().is_some() => return Err(Refusal::new("pooler is shutting down")),
+            None if self.shutdown.way().is_some() => return Err(Refusal::new("pooler is shutting down")),
             None if self.handovers.is_open() => {
                 self.call_off_handover("RESUME");
                 return Ok(());
@@ -174,7 +174,7 @@ impl<S> Control<S> {
 
     /// Marks everything as suspended, unless a shutdown or a paused database forbids it.
     fn suspend(&mut self) -> Result<(), Refusal> {
-        if self.ending.way().is_some() {
+        if self.shutdown.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
         if !self.present.active.standing.paused.is_empty() {
@@ -270,30 +270,30 @@ impl<S> Control<S> {
 
     /// Gives all workers a task; the client is answered when all of them have carried it out.
     fn command(&mut self, asker: ConsoleClient, task: Task, order: Order) {
-        self.give(&task, Waiter::Console(asker, order));
+        self.give(&task, TaskPurpose::Console(asker, order));
     }
 
     /// Gives all workers a task.
-    pub(crate) fn give(&mut self, task: &Task, waiter: Waiter) {
-        let question = self.waits.open(waiter);
+    pub(crate) fn give(&mut self, task: &Task, purpose: TaskPurpose) {
+        let question = self.pending_orders.open(purpose);
         self.present.post_all(|| ToWorker::Order { question, order: task.clone() });
     }
 
     /// A worker has carried out a task.
     pub(crate) fn obeyed(&mut self, from: WorkerId, question: u64, is_done: bool) {
-        match self.waits.obeyed(from, question, is_done, self.present.workers()) {
-            Some(Obeyed { purpose: Waiter::Console(asker, Order::KillClient(_)), done: 0 }) => {
+        match self.pending_orders.obeyed(from, question, is_done, self.present.workers()) {
+            Some(Obeyed { purpose: TaskPurpose::Console(asker, Order::KillClient(_)), done: 0 }) => {
                 self.refuse(asker, Refusal::new("client not found"));
             }
-            Some(Obeyed { purpose: Waiter::Console(asker, Order::Trace(_)), done }) => {
+            Some(Obeyed { purpose: TaskPurpose::Console(asker, Order::Trace(_)), done }) => {
                 let shows_values = self.present.active.settings.trace_values;
                 let steps = self.tracers.begins(asker, done, shows_values);
                 self.go_on_with_traces(steps);
             }
-            Some(Obeyed { purpose: Waiter::TraceOver(place), .. }) => self.tracers.leave(place),
-            Some(Obeyed { purpose: Waiter::Console(asker, order), .. }) => self.done(asker, &order),
-            Some(Obeyed { purpose: Waiter::Shutdown, done }) => self.all_are_drained(done),
-            Some(Obeyed { purpose: Waiter::Handover, .. }) => self.stands_still(),
+            Some(Obeyed { purpose: TaskPurpose::TraceOver(place), .. }) => self.tracers.leave(place),
+            Some(Obeyed { purpose: TaskPurpose::Console(asker, order), .. }) => self.done(asker, &order),
+            Some(Obeyed { purpose: TaskPurpose::Shutdown, done }) => self.all_are_drained(done),
+            Some(Obeyed { purpose: TaskPurpose::Handover, .. }) => self.stands_still(),
             None => {}
         }
     }
@@ -302,7 +302,7 @@ impl<S> Control<S> {
     pub(crate) fn asker_left(&mut self, from: WorkerId, client: ClientKey) {
         let steps = self.tracers.forget(ConsoleClient { at: from, client });
         self.go_on_with_traces(steps);
-        for (question, _) in self.waits.take_back(|waiter| waiter.is(from, client)) {
+        for (question, _) in self.pending_orders.take_back(|purpose| purpose.is(from, client)) {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
         }
     }
@@ -325,14 +325,14 @@ impl<S> Control<S> {
 
     /// Withdraws the matching orders and answers their clients with `why`.
     fn take_back(&mut self, why: &Refusal, fits: impl Fn(ConsoleClient, &Order) -> bool) -> Vec<Order> {
-        let taken = self.waits.take_back(|waiter| match waiter {
-            Waiter::Console(asker, order) => fits(*asker, order),
-            Waiter::Shutdown | Waiter::Handover | Waiter::TraceOver(_) => false,
+        let taken = self.pending_orders.take_back(|purpose| match purpose {
+            TaskPurpose::Console(asker, order) => fits(*asker, order),
+            TaskPurpose::Shutdown | TaskPurpose::Handover | TaskPurpose::TraceOver(_) => false,
         });
         let mut orders = Vec::new();
-        for (question, waiter) in taken {
+        for (question, purpose) in taken {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
-            if let Waiter::Console(asker, order) = waiter {
+            if let TaskPurpose::Console(asker, order) = purpose {
                 self.refuse(asker, why.clone());
                 orders.push(order);
             }
@@ -355,7 +355,7 @@ impl<S> Control<S> {
         let until = self.present.now.time + Duration::from_secs(seconds);
         let place = self.tracers.begin(asker, traced.clone(), seconds, until);
         let place = place.ok_or_else(console::too_many_traces)?;
-        self.give(&Task::Trace { place, traced }, Waiter::Console(asker, Order::Trace(trace)));
+        self.give(&Task::Trace { place, traced }, TaskPurpose::Console(asker, Order::Trace(trace)));
         Ok(())
     }
 
@@ -370,10 +370,10 @@ impl<S> Control<S> {
                 Step::Answer(asker, answer) => self.answer(asker, answer),
                 Step::Forget { place, asker } => {
                     // The TRACE order may still wait for the workers.
-                    for (question, _) in self.waits.take_back(|waiter| waiter.is(asker.at, asker.client)) {
+                    for (question, _) in self.pending_orders.take_back(|purpose| purpose.is(asker.at, asker.client)) {
                         self.present.post_all(|| ToWorker::ForgetOrder { question });
                     }
-                    self.give(&Task::EndTrace { place }, Waiter::TraceOver(place));
+                    self.give(&Task::EndTrace { place }, TaskPurpose::TraceOver(place));
                 }
             }
         }

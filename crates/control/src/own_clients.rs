@@ -67,27 +67,27 @@ pub(crate) struct OwnClients {
 #[derive(Debug)]
 struct OwnClient {
     protocol: ClientProtocol,
-    talk: Talk,
+    purpose: OwnClientPurpose,
     /// When an answer is no longer waited for.
     ends_at: Option<Time>,
 }
 
 /// The purpose of a connection.
 #[derive(Debug)]
-enum Talk {
-    Secret(secrets::Inquiry),
-    Sweep(sweeper::Inquiry),
+enum OwnClientPurpose {
+    Secret(secrets::SecretInquiry),
+    Sweep(sweeper::LockInquiry),
     /// The session that listens on behalf of all clients of this database.
     Listener(Arc<str>),
 }
 
 /// The outcome of a conversation.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum OwnClientOutcome {
     /// An `auth_query` is answered, or never will be; the connection is closed.
     Secret(SecretQuestion, AuthQueryAnswer),
     /// A question about locks is answered, or never will be; the connection is closed.
-    Locks(sweeper::Question, Result<sweeper::Answer, String>),
+    Locks(sweeper::LockQuestion, Result<sweeper::Answer, String>),
     /// A command of the listening session of this database has completed or failed, or its connection has ended.
     Listener(Arc<str>, Result<(), String>),
 }
@@ -98,12 +98,18 @@ impl OwnClients {
         self.open.values().filter_map(|own_client| own_client.ends_at).min()
     }
 
-    fn open(&mut self, database: &Arc<str>, parameters: &[(&str, &str)], talk: Talk, ends_at: Option<Time>) -> u64 {
+    fn open(
+        &mut self,
+        database: &Arc<str>,
+        parameters: &[(&str, &str)],
+        purpose: OwnClientPurpose,
+        ends_at: Option<Time>,
+    ) -> u64 {
         self.opened += 1;
         let (number, mut bytes) = (self.opened, Vec::new());
         let protocol = ClientProtocol::log_in(parameters, &mut bytes);
-        self.open.insert(number, OwnClient { protocol, talk, ends_at });
-        let is_listener = matches!(self.open[&number].talk, Talk::Listener(_));
+        self.open.insert(number, OwnClient { protocol, purpose, ends_at });
+        let is_listener = matches!(self.open[&number].purpose, OwnClientPurpose::Listener(_));
         self.orders.push_back(OwnClientOrder::Open { number, database: Arc::clone(database), is_listener });
         self.orders.push_back(OwnClientOrder::Say { number, bytes });
         number
@@ -112,7 +118,7 @@ impl OwnClients {
     /// Opens the connection of a listening session, which logs in as `user`.
     pub(crate) fn listen(&mut self, database: &Arc<str>, user: &str) -> u64 {
         let parameters = [("user", user), ("database", &**database), ("application_name", "trunkline listens")];
-        self.open(database, &parameters, Talk::Listener(Arc::clone(database)), None)
+        self.open(database, &parameters, OwnClientPurpose::Listener(Arc::clone(database)), None)
     }
 
     /// Runs a command as a simple query and ignores its rows.
@@ -139,15 +145,15 @@ impl OwnClients {
     /// Sends an `auth_query`.
     pub(crate) fn ask_secret(&mut self, question: SecretQuestion, ends_at: Time) {
         let (database, asker) = (Arc::clone(&question.database), Arc::clone(&question.asker));
-        let talk = Talk::Secret(secrets::Inquiry::new(question));
-        self.open(&database, &[("user", &asker), ("database", &database)], talk, Some(ends_at));
+        let purpose = OwnClientPurpose::Secret(secrets::SecretInquiry::new(question));
+        self.open(&database, &[("user", &asker), ("database", &database)], purpose, Some(ends_at));
     }
 
     /// Asks a server for advisory locks.
-    pub(crate) fn ask_locks(&mut self, question: sweeper::Question, ends_at: Time) {
+    pub(crate) fn ask_locks(&mut self, question: sweeper::LockQuestion, ends_at: Time) {
         let (database, user) = (Arc::clone(question.database()), Arc::clone(question.user()));
         let parameters = [("user", &*user), ("database", &*database), ("application_name", "trunkline sweeps")];
-        self.open(&database, &parameters, Talk::Sweep(sweeper::Inquiry::new(question)), Some(ends_at));
+        self.open(&database, &parameters, OwnClientPurpose::Sweep(sweeper::LockInquiry::new(question)), Some(ends_at));
     }
 
     /// Adds received bytes; [`OwnClients::next_outcome`] returns what follows from them.
@@ -158,14 +164,14 @@ impl OwnClients {
     }
 
     /// Reads the complete messages received, up to the next outcome.
-    pub(crate) fn next_outcome(&mut self, number: u64) -> Option<Outcome> {
-        while let Some(OwnClient { protocol, talk, .. }) = self.open.get_mut(&number) {
+    pub(crate) fn next_outcome(&mut self, number: u64) -> Option<OwnClientOutcome> {
+        while let Some(OwnClient { protocol, purpose, .. }) = self.open.get_mut(&number) {
             let outcome = match protocol.next()? {
                 Part::Row(row) => {
-                    let is_enough = match talk {
-                        Talk::Secret(inquiry) => inquiry.row(&row),
-                        Talk::Sweep(inquiry) => inquiry.row(&row),
-                        Talk::Listener(_) => false,
+                    let is_enough = match purpose {
+                        OwnClientPurpose::Secret(inquiry) => inquiry.row(&row),
+                        OwnClientPurpose::Sweep(inquiry) => inquiry.row(&row),
+                        OwnClientPurpose::Listener(_) => false,
                     };
                     if !is_enough {
                         continue;
@@ -176,42 +182,42 @@ impl OwnClients {
             };
             let mut bytes = Vec::new();
             let is_asked = outcome.is_ok()
-                && match talk {
-                    Talk::Secret(inquiry) => inquiry.ask(protocol, &mut bytes),
-                    Talk::Sweep(inquiry) => inquiry.ask(protocol, &mut bytes),
-                    Talk::Listener(_) => false,
+                && match purpose {
+                    OwnClientPurpose::Secret(inquiry) => inquiry.ask(protocol, &mut bytes),
+                    OwnClientPurpose::Sweep(inquiry) => inquiry.ask(protocol, &mut bytes),
+                    OwnClientPurpose::Listener(_) => false,
                 };
             match is_asked {
                 true => self.orders.push_back(OwnClientOrder::Say { number, bytes }),
-                false => return self.end_talk(number, outcome),
+                false => return self.end_with(number, outcome),
             }
         }
         None
     }
 
     /// Records that a connection has ended, or could not be opened.
-    pub(crate) fn ended(&mut self, number: u64, why: &str) -> Option<Outcome> {
+    pub(crate) fn ended(&mut self, number: u64, why: &str) -> Option<OwnClientOutcome> {
         let failure = self.open.get_mut(&number)?.protocol.ended(why);
-        self.end_talk(number, Err(failure))
+        self.end_with(number, Err(failure))
     }
 
     /// Ends a conversation; all connections but those of listening sessions are closed.
-    fn end_talk(&mut self, number: u64, outcome: Result<(), Failure>) -> Option<Outcome> {
-        if let Talk::Listener(database) = &self.open.get(&number)?.talk {
-            return Some(Outcome::Listener(Arc::clone(database), outcome.map_err(|failure| failure.words())));
+    fn end_with(&mut self, number: u64, outcome: Result<(), Failure>) -> Option<OwnClientOutcome> {
+        if let OwnClientPurpose::Listener(database) = &self.open.get(&number)?.purpose {
+            return Some(OwnClientOutcome::Listener(Arc::clone(database), outcome.map_err(|failure| failure.words())));
         }
-        let OwnClient { talk, .. } = self.open.remove(&number)?;
+        let OwnClient { purpose, .. } = self.open.remove(&number)?;
         self.orders.push_back(OwnClientOrder::Close { number });
-        match talk {
-            Talk::Secret(inquiry) => {
+        match purpose {
+            OwnClientPurpose::Secret(inquiry) => {
                 let (question, told) = inquiry.end(outcome);
-                Some(Outcome::Secret(question, told))
+                Some(OwnClientOutcome::Secret(question, told))
             }
-            Talk::Sweep(inquiry) => {
+            OwnClientPurpose::Sweep(inquiry) => {
                 let (question, answer) = inquiry.end(outcome.map_err(|failure| failure.words()));
-                Some(Outcome::Locks(question, answer))
+                Some(OwnClientOutcome::Locks(question, answer))
             }
-            Talk::Listener(_) => None,
+            OwnClientPurpose::Listener(_) => None,
         }
     }
 
@@ -222,8 +228,8 @@ impl OwnClients {
     }
 
     /// Gives up a connection whose answer is overdue.
-    pub(crate) fn give_up(&mut self, number: u64) -> Option<Outcome> {
-        self.end_talk(number, Err(Failure::Late))
+    pub(crate) fn give_up(&mut self, number: u64) -> Option<OwnClientOutcome> {
+        self.end_with(number, Err(Failure::Late))
     }
 }
 

@@ -7,7 +7,7 @@ use reactor::Level;
 use worker::letters::{Order as Task, ToWorker};
 
 use crate::console::Refusal;
-use crate::control::{Control, Waiter};
+use crate::control::{Control, TaskPurpose};
 use crate::courier::{News, VERSION};
 use crate::events::EventKind;
 use crate::handover::HandoverStep;
@@ -22,7 +22,7 @@ impl<S> Control<S> {
         if version != VERSION {
             return Err(Refusal::new(format!("this process hands over in version {VERSION}, not {version}")));
         }
-        if self.ending.way().is_some() {
+        if self.shutdown.way().is_some() {
             return Err(Refusal::new("pooler is shutting down"));
         }
         let standing = &self.present.active.standing;
@@ -57,7 +57,7 @@ impl<S> Control<S> {
                 if let Some(pid) = pid {
                     self.service.goes_on_in(pid);
                 }
-                self.ending.end();
+                self.shutdown.end();
                 self.present.post_all(|| ToWorker::HandedOver);
             }
             Some(HandoverStep::Failed(why)) => {
@@ -83,13 +83,13 @@ impl<S> Control<S> {
     /// Forgets the restart; later reports of its courier are ignored.
     pub(crate) fn forget_handover(&mut self) {
         self.handovers.forget();
-        for (question, _) in self.waits.take_back(|waiter| *waiter == Waiter::Handover) {
+        for (question, _) in self.pending_orders.take_back(|purpose| *purpose == TaskPurpose::Handover) {
             self.present.post_all(|| ToWorker::ForgetOrder { question });
         }
     }
 
     fn stand_still(&mut self) {
-        self.give(&Task::Suspend { is_handover: true }, Waiter::Handover);
+        self.give(&Task::Suspend { is_handover: true }, TaskPurpose::Handover);
     }
 
     /// All workers are suspended.

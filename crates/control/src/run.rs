@@ -28,7 +28,7 @@ use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::own_clients::{OwnClientNews, OwnClientOrder};
 use crate::present::Moment;
 use crate::resolver::{CurrentResolver, Resolver};
-use crate::system_users::Question as SystemUserQuestion;
+use crate::system_users::SystemUserQuestion;
 use crate::zones::Serial;
 use crate::{external_auth, hashings, names, otlp, source};
 

@@ -18,7 +18,7 @@ use crate::present::Present;
 /// Waiting questions, and the number under way per database, so that a database that does not answer delays only its
 /// own questions.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct SecretQuestions {
     /// By database, and within a database in order of arrival.
     waiting: BTreeMap<QueuePlace, SecretQuestion>,
     /// The oldest question of each database that may be asked another one, by arrival number.
@@ -33,7 +33,7 @@ pub(crate) struct Questions {
 /// The place of a question: its database and its arrival number.
 type QueuePlace = (Arc<str>, u64);
 
-impl Questions {
+impl SecretQuestions {
     /// Adds a question of a worker.
     pub(crate) fn ask(&mut self, question: SecretQuestion) {
         self.clock += 1;
@@ -98,7 +98,7 @@ impl Questions {
 
 /// A question under way.
 #[derive(Debug)]
-pub(crate) struct Inquiry {
+pub(crate) struct SecretInquiry {
     question: SecretQuestion,
     is_asked: bool,
     /// The first row; further rows with the same values are tolerated.
@@ -106,7 +106,7 @@ pub(crate) struct Inquiry {
     differ: bool,
 }
 
-impl Inquiry {
+impl SecretInquiry {
     pub(crate) fn new(question: SecretQuestion) -> Self {
         Self { question, is_asked: false, first: None, differ: false }
     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_questions_to_a_database_wait_for_one_another_and_for_nobody_else() {
-        let mut questions = Questions::default();
+        let mut questions = SecretQuestions::default();
         (0..=QUESTIONS_MAX).for_each(|number| questions.ask(question(number, "slow")));
         questions.ask(question(99, "quick"));
         assert_eq!(std::iter::from_fn(|| questions.start()).count(), QUESTIONS_MAX + 1);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_question_for_somebody_who_has_gone_is_not_put() {
-        let mut questions = Questions::default();
+        let mut questions = SecretQuestions::default();
         questions.ask(question(1, "d"));
         questions.ask(question(2, "d"));
         questions.forget(WorkerId(0), client(1));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_one_that_came_first_is_put_first_of_all_that_may_be() {
-        let mut questions = Questions::default();
+        let mut questions = SecretQuestions::default();
         for number in 0..2 * QUESTIONS_MAX {
             questions.ask(question(number, if number % 2 == 0 { "even" } else { "odd" }));
         }
@@ -278,7 +278,7 @@ mod tests {
     fn very_many_who_log_in_at_one_time_are_not_compared_with_one_another() {
         const COUNT: usize = 100_000;
         let begun = std::time::Instant::now();
-        let mut questions = Questions::default();
+        let mut questions = SecretQuestions::default();
         (0..COUNT).for_each(|number| questions.ask(question(number, "slow")));
         for number in COUNT..2 * COUNT {
             questions.ask(question(number, "quick"));

@@ -1,21 +1,21 @@
 //! The meaning of each signal, when a signal is ignored, and how a waiting shutdown continues.
 //!
 //! Always true: every signal is logged, in PgBouncer's words.
-//! Not here: catching signals (`run`), what a shutdown waits for (`ending`).
+//! Not here: catching signals (`run`), what a shutdown waits for (`shutdown_progress`).
 
 use base::WorkerId;
 use reactor::Level;
 use worker::letters::{Order as Task, Shutdown, ToWorker};
 
-use crate::control::{Control, Waiter};
-use crate::ending::Expired;
+use crate::control::{Control, TaskPurpose};
 use crate::event::Signal;
 use crate::events::EventKind;
+use crate::shutdown_progress::Expired;
 
 impl<S> Control<S> {
     /// Acts on a signal.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        let is_going_down = self.ending.way().is_some();
+        let is_going_down = self.shutdown.way().is_some();
         self.happened(EventKind::Signal, signal.name());
         match signal {
             Signal::Hangup | Signal::User1 if self.handovers.is_open() => {
@@ -93,23 +93,23 @@ impl<S> Control<S> {
 
     /// A worker reports whether it has anything left that the shutdown waits for.
     pub(crate) fn drained(&mut self, from: WorkerId, is_drained: bool) {
-        if self.ending.drained(from, is_drained, self.present.workers()) {
-            self.give(&Task::ConfirmDrained, Waiter::Shutdown);
+        if self.shutdown.drained(from, is_drained, self.present.workers()) {
+            self.give(&Task::ConfirmDrained, TaskPurpose::Shutdown);
         }
     }
 
     /// `confirmed` workers have confirmed that they have nothing left.
     pub(crate) fn all_are_drained(&mut self, confirmed: u32) {
-        if let Some(what) = self.ending.confirmed(confirmed, self.present.workers()) {
+        if let Some(what) = self.shutdown.confirmed(confirmed, self.present.workers()) {
             self.tell(EventKind::Shutdown, Level::Log, format_args!("{what} connections dropped, exiting"));
             self.go_down(Shutdown::Now);
         }
     }
 
     /// Acts when a deadline of the shutdown has passed.
-    pub(crate) fn expire_ending(&mut self) {
+    pub(crate) fn expire_shutdown(&mut self) {
         let limit = self.present.active.settings.shutdown_timeout;
-        match self.ending.expire(self.present.now.time, limit) {
+        match self.shutdown.expire(self.present.now.time, limit) {
             None => {}
             Some(Expired::Exit) => {
                 let line = format_args!("shutdown_timeout: servers were not clean in time, exiting");

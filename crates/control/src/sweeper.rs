@@ -25,7 +25,7 @@ type HostAddress = (Box<str>, u16);
 
 /// A question to one PostgreSQL.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Question {
+pub(crate) struct LockQuestion {
     host: HostAddress,
     /// The database and user of the pool through which it is sent.
     database: Arc<str>,
@@ -37,7 +37,7 @@ pub(crate) struct Question {
 /// An unused server: its number, its backend's process ID, and the time of its last request.
 type AtRest = (u64, u32, Time);
 
-impl Question {
+impl LockQuestion {
     /// Returns the database of the pool through which the question is sent.
     pub(crate) fn database(&self) -> &Arc<str> {
         &self.database
@@ -101,7 +101,7 @@ pub(crate) struct Sweeper {
     due: Option<Time>,
     /// Servers that have been compared; those whose entry still matches have been unused since.
     quiet: BTreeSet<AtRest>,
-    questions: VecDeque<Question>,
+    questions: VecDeque<LockQuestion>,
     /// By server number; the locks of a server in their order.
     stranded: BTreeMap<u64, Vec<Stranded>>,
 }
@@ -117,7 +117,7 @@ impl Sweeper {
     }
 
     /// Returns the next question to be sent.
-    pub(crate) fn next_question(&mut self) -> Option<Question> {
+    pub(crate) fn next_question(&mut self) -> Option<LockQuestion> {
         self.questions.pop_front()
     }
 
@@ -139,14 +139,14 @@ impl Sweeper {
     /// Takes the outcome of a question. Returns the answer, to be compared once the workers have reported [their
     /// present servers](parts); logs a failure.
     pub(crate) fn swept<S>(
-        question: Question,
+        question: LockQuestion,
         answer: Result<Answer, String>,
         present: &Present<S>,
-    ) -> Option<(Question, Answer)> {
+    ) -> Option<(LockQuestion, Answer)> {
         match answer {
             Ok(answer) => Some((question, answer)),
             Err(error) => {
-                let Question { host: (addr, port), database, .. } = question;
+                let LockQuestion { host: (addr, port), database, .. } = question;
                 let line = format_args!("cannot look for locks at {addr}:{port}, database \"{database}\": {error}");
                 present.log(Level::Warning, line);
                 None
@@ -157,7 +157,7 @@ impl Sweeper {
     /// Compares an answer with the servers that exist after it, and reports the differences to their workers.
     pub(crate) fn conclude<S>(
         &mut self,
-        question: &Question,
+        question: &LockQuestion,
         answer: &Answer,
         snapshots: &[Snapshot],
         present: &Present<S>,
@@ -184,13 +184,19 @@ impl Sweeper {
                 continue;
             }
             let (database, user) = (spare.database.clone(), spare.user.clone());
-            self.questions.push_back(Question { host, database, user, servers });
+            self.questions.push_back(LockQuestion { host, database, user, servers });
         }
         self.quiet = quiet;
     }
 
     /// Returns the servers whose locks differ from what is known.
-    fn compare(&mut self, now: Moment, question: &Question, answer: &Answer, snapshots: &[Snapshot]) -> Vec<Finding> {
+    fn compare(
+        &mut self,
+        now: Moment,
+        question: &LockQuestion,
+        answer: &Answer,
+        snapshots: &[Snapshot],
+    ) -> Vec<Finding> {
         let mut locks: BTreeMap<u32, BTreeSet<&Lock>> = BTreeMap::new();
         for (pid, lock) in &answer.locks {
             locks.entry(*pid).or_default().insert(lock);
@@ -266,15 +272,15 @@ fn by_home(findings: &[Finding], home_of: impl Fn(&str) -> WorkerId) -> BTreeMap
 
 /// A question under way.
 #[derive(Debug)]
-pub(crate) struct Inquiry {
-    question: Question,
+pub(crate) struct LockInquiry {
+    question: LockQuestion,
     is_asked: bool,
     /// `None` after a row that cannot be read.
     answer: Option<Answer>,
 }
 
-impl Inquiry {
-    pub(crate) fn new(question: Question) -> Self {
+impl LockInquiry {
+    pub(crate) fn new(question: LockQuestion) -> Self {
         Self { question, is_asked: false, answer: Some(Answer { pid: 0, locks: Vec::new() }) }
     }
 
@@ -299,7 +305,7 @@ impl Inquiry {
     }
 
     /// Returns the answer, or why there is none.
-    pub(crate) fn end(self, outcome: Result<(), String>) -> (Question, Result<Answer, String>) {
+    pub(crate) fn end(self, outcome: Result<(), String>) -> (LockQuestion, Result<Answer, String>) {
         let answer = outcome.and_then(|()| self.answer.ok_or_else(|| "the answer cannot be read".to_owned()));
         (self.question, answer)
     }

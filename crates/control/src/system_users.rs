@@ -17,7 +17,7 @@ use crate::present::Present;
 /// The clients whose operating system users are to be looked up.
 #[derive(Debug)]
 pub(crate) struct SystemUsers {
-    queue: PeerQueue<Question>,
+    queue: PeerQueue<SystemUserQuestion>,
     /// The queue place of each client.
     places: BTreeMap<(WorkerId, ClientKey), Place<Origin>>,
     under_way: usize,
@@ -25,7 +25,7 @@ pub(crate) struct SystemUsers {
 
 /// A question for the name of an operating system user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Question {
+pub struct SystemUserQuestion {
     /// The worker that asks.
     pub from: WorkerId,
     /// The client that logs in.
@@ -42,8 +42,8 @@ impl Default for SystemUsers {
 
 impl SystemUsers {
     /// Queues a question of a worker; a question without a place is answered with an error.
-    pub(crate) fn look_up<S>(&mut self, question: Question, present: &Present<S>) {
-        if let Some(Question { from, client, .. }) = self.ask(question) {
+    pub(crate) fn look_up<S>(&mut self, question: SystemUserQuestion, present: &Present<S>) {
+        if let Some(SystemUserQuestion { from, client, .. }) = self.ask(question) {
             let why = format!("too many clients wait for the names of system users: {WAITING_MAX}");
             present.post(from, ToWorker::SystemUser { client, found: Err(why.into()) });
         }
@@ -56,11 +56,11 @@ impl SystemUsers {
     }
 
     /// Queues a question. Returns the question that has no place: this one, or one of a user that has more waiting.
-    fn ask(&mut self, question: Question) -> Option<Question> {
+    fn ask(&mut self, question: SystemUserQuestion) -> Option<SystemUserQuestion> {
         match self.queue.push(Origin::LocalClients(Some(question.uid)), question) {
             Ok((place, displaced)) => {
                 self.places.insert((question.from, question.client), place);
-                if let Some(Question { from, client, .. }) = displaced {
+                if let Some(SystemUserQuestion { from, client, .. }) = displaced {
                     self.places.remove(&(from, client));
                 }
                 displaced
@@ -77,7 +77,7 @@ impl SystemUsers {
     }
 
     /// Returns the next question, if another user may be looked up.
-    pub(crate) fn start(&mut self) -> Option<Question> {
+    pub(crate) fn start(&mut self) -> Option<SystemUserQuestion> {
         if self.under_way >= AT_ONCE_MAX {
             return None;
         }
@@ -109,8 +109,8 @@ mod tests {
     use crate::control::tests::TestControl;
 
     /// A question of the client with this number, which belongs to this user.
-    fn question(number: u32, uid: u32) -> Question {
-        Question { from: WorkerId(0), client: Key { index: number, generation: 1 }, uid }
+    fn question(number: u32, uid: u32) -> SystemUserQuestion {
+        SystemUserQuestion { from: WorkerId(0), client: Key { index: number, generation: 1 }, uid }
     }
 
     fn ask(users: &mut SystemUsers, numbers: std::ops::Range<u32>, uid: u32) {

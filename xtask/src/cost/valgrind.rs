@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ops::trial::{DATABASE, Farewell, Trial, TrialError, USER, free_ports};
+use ops::trial::{DATABASE, ShutdownSignal, Trial, TrialError, USER, free_ports};
 
 use super::kinds::{Kind, Play};
 use super::player::Player;
@@ -45,7 +45,7 @@ impl Stage<'_> {
             "--callgrind-out-file=/dev/null",
         ]);
         command.arg(self.prefix()).arg(format!("--log-file={}", log.display())).arg(self.program).arg(path);
-        let mut pooler = trial.start("cost", &mut command, Farewell::Quit)?;
+        let mut pooler = trial.start("cost", &mut command, ShutdownSignal::Quit)?;
         let failed = |why: std::io::Error| {
             let words = format!("{why}\n  {}", trial.last_words("cost"));
             TrialError::step(format!("{} under valgrind", kind.name()), words)

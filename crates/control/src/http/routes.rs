@@ -37,9 +37,9 @@ pub(crate) fn routes(questions: mpsc::Sender<Asked>) -> Router {
         .with_state(questions)
 }
 
-type Questions = State<mpsc::Sender<Asked>>;
+type HttpQuestions = State<mpsc::Sender<Asked>>;
 
-async fn metrics(State(questions): Questions, headers: HeaderMap) -> Response {
+async fn metrics(State(questions): HttpQuestions, headers: HeaderMap) -> Response {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let is_open = accepts.contains("application/openmetrics-text");
     let mut response = ask(&questions, HttpQuestion::Metrics { is_open, is_gzip: accepts_gzip(&headers) }).await;
@@ -52,7 +52,7 @@ struct Which {
     db: Option<Box<str>>,
 }
 
-async fn ready(State(questions): Questions, Query(which): Query<Which>) -> Response {
+async fn ready(State(questions): HttpQuestions, Query(which): Query<Which>) -> Response {
     ask(&questions, HttpQuestion::Ready { database: which.db }).await
 }
 
@@ -60,14 +60,14 @@ async fn page() -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page.html")).into_response()
 }
 
-async fn overview(State(questions): Questions) -> Response {
+async fn overview(State(questions): HttpQuestions) -> Response {
     ask(&questions, HttpQuestion::Overview).await
 }
 
 /// Sends the overview once a second as server-sent events, until the reader disconnects, and between them an event
 /// `events` with what has happened meanwhile. A reader that reconnects sends its position as `Last-Event-ID`, and
 /// misses nothing.
-async fn stream(State(questions): Questions, headers: HeaderMap) -> Response {
+async fn stream(State(questions): HttpQuestions, headers: HeaderMap) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut since: Option<u64> = last.and_then(|id| id.parse().ok());
@@ -123,7 +123,7 @@ async fn tables() -> Response {
     respond(HttpAnswer::json(body.to_string()))
 }
 
-async fn table_of_console(State(questions): Questions, Path(name): Path<Box<str>>) -> Response {
+async fn table_of_console(State(questions): HttpQuestions, Path(name): Path<Box<str>>) -> Response {
     match table(&name) {
         Some(subject) => ask(&questions, HttpQuestion::Table { name: subject.name }).await,
         None => respond(HttpAnswer::words(404, NO_TABLE)),

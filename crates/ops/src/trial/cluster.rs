@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Client, Farewell, Kept, Trial, TrialError, children_of};
+use super::{Client, Kept, ShutdownSignal, Trial, TrialError, children_of};
 
 /// The database with pgbench's tables.
 pub const DATABASE: &str = "demo";
@@ -47,7 +47,7 @@ impl Cluster {
         for setting in settings(port, shape) {
             command.arg("-c").arg(setting);
         }
-        let server = trial.start("postgres", &mut command, Farewell::Quit)?;
+        let server = trial.start("postgres", &mut command, ShutdownSignal::Quit)?;
         let mut cluster = Self { server, port, housekeeping: Vec::new() };
         let mut client = wait_until_ready(trial, &mut cluster.server, "postgres", port, "postgres")?;
         client

@@ -55,14 +55,14 @@ impl Drop for Keeper {
 
 /// The signal that makes a program shut down at once, but cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum ShutdownSignal {
     /// SIGQUIT, for PostgreSQL, PgBouncer and Trunkline.
     Quit,
     /// SIGTERM, for programs that are no servers.
     Terminate,
 }
 
-impl Farewell {
+impl ShutdownSignal {
     fn signal(self) -> Signal {
         match self {
             Self::Quit => Signal::SIGQUIT,
@@ -84,7 +84,7 @@ impl Farewell {
 #[derive(Debug)]
 pub struct Kept {
     child: Child,
-    farewell: Farewell,
+    signal: ShutdownSignal,
     keeper: Rc<Keeper>,
 }
 
@@ -93,10 +93,10 @@ impl Kept {
     ///
     /// # Errors
     /// As `Command::spawn`.
-    pub fn start(keeper: &Rc<Keeper>, command: &mut Command, farewell: Farewell) -> io::Result<Self> {
+    pub fn start(keeper: &Rc<Keeper>, command: &mut Command, signal: ShutdownSignal) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
-        keeper.tell("started", farewell.entry(child.id()));
-        Ok(Self { child, farewell, keeper: Rc::clone(keeper) })
+        keeper.tell("started", signal.entry(child.id()));
+        Ok(Self { child, signal, keeper: Rc::clone(keeper) })
     }
 
     /// The process id of the running program.
@@ -114,7 +114,7 @@ impl Kept {
     fn end(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
         // The child has not been waited for, so its process id cannot belong to another process.
-        let _ = kill(pid, self.farewell.signal());
+        let _ = kill(pid, self.signal.signal());
         let (say, hear) = mpsc::channel();
         thread::scope(|scope| {
             let child = &mut self.child;
@@ -131,7 +131,7 @@ impl Drop for Kept {
         if self.ended().is_none() {
             self.end();
         }
-        self.keeper.tell("ended", self.farewell.entry(self.child.id()));
+        self.keeper.tell("ended", self.signal.entry(self.child.id()));
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_program_ends_with_its_guard() {
         let keeper = Rc::new(Keeper::start().expect("keeper"));
-        let kept = Kept::start(&keeper, &mut sleeper(), Farewell::Terminate).expect("sleep");
+        let kept = Kept::start(&keeper, &mut sleeper(), ShutdownSignal::Terminate).expect("sleep");
         let proc = format!("/proc/{}", kept.pid());
         assert!(std::fs::exists(&proc).expect("/proc"));
         drop(kept);
@@ -168,9 +168,9 @@ mod tests {
         let mut spared = sleeper().spawn().expect("sleep");
         let mut taken = sleeper().spawn().expect("sleep");
         keeper.tell("made", directory.display());
-        keeper.tell("started", Farewell::Terminate.entry(spared.id()));
-        keeper.tell("started", Farewell::Terminate.entry(taken.id()));
-        keeper.tell("ended", Farewell::Terminate.entry(spared.id()));
+        keeper.tell("started", ShutdownSignal::Terminate.entry(spared.id()));
+        keeper.tell("started", ShutdownSignal::Terminate.entry(taken.id()));
+        keeper.tell("ended", ShutdownSignal::Terminate.entry(spared.id()));
         let waiting = thread::spawn(move || taken.wait().expect("its end"));
         drop(keeper);
         assert!(!waiting.join().expect("thread").success());

@@ -20,7 +20,7 @@ pub use client::{Client, ClientError};
 pub use cluster::{Cluster, ClusterShape, DATABASE, USER};
 pub use error::TrialError;
 pub use interrupt::{Interrupt, raise_descriptor_limit};
-pub use keeper::{Farewell, Keeper, Kept};
+pub use keeper::{Keeper, Kept, ShutdownSignal};
 pub use load::{Load, LoadOutcome, LoadResult, Protocol, Script, percentile};
 pub use pooler::Pooler;
 pub use programs::Programs;
@@ -90,13 +90,13 @@ impl Trial {
     ///
     /// # Errors
     /// The files cannot be created, or the program cannot be started.
-    pub fn start(&self, name: &str, command: &mut Command, farewell: Farewell) -> Result<Kept, TrialError> {
+    pub fn start(&self, name: &str, command: &mut Command, signal: ShutdownSignal) -> Result<Kept, TrialError> {
         let open = |end: &str| {
             let path = self.scratch.path().join(format!("{name}.{end}"));
             File::create(&path).map_err(|why| TrialError::step(format!("cannot write {}", path.display()), why))
         };
         command.stdout(open("out")?).stderr(open("err")?);
-        Kept::start(&self.keeper, command, farewell).map_err(|why| {
+        Kept::start(&self.keeper, command, signal).map_err(|why| {
             TrialError::step(format!("cannot start {}", Path::new(command.get_program()).display()), why)
         })
     }
@@ -112,7 +112,7 @@ impl Trial {
         patience: Duration,
         watch: &mut dyn FnMut(Duration),
     ) -> Result<ExitStatus, TrialError> {
-        let mut kept = self.start(name, command, Farewell::Terminate)?;
+        let mut kept = self.start(name, command, ShutdownSignal::Terminate)?;
         let begun = Instant::now();
         loop {
             if let Some(status) = kept.ended() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::cluster::wait_until_ready;
-use super::{Client, ClientError, DATABASE, Farewell, Kept, Trial, TrialError, USER};
+use super::{Client, ClientError, DATABASE, Kept, ShutdownSignal, Trial, TrialError, USER};
 
 /// A running pooler.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Pooler {
         let path = trial.scratch.write(&trial.system_user, &format!("{name}.ini"), ini)?;
         trial.scratch.write(&trial.system_user, USERS_FILE, &format!("\"{USER}\" \"\"\n"))?;
         let begun = Instant::now();
-        let program = trial.start(name, trial.own_command(executable).arg(&path), Farewell::Quit)?;
+        let program = trial.start(name, trial.own_command(executable).arg(&path), ShutdownSignal::Quit)?;
         let mut pooler = Self { program, port, startup: Duration::ZERO };
         let mut client = wait_until_ready(trial, &mut pooler.program, name, port, DATABASE)?;
         client.run("SELECT 1").map_err(|why| TrialError::step(format!("{name} cannot query"), why))?;

@@ -52,12 +52,12 @@ fn read_schedstat(text: &str) -> Option<Duration> {
 /// Cryptographically secure random bytes, drawn from the system in advance so that a login costs no system call for
 /// them. Bytes that were handed out are wiped.
 #[derive(Debug)]
-pub(crate) struct Dice {
+pub(crate) struct RandomBytes {
     drawn: [u8; DRAWN_BYTES],
     left: usize,
 }
 
-impl Dice {
+impl RandomBytes {
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(DRAWN_BYTES) {
             if self.left < part.len() {
@@ -163,7 +163,7 @@ pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) tuning: TcpTuning,
     pub(crate) log: Arc<LogTarget>,
-    pub(crate) dice: Dice,
+    pub(crate) random: RandomBytes,
     /// A client whose descriptor has this number or a higher one is refused: the remaining descriptors are for servers.
     descriptors_for_clients: i32,
 }
@@ -173,8 +173,8 @@ impl Common {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (limit / 8).clamp(DESCRIPTORS_KEPT.0, DESCRIPTORS_KEPT.1);
         let descriptors_for_clients = i32::try_from(limit.saturating_sub(kept)).unwrap_or(i32::MAX);
-        let dice = Dice { drawn: [0; DRAWN_BYTES], left: 0 };
-        Self { clock: Clock::read(), tuning, log, dice, descriptors_for_clients }
+        let random = RandomBytes { drawn: [0; DRAWN_BYTES], left: 0 };
+        Self { clock: Clock::read(), tuning, log, random, descriptors_for_clients }
     }
 
     /// Whether a client with this descriptor takes one of those kept for servers. The kernel gives out the lowest free
@@ -211,16 +211,16 @@ mod tests {
 
     #[test]
     fn what_was_handed_out_is_not_kept_and_never_handed_out_again() {
-        let mut dice = Dice { drawn: [0; DRAWN_BYTES], left: 0 };
+        let mut random = RandomBytes { drawn: [0; DRAWN_BYTES], left: 0 };
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..200 {
             let mut bytes = [0; 16];
-            dice.fill(&mut bytes);
-            assert!(!dice.drawn.windows(16).any(|window| window == bytes));
+            random.fill(&mut bytes);
+            assert!(!random.drawn.windows(16).any(|window| window == bytes));
             assert!(seen.insert(bytes));
         }
         let mut long = [0; 2000];
-        dice.fill(&mut long);
+        random.fill(&mut long);
         assert!(long.iter().filter(|&&byte| byte == 0).count() < 100);
     }
 }

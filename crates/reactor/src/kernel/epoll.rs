@@ -396,7 +396,7 @@ impl Io for Epoll {
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
-        self.common.dice.fill(bytes);
+        self.common.random.fill(bytes);
     }
 
     fn peer(&self, socket: &Socket) -> Peer {

@@ -319,7 +319,7 @@ impl Io for Uring {
     }
 
     fn randomness(&mut self, bytes: &mut [u8]) {
-        self.common.dice.fill(bytes);
+        self.common.random.fill(bytes);
     }
 
     fn peer(&self, socket: &Socket) -> Peer {

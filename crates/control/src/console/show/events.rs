@@ -2,7 +2,7 @@
 
 use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, Table, number, text};
-use crate::events::Event;
+use crate::events::EventRecord;
 
 pub(super) const EVENTS: Subject = Subject {
     name: "EVENTS",
@@ -26,11 +26,11 @@ fn rows(view: &View<'_>) -> Vec<Vec<Cell>> {
 }
 
 /// Returns these events as a table.
-pub(crate) fn event_table<'e>(events: impl IntoIterator<Item = &'e Event>) -> Table {
+pub(crate) fn event_table<'e>(events: impl IntoIterator<Item = &'e EventRecord>) -> Table {
     Table { columns: EVENTS.columns, rows: events.into_iter().map(cells).collect() }
 }
 
-fn cells(event: &Event) -> Vec<Cell> {
+fn cells(event: &EventRecord) -> Vec<Cell> {
     let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
     vec![
         moment(event.at),

@@ -88,7 +88,7 @@ pub(crate) mod tests {
 
     use super::view::moment;
     use crate::console::table::{Cell, Column, Table};
-    use crate::events::{Event, EventKind, Events};
+    use crate::events::{EventKind, EventRecord, Events};
     use crate::hashings::Hashings;
     use crate::history::History;
     use crate::sweeper::Sweeper;
@@ -215,7 +215,7 @@ pub(crate) mod tests {
         ["db.z.example", "b.z.example"].iter().for_each(|name| zones.know(base::WorkerId(0), &Arc::from(*name)));
         let now = Time::from_secs(11);
         let mut events = Events::default();
-        events.add(Event::new(Wall(0), EventKind::Start, "a process"));
+        events.add(EventRecord::new(Wall(0), EventKind::Start, "a process"));
         look(&View {
             settings,
             users: &users,

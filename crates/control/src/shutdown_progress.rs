@@ -13,7 +13,7 @@ use worker::letters::Shutdown;
 
 /// The progress of a shutdown.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
+pub(crate) struct ShutdownProgress {
     /// The mode of the latest order.
     way: Option<Shutdown>,
     /// Time of the first order.
@@ -33,7 +33,7 @@ pub(crate) enum Expired {
     Exit,
 }
 
-impl Ending {
+impl ShutdownProgress {
     /// Records a shutdown order, which may follow an earlier one.
     pub(crate) fn begin(&mut self, now: Time, way: Shutdown) {
         self.since.get_or_insert(now);

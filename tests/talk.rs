@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tests::place::Place;
-use tests::runner::{self, Alone, Test, Wish};
+use tests::runner::{self, Alone, Options, Test};
 use tests::script::Script;
 
 fn main() -> ExitCode {
-    let wish = Wish::from_arguments();
+    let options = Options::from_arguments();
     let scripts = scripts();
     let place = match Place::find() {
         Ok(place) => Arc::new(place),
@@ -34,11 +34,11 @@ fn main() -> ExitCode {
             tests.push(Test { name: format!("{name} ({kernel})"), alone: Alone::No, body });
         }
     }
-    if wish.is_list() {
+    if options.is_list() {
         runner::list(&tests);
         return ExitCode::SUCCESS;
     }
-    match runner::run(tests, &wish) {
+    match runner::run(tests, &options) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

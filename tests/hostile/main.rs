@@ -24,9 +24,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let wish = Wish::from_arguments(std::env::args().skip(1))?;
-    let wanted: Vec<Attack> = attacks().into_iter().filter(|attack| wish.wants(attack)).collect();
-    if wish.is_list {
+    let options = Options::from_arguments(std::env::args().skip(1))?;
+    let wanted: Vec<Attack> = attacks().into_iter().filter(|attack| options.wants(attack)).collect();
+    if options.is_list {
         wanted.iter().for_each(|attack| println!("{}", attack.name));
         return Ok(());
     }
@@ -36,11 +36,11 @@ fn run() -> Result<(), String> {
     }
     let place = Arc::new(Place::find()?);
     let postgres = Postgres::start(&place);
-    println!("{}", table::head(wish.pgbouncer));
+    println!("{}", table::head(options.pgbouncer));
     let mut failed = Vec::new();
     for attack in &wanted {
         let ours = trial::run(&place, &postgres, attack, None);
-        let theirs = wish.pgbouncer.then(|| trial::run(&place, &postgres, attack, Some(Path::new(PGBOUNCER))));
+        let theirs = options.pgbouncer.then(|| trial::run(&place, &postgres, attack, Some(Path::new(PGBOUNCER))));
         let row = Row { name: attack.name, ours, theirs };
         println!("{}", table::line(&row));
         failed.extend(row.ours.complaint().map(|what| format!("{}: {what}", attack.name)));
@@ -50,25 +50,25 @@ fn run() -> Result<(), String> {
 }
 
 /// The command line.
-struct Wish {
+struct Options {
     /// Parts of names; all attacks when empty.
     only: Vec<String>,
     pgbouncer: bool,
     is_list: bool,
 }
 
-impl Wish {
-    fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
-        let mut wish = Wish { only: Vec::new(), pgbouncer: false, is_list: false };
+impl Options {
+    fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options { only: Vec::new(), pgbouncer: false, is_list: false };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--only" => wish.only.push(arguments.next().ok_or(USAGE)?),
-                "--pgbouncer" => wish.pgbouncer = true,
-                "--list" => wish.is_list = true,
+                "--only" => options.only.push(arguments.next().ok_or(USAGE)?),
+                "--pgbouncer" => options.pgbouncer = true,
+                "--list" => options.is_list = true,
                 _ => return Err(USAGE.to_owned()),
             }
         }
-        Ok(wish)
+        Ok(options)
     }
 
     fn wants(&self, attack: &Attack) -> bool {

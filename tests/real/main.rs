@@ -24,13 +24,13 @@ mod soak;
 use std::process::ExitCode;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tests::runner::{self, Alone, Test, Wish};
+use tests::runner::{self, Alone, Options, Test};
 
 use crate::house::House;
 
 fn main() -> ExitCode {
-    let wish = Wish::from_arguments();
-    if wish.is_list() {
+    let options = Options::from_arguments();
+    if options.is_list() {
         list().iter().for_each(|(name, _, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         .into_iter()
         .map(|(name, alone, body)| Test { name: name.to_owned(), alone, body: Box::new(move || body(house)) })
         .collect();
-    match runner::run(tests, &wish) {
+    match runner::run(tests, &options) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

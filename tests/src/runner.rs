@@ -54,26 +54,26 @@ impl Alone {
 
 /// What the command line asks for: names (or parts of names) to run, `--list`, `--jobs N`.
 #[derive(Debug)]
-pub struct Wish {
+pub struct Options {
     names: Vec<String>,
     list: bool,
     jobs: usize,
 }
 
-impl Wish {
+impl Options {
     /// Reads the command line. Flags that cargo gives to every test binary are ignored.
     pub fn from_arguments() -> Self {
-        let mut wish = Self { names: Vec::new(), list: false, jobs: JOBS };
+        let mut options = Self { names: Vec::new(), list: false, jobs: JOBS };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--list" => wish.list = true,
-                "--jobs" => wish.jobs = arguments.next().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS),
+                "--list" => options.list = true,
+                "--jobs" => options.jobs = arguments.next().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS),
                 flag if flag.starts_with('-') => {}
-                name => wish.names.push(name.to_string()),
+                name => options.names.push(name.to_string()),
             }
         }
-        wish
+        options
     }
 
     /// Returns whether the names are only to be listed.
@@ -106,7 +106,7 @@ pub fn list(tests: &[Test<'_>]) {
 }
 
 /// Runs the selected tests. Returns whether all of them passed.
-pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
+pub fn run(tests: Vec<Test<'_>>, options: &Options) -> bool {
     // The place and the message help; a backtrace of the runner does not.
     std::panic::set_hook(Box::new(|panic| {
         let name = std::thread::current().name().unwrap_or("?").to_string();
@@ -116,12 +116,12 @@ pub fn run(tests: Vec<Test<'_>>, wish: &Wish) -> bool {
         eprintln!("{name}: {place}:\n  {words}");
     }));
     let begun = Instant::now();
-    let wanted: Vec<_> = tests.into_iter().filter(|test| wish.wants(test)).collect();
+    let wanted: Vec<_> = tests.into_iter().filter(|test| options.wants(test)).collect();
     let (together, alone): (VecDeque<_>, VecDeque<_>) = wanted.into_iter().partition(|test| test.alone == Alone::No);
     let failed = Mutex::new(Vec::new());
     let watch = Watch::begin(hung);
     let mut passed = together.len() + alone.len();
-    for (tests, jobs) in [(together, wish.jobs), (alone, 1)] {
+    for (tests, jobs) in [(together, options.jobs), (alone, 1)] {
         let queue = Mutex::new(tests);
         std::thread::scope(|scope| {
             for _ in 0..jobs {

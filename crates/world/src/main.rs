@@ -18,7 +18,7 @@ use world::{Outcome, Teller, keep_panics, verifies};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The command line.
-struct Wish {
+struct Options {
     from: u64,
     count: u64,
     one: Option<u64>,
@@ -46,8 +46,8 @@ world --planted --recorded FILE               the same, and first with the seed 
 world --planted --record FILE                 writes the seeds that caught them
 ";
 
-fn wish() -> Result<Option<Wish>, lexopt::Error> {
-    let mut wish = Wish {
+fn options() -> Result<Option<Options>, lexopt::Error> {
+    let mut options = Options {
         from: 1,
         count: 100,
         one: None,
@@ -64,18 +64,18 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
     let mut words = lexopt::Parser::from_env();
     while let Some(word) = words.next()? {
         match word {
-            Long("seeds") => wish.count = words.value()?.parse()?,
-            Long("from") => wish.from = words.value()?.parse()?,
-            Long("seed") => wish.one = Some(words.value()?.parse()?),
-            Long("moments") => wish.moments = words.value()?.parse()?,
-            Long("threads") => wish.threads = words.value()?.parse()?,
-            Long("whole") => wish.is_whole = true,
-            Long("verified") => wish.is_verified = true,
-            Long("planted") => wish.is_planted = true,
-            Long("only") => wish.only = words.value()?.parse()?,
-            Long("known") => wish.known = known(&read(words.value()?)?)?,
-            Long("record") => wish.record = Some(words.value()?),
-            Long("recorded") => wish.recorded = read(words.value()?)?,
+            Long("seeds") => options.count = words.value()?.parse()?,
+            Long("from") => options.from = words.value()?.parse()?,
+            Long("seed") => options.one = Some(words.value()?.parse()?),
+            Long("moments") => options.moments = words.value()?.parse()?,
+            Long("threads") => options.threads = words.value()?.parse()?,
+            Long("whole") => options.is_whole = true,
+            Long("verified") => options.is_verified = true,
+            Long("planted") => options.is_planted = true,
+            Long("only") => options.only = words.value()?.parse()?,
+            Long("known") => options.known = known(&read(words.value()?)?)?,
+            Long("record") => options.record = Some(words.value()?),
+            Long("recorded") => options.recorded = read(words.value()?)?,
             Short('h') | Long("help") => {
                 print!("{USAGE}");
                 return Ok(None);
@@ -83,7 +83,7 @@ fn wish() -> Result<Option<Wish>, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    Ok(Some(wish))
+    Ok(Some(options))
 }
 
 fn read(path: OsString) -> Result<String, String> {
@@ -102,8 +102,8 @@ fn known(text: &str) -> Result<Vec<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    let wish = match wish() {
-        Ok(Some(wish)) => wish,
+    let options = match options() {
+        Ok(Some(options)) => options,
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("world: {error}\n{USAGE}");
@@ -111,28 +111,28 @@ fn main() -> ExitCode {
         }
     };
     keep_panics();
-    match wish.one {
-        _ if wish.is_planted => planted(&wish),
-        Some(seed) => one(seed, &wish),
-        None if !wish.known.is_empty() => many(&wish, &wish.known),
+    match options.one {
+        _ if options.is_planted => planted(&options),
+        Some(seed) => one(seed, &options),
+        None if !options.known.is_empty() => many(&options, &options.known),
         None => {
-            let seeds = wish.from..wish.from + wish.count;
-            many(&wish, &seeds.filter(|seed| !wish.is_verified || verifies(*seed)).collect::<Vec<_>>())
+            let seeds = options.from..options.from + options.count;
+            many(&options, &seeds.filter(|seed| !options.is_verified || verifies(*seed)).collect::<Vec<_>>())
         }
     }
 }
 
 #[cfg(feature = "planted")]
-fn planted(wish: &Wish) -> ExitCode {
-    let recorded = match planted::recorded(&wish.recorded) {
+fn planted(options: &Options) -> ExitCode {
+    let recorded = match planted::recorded(&options.recorded) {
         Ok(recorded) => recorded,
         Err(error) => {
             eprintln!("world: {error}");
             return ExitCode::from(2);
         }
     };
-    let (exit, seeds) = planted::catch_all(&wish.only, wish.from, wish.threads, &recorded);
-    match wish.record.as_ref().map_or(Ok(()), |path| std::fs::write(path, seeds)) {
+    let (exit, seeds) = planted::catch_all(&options.only, options.from, options.threads, &recorded);
+    match options.record.as_ref().map_or(Ok(()), |path| std::fs::write(path, seeds)) {
         Ok(()) => exit,
         Err(error) => {
             eprintln!("world: cannot write the seeds: {error}");
@@ -142,16 +142,16 @@ fn planted(wish: &Wish) -> ExitCode {
 }
 
 #[cfg(not(feature = "planted"))]
-fn planted(_: &Wish) -> ExitCode {
+fn planted(_: &Options) -> ExitCode {
     eprintln!("world: built without the feature `planted`; use `cargo xtask world --planted`");
     ExitCode::from(2)
 }
 
-fn one(seed: u64, wish: &Wish) -> ExitCode {
+fn one(seed: u64, options: &Options) -> ExitCode {
     let mut teller = Teller::default();
-    let outcome = teller.tell(seed, wish.moments);
+    let outcome = teller.tell(seed, options.moments);
     let outcome = match outcome.accusation {
-        Some(_) if !wish.is_whole => teller.shorten(seed, wish.moments),
+        Some(_) if !options.is_whole => teller.shorten(seed, options.moments),
         _ => outcome,
     };
     print(seed, &outcome);
@@ -175,7 +175,7 @@ fn print(seed: u64, outcome: &Outcome) {
     }
 }
 
-fn many(wish: &Wish, seeds: &[u64]) -> ExitCode {
+fn many(options: &Options, seeds: &[u64]) -> ExitCode {
     let started = Instant::now();
     let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let tallies = Mutex::new(BTreeMap::<&'static str, u64>::new());
@@ -195,7 +195,7 @@ fn many(wish: &Wish, seeds: &[u64]) -> ExitCode {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..wish.threads {
+        for _ in 0..options.threads {
             scope.spawn(tell);
         }
     });

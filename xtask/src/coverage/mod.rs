@@ -20,11 +20,11 @@ use crate::house::House;
 use lines::Report;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
-    let wanted = Wanted::read(arguments)?;
+    let options = Options::read(arguments)?;
     let tools = Tools::find()?;
     let stage = Stage::new(house)?;
-    let programs = stage.build(&wanted)?;
-    let failed = stage.play(&wanted, &programs)?;
+    let programs = stage.build(&options)?;
+    let failed = stage.play(&options, &programs)?;
     let report = stage.report(house, &tools, &programs)?;
     println!("{report}");
     let low = report.below(AT_LEAST);
@@ -36,28 +36,28 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
 }
 
 /// The command line.
-struct Wanted {
+struct Options {
     /// Number of seeds of the world besides its tests.
     seeds: u64,
     /// The world is run as well.
     with_world: bool,
 }
 
-impl Wanted {
+impl Options {
     fn read(arguments: &[OsString]) -> Result<Self, String> {
-        let mut wanted = Self { seeds: SEEDS, with_world: true };
+        let mut options = Self { seeds: SEEDS, with_world: true };
         let mut parser = lexopt::Parser::from_args(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
             match argument {
                 lexopt::Arg::Long("seeds") => {
                     let value = parser.value().and_then(|value| lexopt::ValueExt::parse(&value));
-                    wanted.seeds = value.map_err(|error| error.to_string())?;
+                    options.seeds = value.map_err(|error| error.to_string())?;
                 }
-                lexopt::Arg::Long("without-world") => wanted.with_world = false,
+                lexopt::Arg::Long("without-world") => options.with_world = false,
                 other => return Err(format!("{}\n\n{USAGE}", other.unexpected())),
             }
         }
-        Ok(wanted)
+        Ok(options)
     }
 }
 
@@ -133,9 +133,9 @@ impl Stage {
     }
 
     /// Builds the programs and returns them.
-    fn build(&self, wanted: &Wanted) -> Result<Vec<Program>, String> {
+    fn build(&self, options: &Options) -> Result<Vec<Program>, String> {
         let mut packages = self.packages.clone();
-        if wanted.with_world && self.house.root().join("crates/world/Cargo.toml").is_file() {
+        if options.with_world && self.house.root().join("crates/world/Cargo.toml").is_file() {
             packages.push(WORLD.to_owned());
         }
         let mut programs = Vec::new();
@@ -165,14 +165,14 @@ impl Stage {
     }
 
     /// Runs every program. Each writes a profile, even if it fails. Returns those that have failed.
-    fn play(&self, wanted: &Wanted, programs: &[Program]) -> Result<Vec<String>, String> {
+    fn play(&self, options: &Options, programs: &[Program]) -> Result<Vec<String>, String> {
         let mut failed = Vec::new();
         for program in programs {
             let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let mut command = Command::new(&program.path);
             command.env("LLVM_PROFILE_FILE", self.profiles.join("%m-%p.profraw")).current_dir(self.house.root());
             if !program.is_test {
-                command.args(["--seeds".to_owned(), wanted.seeds.to_string()]);
+                command.args(["--seeds".to_owned(), options.seeds.to_string()]);
             }
             eprintln!("running {name}");
             let played = command.output().map_err(|error| format!("cannot start {name}: {error}"))?;

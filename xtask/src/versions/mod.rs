@@ -18,20 +18,20 @@ use package::{PACKAGES, Package};
 use setup::Purpose;
 
 pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
-    let Some(wish) = Wish::read(arguments)? else {
+    let Some(options) = Options::read(arguments)? else {
         println!("{USAGE}");
         return Ok(());
     };
     setup::run(&[Purpose::Test])?;
     let program = house.build_release()?;
     let mut rows = Vec::new();
-    for major in &wish.majors {
+    for major in &options.majors {
         let package = Package::of(*major).ok_or(format!("no package is known of PostgreSQL {major}"))?;
         let programs = package.programs(&house.target())?;
-        for part in &wish.parts {
-            let title = format!("PostgreSQL {major}, {}", wish.words(*part));
+        for part in &options.parts {
+            let title = format!("PostgreSQL {major}, {}", options.words(*part));
             println!("\n{title}");
-            let mut command = wish.command(house, *part);
+            let mut command = options.command(house, *part);
             command.env("TRUNKLINE_BIN", &program).env("TRUNKLINE_TEST_POSTGRES", &programs);
             let outcome = suite::watch(&mut command)?;
             rows.push((outcome.is_good(), format!("{title}: {}", outcome.words())));
@@ -56,7 +56,7 @@ enum Part {
     Programs,
 }
 
-struct Wish {
+struct Options {
     majors: Vec<u32>,
     parts: Vec<Part>,
     steps: u64,
@@ -66,35 +66,35 @@ struct Wish {
     tests: Vec<OsString>,
 }
 
-impl Wish {
+impl Options {
     /// `None` when help is wanted.
-    fn read(arguments: &[OsString]) -> Result<Option<Wish>, String> {
+    fn read(arguments: &[OsString]) -> Result<Option<Options>, String> {
         let (majors, parts, tests) = (Vec::new(), Vec::new(), Vec::new());
-        let mut wish = Wish { majors, parts, steps: STEPS, programs: PROGRAMS, seed: SEED, tests };
+        let mut options = Options { majors, parts, steps: STEPS, programs: PROGRAMS, seed: SEED, tests };
         let mut parser = Parser::from_args(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
             let number = |parser: &mut Parser| parser.value()?.parse::<u64>();
             let told = match argument {
-                Arg::Long("steps") => number(&mut parser).map(|steps| wish.steps = steps),
-                Arg::Long("programs") => number(&mut parser).map(|programs| wish.programs = programs),
-                Arg::Long("seed") => number(&mut parser).map(|seed| wish.seed = seed),
+                Arg::Long("steps") => number(&mut parser).map(|steps| options.steps = steps),
+                Arg::Long("programs") => number(&mut parser).map(|programs| options.programs = programs),
+                Arg::Long("seed") => number(&mut parser).map(|seed| options.seed = seed),
                 Arg::Long("part") => {
-                    parser.value().and_then(|name| name.parse_with(Part::named)).map(|part| wish.parts.push(part))
+                    parser.value().and_then(|name| name.parse_with(Part::named)).map(|part| options.parts.push(part))
                 }
-                Arg::Long("test") => parser.value().map(|name| wish.tests.push(name)),
-                Arg::Value(major) => major.parse().map(|major| wish.majors.push(major)),
+                Arg::Long("test") => parser.value().map(|name| options.tests.push(name)),
+                Arg::Value(major) => major.parse().map(|major| options.majors.push(major)),
                 Arg::Long("help") | Arg::Short('h') => return Ok(None),
                 other => Err(other.unexpected()),
             };
             told.map_err(|error| format!("{error}\n\n{USAGE}"))?;
         }
-        if wish.majors.is_empty() {
-            wish.majors.extend(PACKAGES.iter().rev().map(|package| package.major));
+        if options.majors.is_empty() {
+            options.majors.extend(PACKAGES.iter().rev().map(|package| package.major));
         }
-        if wish.parts.is_empty() {
-            wish.parts.extend(if wish.tests.is_empty() { &PARTS[..] } else { &[Part::Suite] });
+        if options.parts.is_empty() {
+            options.parts.extend(if options.tests.is_empty() { &PARTS[..] } else { &[Part::Suite] });
         }
-        Ok(Some(wish))
+        Ok(Some(options))
     }
 
     /// The description of a part.
@@ -155,27 +155,27 @@ usage: cargo xtask versions [MAJOR...] [--part PART]... [--test NAME]... [--step
 mod tests {
     use super::*;
 
-    fn wish(words: &[&str]) -> Wish {
+    fn options(words: &[&str]) -> Options {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Wish::read(&words).expect("understood").expect("no help")
+        Options::read(&words).expect("understood").expect("no help")
     }
 
     #[test]
     fn without_a_word_all_is_run_with_the_newest_first() {
-        let wish = wish(&[]);
-        assert_eq!(wish.majors, [18, 17, 16, 15, 14, 13, 12, 11, 10]);
-        assert_eq!(wish.parts, PARTS);
+        let options = options(&[]);
+        assert_eq!(options.majors, [18, 17, 16, 15, 14, 13, 12, 11, 10]);
+        assert_eq!(options.parts, PARTS);
     }
 
     #[test]
     fn versions_and_parts_are_chosen_by_name() {
-        let wish = wish(&["17", "10", "--part", "sessions", "--steps", "7"]);
-        assert_eq!((&wish.majors[..], &wish.parts[..], wish.steps), (&[17, 10][..], &[Part::Sessions][..], 7));
-        assert!(Wish::read(&["--part".into(), "all".into()]).is_err());
+        let options = options(&["17", "10", "--part", "sessions", "--steps", "7"]);
+        assert_eq!((&options.majors[..], &options.parts[..], options.steps), (&[17, 10][..], &[Part::Sessions][..], 7));
+        assert!(Options::read(&["--part".into(), "all".into()]).is_err());
     }
 
     #[test]
     fn who_names_tests_wants_no_random_ones() {
-        assert_eq!(wish(&["18", "--test", "postgres18::"]).parts, [Part::Suite]);
+        assert_eq!(options(&["18", "--test", "postgres18::"]).parts, [Part::Suite]);
     }
 }

@@ -16,7 +16,7 @@ use crate::checks::witness::Charge;
 use crate::postgres::sql::Nonce;
 
 /// A database of a host.
-pub(crate) type Place = (usize, String);
+pub(crate) type HostDatabase = (usize, String);
 
 /// A committed notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,16 +29,16 @@ pub(crate) struct Note {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     pub(crate) now: Time,
-    queues: BTreeMap<Place, Vec<Note>>,
+    queues: BTreeMap<HostDatabase, Vec<Note>>,
     listeners: BTreeMap<u32, Listener>,
     /// Databases whose listening session has ended, or may have lost its server, so that notifications may be lost.
     pub(crate) gaps: BTreeSet<String>,
     /// The place where the listening session of each database last began.
-    for_all: BTreeMap<String, Place>,
+    for_all: BTreeMap<String, HostDatabase>,
     /// Whether no server ever fails in this world.
     pub(crate) is_calm: bool,
     /// Places with new notifications.
-    pub(crate) news: BTreeSet<Place>,
+    pub(crate) news: BTreeSet<HostDatabase>,
     /// How clients learn that notifications may have been lost; `None` if they are disconnected instead.
     pub(crate) word_of_loss: Option<Word>,
 }
@@ -56,7 +56,7 @@ struct Listener {
     /// Statements with a number up to this one were sent on an earlier connection.
     before: u32,
     /// Where it listens; an application has one database.
-    place: Place,
+    place: HostDatabase,
     channels: BTreeSet<String>,
     /// The database in which the application sends plain LISTEN statements, and these statements by number.
     database: String,
@@ -98,7 +98,7 @@ struct Due {
 
 impl Listener {
     /// A LISTEN that was only sent is now known to have been answered without a server.
-    fn join(&mut self, number: u32, for_all: &BTreeMap<String, Place>) {
+    fn join(&mut self, number: u32, for_all: &BTreeMap<String, HostDatabase>) {
         let Some(join) = self.joins.get_mut(&number).filter(|join| join.stage == Stage::Said) else { return };
         join.stage = Stage::Joined;
         self.channels.insert(join.channel.clone());
@@ -120,12 +120,12 @@ impl Listener {
 
 impl Board {
     /// The notifications of a place, in the order of their commits.
-    pub(crate) fn notes(&self, place: &Place) -> &[Note] {
+    pub(crate) fn notes(&self, place: &HostDatabase) -> &[Note] {
         self.queues.get(place).map_or(&[], |notes| notes)
     }
 
     /// A transaction commits these notifications.
-    pub(crate) fn commit(&mut self, place: &Place, notes: Vec<Note>) {
+    pub(crate) fn commit(&mut self, place: &HostDatabase, notes: Vec<Note>) {
         for Listener { place: at, channels, database, joins, due, .. } in self.listeners.values_mut() {
             for note in &notes {
                 let is_said = |join: &Join| join.stage == Stage::Said && join.channel == note.channel;
@@ -141,7 +141,7 @@ impl Board {
     }
 
     /// A LISTEN of an application has been committed by a server.
-    pub(crate) fn listens(&mut self, by: Nonce, place: &Place, channel: &str) {
+    pub(crate) fn listens(&mut self, by: Nonce, place: &HostDatabase, channel: &str) {
         if let Some(listener) = self.listeners.get_mut(&by.app).filter(|listener| listener.before < by.number) {
             listener.place.clone_from(place);
             listener.is_executed(by.number);
@@ -150,7 +150,7 @@ impl Board {
     }
 
     /// A session begins to listen for all clients of its database.
-    pub(crate) fn listens_for_all(&mut self, place: &Place) {
+    pub(crate) fn listens_for_all(&mut self, place: &HostDatabase) {
         self.for_all.insert(place.1.clone(), place.clone());
     }
 

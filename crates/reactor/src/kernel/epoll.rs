@@ -6,26 +6,30 @@
 //! connection starves another.
 //! Not here: which of the two kernel interfaces is used (`probe`).
 
+#[path = "epoll_accept.rs"]
+mod accept;
+
 use std::collections::VecDeque;
 use std::io;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use base::{Key, Slab, Time, Wall};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
+use self::accept::Acceptor;
 use crate::io::{Accepting, LINGER};
-use crate::kernel::common::{self, ACCEPT_REST, Clock, Common};
+use crate::kernel::common::{self, Clock, Common};
 use crate::kernel::outbox::Outbox;
 use crate::kernel::{Equipment, Kernel};
 use crate::{
-    Address, BUFFER_BYTES, Bound, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, Listener, LogTarget, Peer,
-    Receive, Socket, TcpTuning, Waker,
+    Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, End, Io, Lines, Listener, LogTarget, Peer, Receive,
+    Socket, TcpTuning, Waker,
 };
 
 /// The I/O of a worker by epoll.
@@ -45,17 +49,6 @@ pub struct Epoll {
     spare: Option<OwnedFd>,
     waker: Waker,
     common: Common,
-}
-
-#[derive(Debug)]
-struct Acceptor {
-    /// `None` once it was closed for good.
-    listener: Option<Arc<Listener>>,
-    is_unix: bool,
-    is_watched: bool,
-    /// How many connections are accepted before epoll is asked again: as many as arrived last time, so that a single
-    /// connection costs one call and a burst few.
-    accepts: usize,
 }
 
 #[derive(Debug)]
@@ -101,11 +94,7 @@ impl Epoll {
     pub fn new(equipment: Equipment) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &equipment.waker, EventData::new_u64(BELL), EventFlags::IN)?;
-        let acceptors = equipment.listeners.into_iter().map(|listener| {
-            let is_unix = matches!(listener.bound, Bound::Unix(_));
-            Acceptor { listener: Some(listener), is_unix, is_watched: false, accepts: 1 }
-        });
-        let acceptors = acceptors.collect();
+        let acceptors = equipment.listeners.into_iter().map(Acceptor::new).collect();
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS_PER_TURN),
@@ -267,75 +256,6 @@ impl Epoll {
             Ok(Err(error)) | Err(error) => {
                 done.push(Completion::ConnectFailed { owner: line.owner, error: error.into() });
                 self.lines.remove(conn);
-            }
-        }
-    }
-
-    /// Opens and closes listening sockets as [`Accepting`] demands. Before a listener is closed, the connections that wait
-    /// at it are accepted; the kernel refuses later ones.
-    fn update_acceptors(&mut self, done: &mut Vec<Completion<Socket>>) {
-        for (index, acceptor) in self.acceptors.iter_mut().enumerate() {
-            let is_wanted = match self.accepting {
-                Accepting::All | Accepting::Paused => true,
-                Accepting::OnlyUnix => acceptor.is_unix,
-                Accepting::Closed => false,
-            };
-            let Some(listener) = &acceptor.listener else { continue };
-            let may_open = is_wanted && self.accepting != Accepting::Paused && self.accept_again.is_none();
-            if may_open && !acceptor.is_watched {
-                let name = EventData::new_u64(ACCEPTOR | index as u64);
-                let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
-                // Set now and not before: another process may use the listener, in blocking mode, until it is opened
-                // here.
-                let is_ready = rustix::io::ioctl_fionbio(listener.as_fd(), true).is_ok();
-                acceptor.is_watched = is_ready && epoll::add(&self.epoll, listener, name, flags).is_ok();
-            } else if !may_open && acceptor.is_watched {
-                let _ = epoll::delete(&self.epoll, listener);
-                acceptor.is_watched = false;
-            }
-            if !is_wanted {
-                for socket in common::accept_waiting(listener, SocketFlags::NONBLOCK) {
-                    done.push(Completion::Accepted { is_last: self.common.is_too_many(&socket.fd), socket });
-                }
-                acceptor.listener = None;
-            }
-        }
-    }
-
-    fn on_acceptable(&mut self, index: usize, done: &mut Vec<Completion<Socket>>) {
-        let rounds = self.acceptors.get(index).map_or(0, |acceptor| acceptor.accepts);
-        for round in 0..rounds {
-            let Some(acceptor) = self.acceptors.get_mut(index) else { return };
-            acceptor.accepts = (2 * (round + 1)).min(ACCEPTS_PER_ROUND);
-            let (is_unix, Some(listener)) = (acceptor.is_unix, &acceptor.listener) else { return };
-            match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok((fd, from)) => {
-                    let is_last = self.spare.is_none() || self.common.is_too_many(&fd);
-                    let from = from.and_then(|from| from.try_into().ok());
-                    done.push(Completion::Accepted {
-                        socket: Socket { fd, is_unix, from, tls: None, is_inherited: false },
-                        is_last,
-                    });
-                    if self.spare.is_none() {
-                        return;
-                    }
-                }
-                Err(Errno::AGAIN) => {
-                    if let Some(acceptor) = self.acceptors.get_mut(index) {
-                        acceptor.accepts = round.max(1);
-                    }
-                    return;
-                }
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(error) => {
-                    let error = io::Error::from(error);
-                    // Gives up the descriptor in reserve, so that the next client can be told that there are none left.
-                    if !common::is_scarce(&error) || self.spare.take().is_none() {
-                        self.accept_again = Some(self.common.clock.now + ACCEPT_REST);
-                        done.push(Completion::AcceptFailed(error));
-                        return;
-                    }
-                }
             }
         }
     }
@@ -585,8 +505,6 @@ impl std::fmt::Debug for Epoll {
 
 /// Events handled in a turn, so that a turn is bounded; the rest wait in the kernel.
 const EVENTS_PER_TURN: usize = 1024;
-/// Connections accepted at one listener in a turn.
-const ACCEPTS_PER_ROUND: usize = 64;
 /// Chunks sent with one call.
 const GATHER_MAX: usize = 32;
 /// The event data of the waker; no key has all bits set.

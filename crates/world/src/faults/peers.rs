@@ -14,6 +14,7 @@ use base::Time;
 use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
 use crate::plan::group::Fate;
+use crate::plan::streams::Stream;
 use crate::sim::agenda::{Alarm, Event};
 use crate::sim::dice::Dice;
 use crate::sim::net::Net;
@@ -72,7 +73,7 @@ impl Asker {
 impl Peers {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            dice: Dice::new(plan.seed, STREAM),
+            dice: Dice::new(plan.seed, Stream::Peers.number()),
             calls: Vec::new(),
             askers: Vec::new(),
             failed: BTreeMap::new(),
@@ -201,7 +202,5 @@ fn is_whole(said: &[u8]) -> bool {
     request_bytes(said).is_some_and(|bytes| said.len() >= bytes)
 }
 
-/// The stream of chance for the peers.
-const STREAM: u64 = u64::MAX - 41;
 /// Lengths of a cancel request with a key of ours: in protocol 3.0 and in 3.2.
 const REQUESTS_BYTES: [usize; 2] = [16, 44];

@@ -13,6 +13,7 @@ use auth::{ScramSecret, Secret};
 use protocol::server::login::Identity;
 
 use crate::app::Guise;
+use crate::plan::streams::Stream;
 use crate::plan::{AUTODB, CONSOLE, Habits, Person, Plan, Proof, USERS};
 use crate::sim::dice::Dice;
 
@@ -209,7 +210,7 @@ impl AuthPlan {
 impl Plan {
     /// Draws another authentication in some seeds.
     pub(crate) fn draw_auth(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::AuthPlan.number());
         if !dice.chance(170) {
             return;
         }
@@ -442,7 +443,5 @@ const MAPPED: u32 = 10;
 const WRONG: u32 = 250;
 /// How many of a thousand logins use another guise.
 const UNUSUAL: u32 = 80;
-/// The stream of chance for authentication.
-const STREAM: u64 = u64::MAX - 7;
 /// The ident maps that the rules name.
 pub(crate) const IDENTS: &str = "crew sysann ann\ncrew sysbob bob\n";

@@ -5,6 +5,7 @@
 
 use worker::letters::Right;
 
+use crate::plan::streams::Stream;
 use crate::plan::{ADMIN, CONSOLE, Habits, Person, Plan, WATCHER};
 use crate::sim::dice::Dice;
 
@@ -45,7 +46,7 @@ impl Plan {
 
     /// In some worlds clients of the console cancel their commands.
     pub(crate) fn draw_console(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Console.number());
         if !dice.chance(OFTEN) {
             return;
         }
@@ -56,7 +57,5 @@ impl Plan {
     }
 }
 
-/// The stream of chance for the console.
-const STREAM: u64 = u64::MAX - 43;
 /// How many of a thousand worlds.
 const OFTEN: u32 = 400;

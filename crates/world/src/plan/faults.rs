@@ -9,6 +9,7 @@ use std::sync::Arc;
 use worker::letters::Shutdown;
 
 use crate::plan::fault::{Command, Fault, Trouble, What};
+use crate::plan::streams::Stream;
 use crate::plan::{AUTODB, Plan};
 use crate::postgres::manner::{Answers, Mood};
 use crate::sim::dice::Dice;
@@ -32,7 +33,7 @@ impl Plan {
 
     /// Draws online restarts in some worlds.
     fn draw_restarts(&mut self) {
-        let mut dice = Dice::new(self.seed, RESTARTS_STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Restarts.number());
         if !dice.chance(120) {
             return;
         }
@@ -77,7 +78,7 @@ impl Plan {
     /// In some worlds operators disconnect clients.
     pub(crate) fn draw_evictions(&mut self) {
         // A separate stream, so that the worlds of other seeds do not change.
-        let mut dice = Dice::new(self.seed, EVICTIONS_STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Evictions.number());
         let waits = self.shutdowns.first().filter(|(_, way)| *way == Shutdown::WaitForClients);
         if waits.is_some() && dice.chance(600) {
             self.shape.set("shutdown_timeout", dice.among(0..=5).max(1));
@@ -173,9 +174,5 @@ impl Command {
     }
 }
 
-/// The stream of chance for online restarts.
-const RESTARTS_STREAM: u64 = u64::MAX - 1;
-/// The stream of chance for evictions.
-const EVICTIONS_STREAM: u64 = u64::MAX - 42;
 /// The number of the first trouble.
 const TROUBLES_FIRST: u32 = 1000;

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use reactor::Address;
 
+use crate::plan::streams::Stream;
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
@@ -87,7 +88,7 @@ pub(crate) enum Fate {
 impl Plan {
     /// Draws peers in some worlds.
     pub(crate) fn draw_group(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Group.number());
         if !dice.chance(125) {
             return;
         }
@@ -222,8 +223,6 @@ pub(crate) fn peer_at(aim: &Address) -> Option<u16> {
     Line::id_of(port)
 }
 
-/// The stream of chance for peers.
-const STREAM: u64 = u64::MAX - 40;
 /// The largest number of a peer; the smallest is 1.
 const ID_MAX: u64 = 12;
 /// Peer 3 listens at this port plus 3.

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use crate::plan::group::Group;
+use crate::plan::streams::Stream;
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
@@ -38,7 +39,7 @@ impl Lengths {
 impl Plan {
     /// In some worlds statements last for up to twenty minutes, and nothing else goes wrong.
     pub(crate) fn draw_lengths(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Lengths.number());
         // Cancel requests of strangers, external authenticators and `auth_query` have worlds of their own.
         if !dice.chance(OFTEN) || self.auth.is_any() || !self.group.asks.is_empty() || !self.shape.peers.is_empty() {
             return;
@@ -110,8 +111,6 @@ fn text(name: &str, millis: u64) -> String {
     if WHOLE.contains(&name) { (millis / 1000).to_string() } else { format!("{}.{:03}", millis / 1000, millis % 1000) }
 }
 
-/// The stream of chance for lengths.
-const STREAM: u64 = u64::MAX - 48;
 /// How many of a thousand worlds are of this kind.
 const OFTEN: u32 = 150;
 /// The longest statements last this many times the usual length.
@@ -185,7 +184,7 @@ mod tests {
     #[test]
     fn lengths_lie_below_at_and_above_what_they_are_about() {
         let lengths = Lengths { often: 1000, about: 5_000 };
-        let mut dice = Dice::new(1, STREAM);
+        let mut dice = Dice::new(1, Stream::Lengths.number());
         let drawn: Vec<u32> = (0..200).map(|_| lengths.draw(&mut dice)).collect();
         for is_there in [
             drawn.iter().any(|&millis| millis < 10),

@@ -3,13 +3,14 @@
 //! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change.
 //! Not here: the statements (`app::speech`), what a server does with them (`session`).
 
+use crate::plan::streams::Stream;
 use crate::plan::{Plan, Shape};
 use crate::sim::dice::Dice;
 
 impl Plan {
     /// In some worlds sessions follow their clients, and some of the applications use that.
     pub(crate) fn draw_marks(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Marks.number());
         if !dice.chance(250) {
             self.shape.set("session_state", "pgbouncer");
             return;
@@ -27,14 +28,14 @@ impl Plan {
         self.draw_listeners();
         self.draw_statements();
         self.draw_limits();
-        if Dice::new(self.seed, VERIFY_STREAM).chance(400) {
+        if Dice::new(self.seed, Stream::Verify.number()).chance(400) {
             self.shape.set("session_verify", 1);
         }
     }
 
     /// In some of them few servers may be pinned, or not for long.
     fn draw_limits(&mut self) {
-        let mut dice = Dice::new(self.seed, LIMITS_STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Limits.number());
         if self.is_calm || !dice.chance(300) {
             return;
         }
@@ -48,7 +49,7 @@ impl Plan {
 
     /// In some of them applications that set marks also PREPARE statements by SQL.
     fn draw_statements(&mut self) {
-        let mut dice = Dice::new(self.seed, STATEMENTS_STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Statements.number());
         if !dice.chance(600) {
             return;
         }
@@ -61,7 +62,7 @@ impl Plan {
 
     /// In some of them applications use LISTEN and NOTIFY.
     fn draw_listeners(&mut self) {
-        let mut dice = Dice::new(self.seed, LISTENERS_STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Listeners.number());
         // Where a user may have few servers, the sessions that listen for all take them from everybody else.
         if !dice.chance(500) || self.shape.has_shared_limits() {
             return;
@@ -87,14 +88,3 @@ impl Shape {
         limits.into_iter().filter(|name| self.settings.contains_key(name)).collect()
     }
 }
-
-/// The stream of chance for LISTEN.
-const LISTENERS_STREAM: u64 = u64::MAX - 45;
-/// The stream of chance for limits of pinned servers.
-const LIMITS_STREAM: u64 = u64::MAX - 47;
-/// The stream of chance for PREPARE.
-const STATEMENTS_STREAM: u64 = u64::MAX - 46;
-/// The stream of chance for `session_verify`.
-const VERIFY_STREAM: u64 = u64::MAX - 49;
-/// The stream of chance for sessions that follow their clients.
-const STREAM: u64 = u64::MAX - 2;

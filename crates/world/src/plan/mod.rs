@@ -15,6 +15,7 @@ mod people;
 pub(crate) mod rates;
 pub(crate) mod replicas;
 mod spans;
+pub(crate) mod streams;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -3,6 +3,7 @@
 //! Always true: nearly all applications share the habits drawn for the world; some have their own.
 //! Not here: clients of the console (`console`), authentication (`auth_plan`).
 
+use crate::plan::streams::Stream;
 use crate::plan::{AUTODB, Habits, Person, Plan, USERS};
 use crate::sim::dice::Dice;
 
@@ -13,12 +14,12 @@ impl Plan {
         let mut common = drawn(dice, is_calm);
         common.is_plain = dice.chance(300);
         // A separate stream, so that the worlds of seeds without named statements do not change.
-        let mut names = Dice::new(seed, NAMES_STREAM);
+        let mut names = Dice::new(seed, Stream::Names.number());
         common.named = names.chance(400);
         if common.named && names.chance(700) {
             self.shape.set("max_prepared_statements", names.among(1..=5));
         }
-        let mut cancels = Dice::new(seed, CANCELS_STREAM);
+        let mut cancels = Dice::new(seed, Stream::Cancels.number());
         self.manner.signals_late = if !is_calm && cancels.chance(250) { 500 } else { 0 };
         // Where signals come late, there must be somebody whom they could hit.
         common.hurries = if self.manner.signals_late > 0 || cancels.chance(200) { 700 } else { 0 };
@@ -32,7 +33,7 @@ impl Plan {
         let count = dice.among(20..=32) as u32;
         // Only applications that send one request after the other can be counted from outside, and all of a database
         // must be such.
-        let is_countable = self.is_calm && Dice::new(self.seed, COUNTABLE_STREAM).chance(500);
+        let is_countable = self.is_calm && Dice::new(self.seed, Stream::Countable.number()).chance(500);
         for number in 0..count {
             let db = &self.shape.databases[dice.among(0..=self.shape.databases.len() as u64 - 1) as usize];
             let is_auto = self.shape.autodb.is_some() && dice.chance(300);
@@ -106,10 +107,3 @@ fn drawn(dice: &mut Dice, is_calm: bool) -> Habits {
     habits.arrival = dice.pick(&[(0, 0), (0, 10_000), (0, 3_000_000)]);
     habits
 }
-
-/// The stream of chance for named statements. Applications use streams by their numbers.
-const NAMES_STREAM: u64 = u64::MAX;
-/// The stream of chance for whether all applications can be counted.
-const COUNTABLE_STREAM: u64 = u64::MAX - 50;
-/// The stream of chance for cancel requests.
-const CANCELS_STREAM: u64 = u64::MAX - 44;

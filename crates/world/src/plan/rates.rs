@@ -7,12 +7,13 @@
 use std::fmt::Write as _;
 
 use crate::plan::Plan;
+use crate::plan::streams::Stream;
 use crate::sim::dice::Dice;
 
 impl Plan {
     /// In some worlds clients are delayed.
     pub(crate) fn draw_rates(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Rates.number());
         if !dice.chance(OFTEN) {
             return;
         }
@@ -32,5 +33,3 @@ impl Plan {
 
 /// How many of a thousand worlds.
 const OFTEN: u32 = 150;
-/// The stream of chance for rate limits.
-const STREAM: u64 = u64::MAX - 50;

@@ -3,13 +3,14 @@
 //! Always true: drawn from a separate stream of chance, so that the worlds of other seeds do not change.
 //! Not here: what else is drawn (`plan`), the messages of a stream (`app::stream`).
 
+use crate::plan::streams::Stream;
 use crate::plan::{Habits, Plan};
 use crate::sim::dice::Dice;
 
 impl Plan {
     /// Makes some applications replication clients.
     pub(crate) fn draw_replicas(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Replicas.number());
         if !dice.chance(300) {
             return;
         }
@@ -45,6 +46,3 @@ impl Plan {
         }
     }
 }
-
-/// The stream of chance for replication.
-const STREAM: u64 = u64::MAX - 1;

@@ -4,12 +4,13 @@
 //! Not here: what the collector answers (`sim::control`), what must be true of spans (`checks::spans`).
 
 use crate::plan::Plan;
+use crate::plan::streams::Stream;
 use crate::sim::dice::Dice;
 
 impl Plan {
     /// In some worlds there is a collector, and most applications trace their statements.
     pub(super) fn draw_spans(&mut self) {
-        let mut dice = Dice::new(self.seed, STREAM);
+        let mut dice = Dice::new(self.seed, Stream::Spans.number());
         if !dice.chance(OFTEN) {
             return;
         }
@@ -21,7 +22,5 @@ impl Plan {
     }
 }
 
-/// The stream of chance for traces.
-const STREAM: u64 = u64::MAX - 71;
 /// How many of a thousand worlds are of this kind.
 const OFTEN: u32 = 80;

@@ -10,11 +10,13 @@ use base::Key;
 use reactor::tls::Security;
 use reactor::{Completion, End as Ending};
 
+use crate::plan::streams::Stream;
 use crate::postgres::manner::HostTls;
 use crate::sim::agenda::Event;
 use crate::sim::dice::Dice;
-use crate::sim::io::{Life, SimSocket};
+use crate::sim::io::SimSocket;
 use crate::sim::net::Net;
+use crate::sim::worker_io::Life;
 
 /// Which sides use TLS.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +42,7 @@ impl FakeTls {
     /// Draws who uses TLS.
     pub(crate) fn draw(seed: u64, hosts: usize) -> Self {
         // A separate stream, so that the worlds of seeds without TLS do not change.
-        let mut dice = Dice::new(seed, TLS_STREAM);
+        let mut dice = Dice::new(seed, Stream::Tls.number());
         if dice.chance(600) {
             return Self { hosts: vec![HostTls::None; hosts], ..Self::default() };
         }
@@ -153,8 +155,6 @@ pub(crate) fn papers() -> &'static (String, String) {
 /// The names of these files.
 pub(crate) const CERTIFICATE: &str = "certificate";
 pub(crate) const KEY: &str = "key";
-/// The stream of chance for TLS.
-const TLS_STREAM: u64 = u64::MAX - 2;
 /// The channel binding data (`tls-server-end-point`).
 pub(crate) const CHANNEL: &[u8] = b"the hash of a certificate";
 /// How long the check of a handshake takes at most, microseconds.

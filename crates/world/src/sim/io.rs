@@ -5,142 +5,26 @@
 //! Not here: when a worker has its turn (`world`).
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{Key, Slab, Time, Wall};
+use base::{Key, Time, Wall};
 use reactor::tls::Side;
 use reactor::{
-    Accepting, Address, BUFFER_BYTES, Buffers, Chunk, Close, Completion, Conn, End as Ending, Io, Level, Lines,
-    Listener, LogTarget, Peer, Receive, TcpTuning,
+    Accepting, Address, BUFFER_BYTES, Chunk, Close, Completion, Conn, End as Ending, Io, Lines, Listener, LogTarget,
+    Peer, Receive, TcpTuning,
 };
 
 use crate::sim::agenda::Event;
-use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{HELLO, Shake};
 use crate::sim::net::{End, Holder, Net};
+use crate::sim::worker_io::{Life, Line, Wish, WorkerIo};
 
 /// The end of a connection, as it travels between workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SimSocket(pub(crate) u32);
-
-/// The I/O state of a worker.
-#[derive(Debug)]
-pub(crate) struct WorkerIo {
-    lines: Slab<Line>,
-    done: VecDeque<Completion<SimSocket>>,
-    /// Connections that may have something to read.
-    ready: VecDeque<Key>,
-    /// Connections that were given bytes in this turn.
-    dirty: Vec<Key>,
-    pub(crate) accepting: Accepting,
-    pub(crate) buffers: Buffers,
-    /// How many buffers may be in use at once.
-    pub(crate) buffers_max: usize,
-    buffers_all: usize,
-    /// The longest piece that a receive returns.
-    pub(crate) piece_max: usize,
-    dice: Dice,
-    /// When the next turn is planned.
-    pub(crate) turn_at: Option<Time>,
-    /// The worker has no turn before this time.
-    pub(crate) busy_until: Time,
-    /// How far the worker's clock is ahead of the world's, microseconds.
-    pub(crate) ahead: u64,
-    /// Log lines that were not checked yet.
-    pub(crate) log: Vec<(Level, String)>,
-    /// The most bytes that ever waited for one connection.
-    pub(crate) backlog_most: usize,
-    /// Bytes received from servers, and from clients.
-    pub(crate) heard: (u64, u64),
-    /// The applications whose requests were sent to servers, if that is wanted.
-    pub(crate) sent: Option<Vec<u32>>,
-    /// Number of accepted connections to servers that were closed.
-    pub(crate) servers_closed: u64,
-}
-
-#[derive(Debug)]
-struct Line {
-    end: u32,
-    owner: u64,
-    wish: Wish,
-    life: Life,
-    is_in_ready: bool,
-    is_ours: bool,
-    /// The last bytes sent to a server, in which a nonce may begin.
-    tail: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
-    Nothing,
-    Once,
-    Stream,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Life {
-    Dialing,
-    Open,
-    /// A TLS handshake is under way.
-    Handshaking(Shake),
-    /// The worker knows that the other side has gone.
-    Ended,
-}
-
-impl WorkerIo {
-    pub(crate) fn new(dice: Dice, buffers: Buffers, buffers_max: usize) -> Self {
-        let buffers_all = buffers.count();
-        Self {
-            lines: Slab::with_capacity(u32::MAX),
-            done: VecDeque::new(),
-            ready: VecDeque::new(),
-            dirty: Vec::new(),
-            accepting: Accepting::Closed,
-            buffers,
-            buffers_max,
-            buffers_all,
-            piece_max: BUFFER_BYTES,
-            dice,
-            turn_at: None,
-            busy_until: Time(0),
-            ahead: 0,
-            log: Vec::new(),
-            backlog_most: 0,
-            heard: (0, 0),
-            sent: None,
-            servers_closed: 0,
-        }
-    }
-
-    fn buffers_in_use(&self) -> usize {
-        self.buffers_all - self.buffers.free()
-    }
-
-    /// Returns a connection's end and stage.
-    pub(crate) fn life_of(&self, line: Key) -> Option<(u32, Life)> {
-        self.lines.get(line).map(|row| (row.end, row.life.clone()))
-    }
-
-    pub(crate) fn set_life(&mut self, line: Key, life: Life) {
-        if let Some(row) = self.lines.get_mut(line) {
-            row.life = life;
-        }
-    }
-
-    /// Returns the worker's own number for a connection.
-    pub(crate) fn owner_of(&self, line: Key) -> Option<u64> {
-        self.lines.get(line).map(|row| row.owner)
-    }
-
-    /// Number of open connections.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len()
-    }
-}
 
 /// A worker's access to the simulated network.
 #[derive(Clone, Debug)]

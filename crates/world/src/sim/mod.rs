@@ -17,4 +17,5 @@ pub(crate) mod own_clients;
 mod post;
 mod takeover;
 pub(crate) mod thread;
+pub(crate) mod worker_io;
 pub(crate) mod workers;

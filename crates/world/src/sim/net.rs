@@ -13,7 +13,7 @@ use reactor::{Address, Chunk, LINGER};
 use crate::sim::agenda::{Agenda, Arrival, Event};
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls;
-use crate::sim::io::WorkerIo;
+use crate::sim::worker_io::WorkerIo;
 
 /// The holder of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

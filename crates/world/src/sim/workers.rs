@@ -14,8 +14,9 @@ use worker::letters::{Ids, Post, Posts, ToWorker, Unauthenticated};
 
 use crate::checks::checkers::Phase;
 use crate::sim::dice::Dice;
-use crate::sim::io::{SimIo, SimSocket, WorkerIo};
+use crate::sim::io::{SimIo, SimSocket};
 use crate::sim::mail::Envelope;
+use crate::sim::worker_io::WorkerIo;
 use crate::state::World;
 
 impl World {

@@ -39,8 +39,10 @@ pub enum Closed {
     Client,
     /// Its connection ended by itself.
     Lost,
-    /// An operator had paused its pool.
+    /// An operator had closed its pool while a client had it (`KILL`).
     Killed,
+    /// An operator had paused its pool (`PAUSE`, and `KILL`, which pauses first).
+    Paused,
     /// The pooler shut down, or an online restart passed the server to another process.
     Shutdown,
     /// Anything else.
@@ -70,6 +72,7 @@ words!(Closed:
     Client = "client",
     Lost = "lost",
     Killed = "killed",
+    Paused = "paused",
     Shutdown = "shutdown",
     Other = "other",
 );

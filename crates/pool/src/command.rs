@@ -151,6 +151,8 @@ pub enum CloseReason {
     TooManyServers,
     /// The database was removed from the configuration.
     DatabaseRemoved,
+    /// An operator has closed the pool (`KILL`).
+    Killed,
     /// An operator has paused the pool.
     PauseMode,
     /// A client drops, renames, moves or copies the database, for which PostgreSQL allows no other connection to it.
@@ -159,7 +161,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them, for tables and pages.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::IdleTooLong,
         Self::LifetimeOver,
         Self::ConfigurationChanged,
@@ -169,6 +171,7 @@ impl CloseReason {
         Self::Evicted,
         Self::TooManyServers,
         Self::DatabaseRemoved,
+        Self::Killed,
         Self::PauseMode,
         Self::DatabaseClaimed,
     ];
@@ -185,7 +188,7 @@ impl CloseReason {
             Self::Obsolete => "obsolete connection",
             Self::Evicted => "evicted",
             Self::TooManyServers => "too many servers in the pool",
-            Self::DatabaseRemoved => "database removed",
+            Self::DatabaseRemoved | Self::Killed => "database removed",
             Self::PauseMode => "pause mode",
             Self::DatabaseClaimed => "database needed by one client alone",
         }

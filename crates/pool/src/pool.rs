@@ -246,15 +246,15 @@ impl Pool {
         self.is_paused = false;
     }
 
-    /// Closes the pool, because its database was removed: refuses all waiting clients and closes all servers.
-    pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
+    /// Closes the pool, because its database was removed or killed: refuses all waiting clients and closes all servers.
+    pub(crate) fn close(&mut self, now: Time, tables: &mut Tables, why: CloseReason, out: &mut Vec<Command>) {
         self.life = Life::Closed;
         self.refuse_all(tables, &Refusal::DatabaseRemoved, out);
         for server in self.servers.keys_staying(&tables.slots) {
             if let Some(Slot { state: State::Dedicating, owner: Some(owner), .. }) = tables.slots.get(server) {
                 out.push(Command::Refuse { client: owner.client, why: Refusal::DatabaseRemoved });
             }
-            self.expire(now, tables, server, CloseReason::DatabaseRemoved, out);
+            self.expire(now, tables, server, why, out);
         }
     }
 

@@ -16,7 +16,8 @@ use crate::queue::{Seat, Seats, Wish};
 use crate::quotas::Quotas;
 use crate::slot::Move;
 use crate::{
-    ClientKey, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State, WaitReason,
+    ClientKey, CloseReason, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State,
+    WaitReason,
 };
 
 /// All pools of one worker.
@@ -92,10 +93,10 @@ impl Pools {
         self.quotas.forget_user(user)
     }
 
-    /// Closes a pool whose database was removed: all its servers are closed and all its waiting clients are refused. The
+    /// Closes a pool whose database was removed or killed (`why`): all its servers are closed and all its waiting clients are refused. The
     /// pool is forgotten together with its last server.
-    pub fn close(&mut self, now: Time, pool: PoolKey, out: &mut Vec<Command>) {
-        self.with(pool, |pool, tables| pool.close(now, tables, out));
+    pub fn close(&mut self, now: Time, pool: PoolKey, why: CloseReason, out: &mut Vec<Command>) {
+        self.with(pool, |pool, tables| pool.close(now, tables, why, out));
         self.settle(now, out);
     }
 

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Key, Random, Time};
-use pool::{Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State};
+use pool::{
+    CloseReason, Command, Event, Failure, Fingerprint, Limits, Need, PoolKey, Pools, Return, Reuse, ServerKey, State,
+};
 use proptest::prelude::*;
 
 /// The state of a server according to the model.
@@ -448,7 +450,7 @@ impl World {
         }
         for key in self.keys {
             let mut out = Vec::new();
-            self.pools.close(self.now, key, &mut out);
+            self.pools.close(self.now, key, CloseReason::DatabaseRemoved, &mut out);
             out.into_iter().for_each(|command| self.obey(command));
         }
         let servers: Vec<_> = self.servers.keys().copied().collect();

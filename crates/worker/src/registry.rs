@@ -12,7 +12,7 @@ use std::time::Duration;
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
-use measure::Heaviest;
+use measure::{Heaviest, Lives};
 use pool::PoolKey;
 use protocol::fault::{Ender, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
@@ -41,6 +41,8 @@ pub(crate) struct Registry {
     pub(crate) users_known_max: usize,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
+    /// The numbers of servers opened and closed by pools that are no more, by the names of database and user.
+    closed_lives: BTreeMap<(Arc<str>, Arc<str>), Lives>,
     /// Number of function catalogs created so far, which numbers their scopes.
     pub(crate) scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
@@ -324,7 +326,15 @@ impl Registry {
     pub(crate) fn remove_pool(&mut self, key: PoolKey) {
         if let Some(place) = self.pools.remove(key) {
             self.pool_keys.remove(&(place.database, place.user));
+            if self.closed_lives.len() < CLOSED_MAX && place.measured.lives != Lives::default() {
+                self.closed_lives.insert((place.database_name, place.user_name), place.measured.lives);
+            }
         }
+    }
+
+    /// The numbers of servers that a former pool of this database and user has opened and closed: a new one goes on counting from them.
+    pub(crate) fn take_closed_lives(&mut self, database: &Arc<str>, user: &Arc<str>) -> Lives {
+        self.closed_lives.remove(&(database.clone(), user.clone())).unwrap_or_default()
     }
 
     pub(crate) fn pool(&self, key: PoolKey) -> Option<&PoolPlace> {
@@ -355,3 +365,6 @@ impl Registry {
         self.pool_keys.values().copied().collect()
     }
 }
+
+/// So many former pools are remembered with their numbers.
+const CLOSED_MAX: usize = 1000;

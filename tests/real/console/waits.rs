@@ -344,6 +344,32 @@ pub(crate) fn servers_that_are_opened_and_closed_are_counted_by_cause(house: &Ho
     wait_until("PostgreSQL to count its sessions", LIMIT, || sessions() - before == opened);
 }
 
+/// Counts a pool's servers by the cause of their end.
+fn closed_by_cause(pooler: &Pooler, database: &str) -> std::collections::BTreeMap<String, String> {
+    let answer = pooler.console("SHOW CHURN");
+    let rows = (0..answer.rows.len()).map(|row| answer.named(row));
+    let rows = rows.filter(|row| row["database"] == database && row["event"] == "closed");
+    rows.map(|row| (row["cause"].clone(), row["count"].clone())).collect()
+}
+
+/// `KILL` pauses the database first, which closes its idle servers.
+pub(crate) fn servers_closed_by_orders_are_counted_by_the_order_also_when_their_pool_has_gone(house: &House) {
+    let pooler = house.pooler("waits_orders", &[]);
+    for order in ["PAUSE", "KILL", "PAUSE"] {
+        let mut busy = pooler.client("u", "waits_orders");
+        busy.run("select 1");
+        if order == "KILL" {
+            busy.run("begin");
+        }
+        pooler.await_pool("waits_orders", if order == "KILL" { "sv_active" } else { "sv_idle" }, "1");
+        pooler.console(&format!("{order} waits_orders"));
+        pooler.console("RESUME waits_orders");
+    }
+    let count = |word: &str, count: &str| (word.to_owned(), count.to_owned());
+    let both = [count("killed", "1"), count("paused", "2")].into();
+    wait_until("all to be counted", LIMIT, || closed_by_cause(&pooler, "waits_orders") == both);
+}
+
 const QUERY: &str = "select 1";
 /// How many queries a client sends at once.
 const BATCH: usize = 500;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base::{Key, Time};
 use pool::{
-    Command, Event, Failure, Fingerprint, Imported, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse, ServerKey,
-    State,
+    CloseReason, Command, Event, Failure, Fingerprint, Imported, Limits, Need, PoolKey, Pools, Refusal, Return, Reuse,
+    ServerKey, State,
 };
 
 /// The pools and their commands.
@@ -87,7 +87,7 @@ impl Stage {
             }
             ["remove", pool @ ..] => {
                 let (key, mut out) = (self.pool(pool), Vec::new());
-                self.pools.close(self.now, key, &mut out);
+                self.pools.close(self.now, key, CloseReason::DatabaseRemoved, &mut out);
                 self.say(&out);
             }
             _ => {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use pool::{Event, ServerKey};
+use pool::{CloseReason, Event, ServerKey};
 use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
@@ -175,8 +175,9 @@ impl<I: Io> Worker<I> {
                 self.settle();
             }
         }
+        let why = if by == Ender::Kill { CloseReason::Killed } else { CloseReason::DatabaseRemoved };
         for &number in numbers {
-            self.close_pools_of(number as u32);
+            self.close_pools_of(number as u32, why);
         }
     }
 }

@@ -127,7 +127,8 @@ pub(crate) fn closed_for(why: CloseReason) -> Closed {
         | CloseReason::Obsolete
         | CloseReason::TooManyServers
         | CloseReason::DatabaseRemoved => Closed::Obsolete,
-        CloseReason::PauseMode => Closed::Killed,
+        CloseReason::Killed => Closed::Killed,
+        CloseReason::PauseMode => Closed::Paused,
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pool::PoolKey;
+use pool::{CloseReason, PoolKey};
 use reactor::{Io, Level};
 
 use crate::data::client::Stage;
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
                 Level::Log,
                 format_args!("dropping database '{name}' as it does not exist anymore or inactive auto-database"),
             );
-            self.close_pools_of(number);
+            self.close_pools_of(number, CloseReason::DatabaseRemoved);
             self.registry.forget_database(number);
         }
         is_more
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
                         "cleaning up idle pool for user {user} on db {database} because: pool idle timeout (age= {secs}s)"
                     ),
                 );
-                self.close_pool(pool);
+                self.close_pool(pool, CloseReason::DatabaseRemoved);
             }
         }
     }
@@ -97,13 +97,13 @@ impl<I: Io> Worker<I> {
     }
 
     /// Closes the pools of a database: waiting clients get an error, servers are closed.
-    pub(crate) fn close_pools_of(&mut self, database: u32) {
-        self.registry.pools_of(database).into_iter().for_each(|key| self.close_pool(key));
+    pub(crate) fn close_pools_of(&mut self, database: u32, why: CloseReason) {
+        self.registry.pools_of(database).into_iter().for_each(|key| self.close_pool(key, why));
     }
 
-    fn close_pool(&mut self, key: PoolKey) {
+    fn close_pool(&mut self, key: PoolKey, why: CloseReason) {
         let mut commands = Vec::new();
-        self.pools.close(self.now, key, &mut commands);
+        self.pools.close(self.now, key, why, &mut commands);
         self.queue(commands);
         self.settle();
         self.registry.remove_pool(key);

@@ -5,7 +5,7 @@
 //! reason that this world has given.
 //! Not here: what is remembered of peers (`peers`), which there are (`group`), how applications cancel (`app::cancel`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::Time;
@@ -270,7 +270,7 @@ impl World {
         let calm_since = self.calm_since(now);
         let (_, most) = self.checkers.cancel_patience();
         let net = self.net.borrow();
-        let mut left = BTreeSet::new();
+        let mut left = BTreeMap::new();
         for (number, asker) in self.peers.askers.iter().enumerate() {
             let Some(said) = asker.waits_since() else { continue };
             let waited = now.since(said.max(calm_since));
@@ -281,8 +281,10 @@ impl World {
             let Some((peer, _)) = &asker.wants else { continue };
             let is_free = self.peers.open_calls(&net, *peer) == 0 && !self.has_no_name(*peer, said);
             if waited > LATE && asker.call.is_none() && is_free && self.checkers.is_peer_known(*peer) {
-                left.insert(number);
-                if self.peers.suspects.contains(&number) {
+                // Connections that come and go one after the other may all miss these looks.
+                let calls = self.peers.calls.iter().filter(|call| call.peer == *peer).count();
+                left.insert(number, calls);
+                if self.peers.suspects.get(&number) == Some(&calls) {
                     let text = format!("asker {number} waits for peer {peer}, to which there is no connection");
                     self.witness.accuse(Charge::NotServed, text);
                 }

@@ -5,7 +5,7 @@
 //! given.
 //! Not here: which peers and requests there are (`group`), how applications cancel (`app::cancel`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,9 @@ pub(crate) struct Peers {
     pub(super) failed: BTreeMap<u16, Time>,
     /// When each host name was last not found.
     pub(super) nameless: BTreeMap<Arc<str>, Time>,
-    /// Strangers that waited at the last look though a connection was free: it may have been under way.
-    pub(super) suspects: BTreeSet<usize>,
+    /// Strangers that waited at the last look though a connection was free, each with the number of connections to its peer so far: one
+    /// may have been under way.
+    pub(super) suspects: BTreeMap<usize, usize>,
 }
 
 /// A connection to a peer.
@@ -78,7 +79,7 @@ impl Peers {
             askers: Vec::new(),
             failed: BTreeMap::new(),
             nameless: BTreeMap::new(),
-            suspects: BTreeSet::new(),
+            suspects: BTreeMap::new(),
         }
     }
 

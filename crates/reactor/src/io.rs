@@ -120,7 +120,7 @@ pub trait Io {
 
     /// Whether the last [`Io::accept`] has taken effect: no more connections arrive at a listening socket that is not
     /// open.
-    fn are_doors_at_rest(&self) -> bool;
+    fn is_accepting_at_rest(&self) -> bool;
 
     /// Changes the socket options of connections opened from now on.
     fn tune(&mut self, tuning: TcpTuning);

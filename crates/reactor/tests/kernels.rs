@@ -126,7 +126,7 @@ fn who_knocks_while_the_doors_rest_is_let_in_when_they_open() {
         let mut stage = make(16);
         stage.caller(1);
         stage.io.accept(Accepting::Paused);
-        while !stage.io.are_doors_at_rest() {
+        while !stage.io.is_accepting_at_rest() {
             stage.turn();
         }
         let address = SocketAddr::from_abstract_name(&stage.name).expect("a name");

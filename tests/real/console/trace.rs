@@ -238,8 +238,8 @@ pub(crate) fn what_cannot_be_traced_is_said_with_what_can(house: &House) {
     let mut console = pooler.client("admin", "pgbouncer");
     let own = format!("TRACE CLIENT {}", console_id(&pooler));
     for (command, code, text, hint) in [
-        ("TRACE CLIENT C-0xfffff", "08P01", "client not found", "SHOW CLIENTS has"),
-        (&*own, "08P01", "client not found", "SHOW CLIENTS has"),
+        ("TRACE CLIENT C-0xfffff", "08P01", "client not found", "SHOW CLIENTS lists"),
+        (&*own, "08P01", "client not found", "SHOW CLIENTS lists"),
         ("TRACE CLIENT shop", "08P01", "invalid client pointer supplied", "C-0x2a"),
         ("TRACE clint C-0x1", "08P01", "invalid command", "Did you mean TRACE CLIENT?"),
         ("TRACE", "08P01", "invalid command", "TRACE CLIENT|APPLICATION|DATABASE <name>"),

@@ -432,7 +432,7 @@ impl Io for Epoll {
         }
     }
 
-    fn are_doors_at_rest(&self) -> bool {
+    fn is_accepting_at_rest(&self) -> bool {
         matches!(self.accepting, Accepting::All | Accepting::OnlyUnix)
             || self.acceptors.iter().all(|acceptor| !acceptor.is_watched)
     }

@@ -429,7 +429,7 @@ impl Io for Uring {
         self.accepting = accepting;
     }
 
-    fn are_doors_at_rest(&self) -> bool {
+    fn is_accepting_at_rest(&self) -> bool {
         matches!(self.accepting, Accepting::All | Accepting::OnlyUnix)
             || self.acceptors.iter().all(Acceptor::is_at_rest)
     }

@@ -386,8 +386,8 @@ impl<K: Kernel> Io for Tls<K> {
         self.kernel.accept(accepting);
     }
 
-    fn are_doors_at_rest(&self) -> bool {
-        self.kernel.are_doors_at_rest()
+    fn is_accepting_at_rest(&self) -> bool {
+        self.kernel.is_accepting_at_rest()
     }
 
     fn tune(&mut self, tuning: TcpTuning) {

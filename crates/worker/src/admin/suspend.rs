@@ -213,7 +213,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether nothing of any conversation is under way.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.io.are_doors_at_rest()
+        self.io.is_accepting_at_rest()
             && self.clients.iter().all(|(_, client)| self.is_client_at_rest(client))
             && self.servers.iter().all(|(key, _)| self.is_server_at_rest(key))
     }

@@ -447,7 +447,7 @@ impl Io for SimIo {
         self.worker_io(|worker_io| worker_io.accepting = accepting);
     }
 
-    fn are_doors_at_rest(&self) -> bool {
+    fn is_accepting_at_rest(&self) -> bool {
         self.worker_io(|worker_io| {
             !worker_io.done.iter().any(|completion| matches!(completion, Completion::Accepted { .. }))
         })

@@ -10,7 +10,11 @@ use crate::exchange::{Answered, Exchange};
 use crate::fault::Fault;
 use crate::vars::{Tracked, Vars};
 
+mod batches;
+mod drops;
 mod held;
+mod names;
+mod sent;
 
 /// A server as it is lent.
 #[derive(Default)]
@@ -29,6 +33,7 @@ struct Stage {
     is_settled: bool,
     moment: Moment,
     follows: bool,
+    is_by_sql: bool,
 }
 
 impl Stage {
@@ -43,11 +48,18 @@ impl Stage {
             is_settled: true,
             moment: Moment::default(),
             follows: false,
+            is_by_sql: false,
         }
     }
 
     /// What the server is sent when the client asks this, in words.
     fn try_ask(&mut self, names: &mut Names, ask: Ask<'_>) -> Result<String, Fault> {
+        let (way, out) = self.try_send(names, ask)?;
+        Ok(if way == Way::AsItIs { "as it is".to_owned() } else { words(&out) })
+    }
+
+    /// What happens to what the client asks, whose body has 100 bytes, and what the server is sent.
+    fn try_send(&mut self, names: &mut Names, ask: Ask<'_>) -> Result<(Way, Vec<Bytes>), Fault> {
         let mut out = Vec::new();
         let Lent { exchange, server_statements } = &mut self.server;
         let dialect = self.dialect.clone();
@@ -60,14 +72,14 @@ impl Stage {
             dialect,
             tracked: &self.tracked,
             is_settled: self.is_settled,
-            is_by_sql: false,
+            is_by_sql: self.is_by_sql,
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,
             out: &mut out,
         };
         let way = server_statements.ask(ask, 100, &mut sides)?;
-        Ok(if way == Way::AsItIs { "as it is".to_owned() } else { words(&out) })
+        Ok((way, out))
     }
 
     fn ask(&mut self, names: &mut Names, ask: Ask<'_>) -> String {
@@ -105,6 +117,28 @@ impl Stage {
             given += &self.given();
         }
         given
+    }
+
+    /// The client prepares this, and the server does so.
+    fn prepares(&mut self, names: &mut Names, name: &str, text: &str) {
+        self.parse(names, name, text);
+        self.asked(b"S");
+        self.hears(names, "1Z");
+    }
+
+    /// What the server is sent before a text of the client's that mentions this name.
+    fn mentions(&mut self, names: &Names, name: &str) -> String {
+        let mut out = Vec::new();
+        let mentioned = MentionedNames { names: vec![name], drops: vec![], is_query: false };
+        self.server.server_statements.bring_own(&mentioned, names, &mut self.server.exchange, &mut out);
+        words(&[Bytes::Own(out)])
+    }
+
+    /// How many statements the server is believed to have; the order of their use has each of them once.
+    fn count(&self) -> usize {
+        let ServerStatements { held, by_use, .. } = &self.server.server_statements;
+        assert!(by_use.len() == held.len() && by_use.iter().all(|(used, id)| held[id].used == *used), "{by_use:?}");
+        held.len()
     }
 
     fn given(&mut self) -> String {

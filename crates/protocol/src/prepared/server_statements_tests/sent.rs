@@ -100,4 +100,12 @@ fn while_nobody_knows_what_answers_what_all_that_is_sent_is_owed() {
     assert_eq!((t.count(), t.close(&mut ann, "a").as_str()), (3, "Close PGBOUNCER_1"));
     t.asked(b"S");
     assert_eq!(t.hears(&mut ann, "ZCZZ113Z"), "ZCZZ113Z");
+    assert!(t.server.exchange.owes_nothing());
+    t.parse(&mut ann, "d", "select 4");
+    assert!(!t.server.exchange.owes_nothing());
+    t.asked(b"S");
+    t.hears(&mut ann, "1Z");
+    assert!(t.server.exchange.owes_nothing());
+    t.close(&mut ann, "d");
+    assert!(!t.server.exchange.owes_nothing());
 }

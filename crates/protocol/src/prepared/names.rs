@@ -257,6 +257,7 @@ const FAILED_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::Account;
     use super::*;
     use crate::state::Statement as BySql;
 
@@ -347,5 +348,47 @@ mod tests {
             assert!(names.failed.len() <= FAILED_MAX);
         }
         assert!(names.has_failed(&99_u32.to_be_bytes()));
+    }
+
+    #[test]
+    fn the_unnamed_statement_is_one_of_them_until_it_is_forgotten() {
+        let (mut statement_registry, mut names) = (StatementRegistry::new(1, 1), Names::default());
+        assert!(!names.has_unnamed());
+        names.insert(b""[..].into(), named(&mut statement_registry, 0));
+        assert!(names.has_unnamed());
+        names.forget_unnamed();
+        assert!(!names.has_unnamed());
+    }
+
+    #[test]
+    fn a_name_that_was_given_again_is_not_restored() {
+        let (mut statement_registry, mut names) = (StatementRegistry::new(1, 1), Names::default());
+        names.insert(b"a"[..].into(), named(&mut statement_registry, 2));
+        names.restore(b"a"[..].into(), named(&mut statement_registry, 1));
+        assert_eq!(names.named[&b"a"[..]].step, 2);
+    }
+
+    #[test]
+    fn a_client_is_charged_what_a_name_is_read_under_now() {
+        for is_settled in [true, false] {
+            let (mut statement_registry, mut names) = (StatementRegistry::new(1, 1), Names::default());
+            let (account, text) = (Account::default(), [b'x'; 1000]);
+            let dialect = |length: usize| Rc::<[u8]>::from(vec![b'd'; length]);
+            let statement = statement_registry.find_or_add(&text, &dialect(0)).expect("room");
+            let charge = statement_registry.charge_name(&account, b"a", &text, b"").expect("room");
+            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge });
+            let mut held = |length: usize, is_anew: bool| {
+                let dialect = dialect(length);
+                if is_anew {
+                    names.read_anew(b"a", &dialect, &mut statement_registry).expect("room");
+                } else {
+                    names.find(b"a", &dialect, is_settled, &mut statement_registry).expect("room");
+                }
+                account.held()
+            };
+            let (short, long, anew) = (held(100, false), held(300, false), held(700, true));
+            assert!(short > 1000 + 100, "{is_settled}");
+            assert_eq!((long - short, anew - long), (200, if is_settled { 400 } else { 399 }), "{is_settled}");
+        }
     }
 }

@@ -14,6 +14,8 @@ mod batches;
 mod drops;
 mod held;
 mod names;
+mod own;
+mod refused;
 mod sent;
 
 /// A server as it is lent.

@@ -172,4 +172,75 @@ mod tests {
         unnamed.forget();
         assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
     }
+
+    /// An exchange in which a batch has been answered, and the transaction has this status.
+    fn later(status: &[u8]) -> Exchange {
+        let mut exchange = Exchange::default();
+        exchange.asked(frontend::SYNC);
+        exchange.answered(b'Z', status).expect("owed");
+        exchange
+    }
+
+    #[test]
+    fn what_was_given_earlier_is_there_in_an_open_transaction_in_which_nothing_is_owed() {
+        for (status, is_owed, is_there) in [(b"T", false, true), (b"I", false, false), (b"T", true, false)] {
+            let (mut unnamed, mut server_statements) = (Unnamed::default(), ServerStatements::default());
+            unnamed.prepares(&Exchange::default());
+            let mut exchange = later(status);
+            if is_owed {
+                exchange.asked(frontend::QUERY);
+            }
+            let sent = bring(&mut unnamed, &mut server_statements, &mut exchange);
+            assert_eq!(sent.is_empty(), is_there, "{status:?} {is_owed}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_or_brought_is_there_in_that_batch_whichever_it_is() {
+        let (mut server_statements, mut exchange) = (ServerStatements::default(), later(b"I"));
+        let (mut given, mut brought) = (Unnamed::default(), Unnamed::default());
+        given.prepares(&exchange);
+        assert_eq!(bring(&mut given, &mut server_statements, &mut exchange), []);
+        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
+        assert!(exchange.is_hiding() && !server_statements.is_empty(), "its answer is hidden");
+        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), []);
+        brought.forget();
+        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
+    }
+
+    #[test]
+    fn the_next_parse_replaces_the_one_that_is_kept() {
+        let (mut unnamed, exchange) = (Unnamed::default(), Exchange::default());
+        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
+        assert!(unnamed.is_kept());
+        unnamed.prepares(&exchange);
+        assert!(!unnamed.is_kept());
+    }
+
+    #[test]
+    fn where_no_answer_can_be_hidden_it_is_unknown_and_otherwise_it_is_counted() {
+        let (mut unnamed, mut tally, mut out) = (Unnamed::default(), Tally::default(), Vec::new());
+        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
+        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
+        exchange.asked(frontend::QUERY);
+        exchange.answered(b'G', b"").expect("owed");
+        let brought = unnamed.bring(&mut server_statements, &mut exchange, &mut tally, &mut out);
+        assert_eq!(brought, Err(Fault::StatementUnknown { name: Box::default() }), "a COPY reads");
+        assert_eq!((out.len(), tally.server_parses), (0, 0));
+        let brought = unnamed.bring(&mut server_statements, &mut later(b"I"), &mut tally, &mut out);
+        assert_eq!((brought, out.len(), tally.server_parses), (Ok(()), 1, 1));
+    }
+
+    #[test]
+    fn in_another_process_it_is_what_it_was() {
+        let (mut statement_registry, account) = (StatementRegistry::new(1, 1), Account::default());
+        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
+        let mut unnamed = Unnamed::default();
+        unnamed.prepares(&exchange);
+        unnamed.keep(b"Parse", &account, &mut statement_registry);
+        let mut unpacked = Unnamed::unpack(unnamed.pack(), &account, &mut statement_registry);
+        assert_eq!(bring(&mut unpacked, &mut server_statements, &mut exchange), []);
+        unpacked.begin_loan();
+        assert_eq!(bring(&mut unpacked, &mut server_statements, &mut exchange), [Bytes::Own(b"Parse".to_vec())]);
+    }
 }

@@ -6,7 +6,7 @@
 use std::net::TcpStream;
 use std::time::Instant;
 
-use tests::fake_server::FakeServer;
+use tests::fake_server::{FakeServer, greeting};
 use tests::message::{frame, query, startup, strings};
 use tests::peer::{Lost, Peer};
 
@@ -68,14 +68,7 @@ fn without_end(peer: &mut Peer, bytes: &[u8]) -> Result<(), Lost> {
 }
 
 fn let_in(peer: &mut Peer) {
-    let words = [
-        frame(b'R', &[0; 4]),
-        frame(b'S', &strings(&["server_version", "15.0"])),
-        frame(b'S', &strings(&["client_encoding", "UTF8"])),
-        frame(b'K', &[0; 8]),
-        frame(b'Z', b"I"),
-    ];
-    let _ = peer.try_send(&words.concat());
+    let _ = peer.try_send(&greeting());
 }
 
 pub(super) fn notices_at_the_login(scene: &mut Scene<'_>) -> Told {

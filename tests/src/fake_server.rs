@@ -13,6 +13,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, crypto};
 
 use crate::authority::Identity;
+use crate::message::{frame, strings};
+
+/// What PostgreSQL sends to a client that needs no password.
+pub fn greeting() -> Vec<u8> {
+    let parameters = [["server_version", "15.0"], ["client_encoding", "UTF8"], ["standard_conforming_strings", "on"]];
+    let parameters = parameters.map(|parameter| frame(b'S', &strings(&parameter))).concat();
+    [frame(b'R', &[0; 4]), parameters, frame(b'K', &[0; 8]), frame(b'Z', b"I")].concat()
+}
 
 /// A TCP server that answers whatever a test wants.
 #[derive(Debug)]

@@ -24,15 +24,20 @@ pub(crate) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, Strin
 }
 
 fn say(address: SocketAddr, request: &str) -> (u16, String) {
+    let answer = String::from_utf8_lossy(&answer_to(address, request)).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, body.to_owned())
+}
+
+/// Everything that comes until the connection ends.
+fn answer_to(address: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    (status, body.to_owned())
+    answer
 }
 
 pub(crate) fn metrics_tell_what_has_been_done_in_both_formats(house: &House) {
@@ -57,12 +62,8 @@ pub(crate) fn metrics_tell_what_has_been_done_in_both_formats(house: &House) {
 
 pub(crate) fn metrics_are_compressed_for_clients_that_accept_gzip(house: &House) {
     let (_pooler, address) = pooler(house, "http_gzip", &[]);
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
     let request = "GET /metrics HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n";
-    stream.write_all(request.as_bytes()).expect("a request");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
+    let answer = answer_to(address, request);
     let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
     let (head, body) = (String::from_utf8_lossy(&answer[..head]).to_lowercase(), &answer[head + 4..]);
     assert!(head.contains("\r\ncontent-encoding: gzip\r\n"), "{head}");

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use tests::client::{Answer, Client};
-use tests::fake_server::FakeServer;
-use tests::message::{frame, query, strings};
+use tests::fake_server::{FakeServer, greeting};
+use tests::message::{frame, query};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, wait_until};
@@ -233,9 +233,7 @@ fn answer_at_once(mut stream: TcpStream) -> io::Result<()> {
     stream.read_exact(&mut received[..4])?;
     let startup = u32::from_be_bytes([received[0], received[1], received[2], received[3]]) as usize;
     stream.read_exact(&mut received[4..startup])?;
-    let parameters = [["server_version", "15.0"], ["client_encoding", "UTF8"], ["standard_conforming_strings", "on"]];
-    let parameters = parameters.map(|parameter| frame(b'S', &strings(&parameter))).concat();
-    stream.write_all(&[frame(b'R', &[0; 4]), parameters, frame(b'K', &[0; 8]), frame(b'Z', b"I")].concat())?;
+    stream.write_all(&greeting())?;
     let (query, answer) = (query(QUERY).len(), answer_to_query());
     let answers = answer.repeat(received.len() / query + 1);
     let mut unanswered = 0;

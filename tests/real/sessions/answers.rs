@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use tests::client::Client;
-use tests::fake_server::FakeServer;
-use tests::message::{Complaint, frame, strings};
+use tests::fake_server::{FakeServer, greeting};
+use tests::message::{Complaint, frame};
 use tests::peer::{Lost, Peer};
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
@@ -106,9 +106,7 @@ fn endless(words: impl Fn(u64) -> Vec<u8> + Clone + Send + Sync + 'static) -> Fa
 
 fn answer(peer: &mut Peer, words: &impl Fn(u64) -> Vec<u8>) -> Result<(), Lost> {
     peer.packet()?;
-    let parameters = [["server_version", "15.0"], ["client_encoding", "UTF8"], ["standard_conforming_strings", "on"]];
-    let parameters = parameters.map(|parameter| frame(b'S', &strings(&parameter))).concat();
-    peer.send(&[frame(b'R', &[0; 4]), parameters, frame(b'K', &[0; 8]), frame(b'Z', b"I")].concat());
+    peer.send(&greeting());
     let mut has_served = false;
     loop {
         let asked = peer.frame()?;

@@ -4,7 +4,7 @@
 //! number of rows is bounded, and everything beyond counts as `other`.
 //! Not here: which event begins which phase (`data`), how statistics are reported (`admin::snapshot`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,24 @@ impl Measured {
     fn add(&mut self, spent: &Spent) {
         self.sums.add(spent);
         self.histograms.get_or_insert_default().record(spent);
+    }
+}
+
+/// The servers that removed pools have opened and closed, by the names of database and user: a pool that is opened again continues
+/// their counts. No more than `FORMER_MAX` pools are remembered; the counts of a pool that finds no room are lost.
+#[derive(Debug, Default)]
+pub(crate) struct FormerPools(BTreeMap<(Arc<str>, Arc<str>), Lives>);
+
+impl FormerPools {
+    pub(crate) fn remember(&mut self, database: Arc<str>, user: Arc<str>, lives: Lives) {
+        if lives != Lives::default() && self.0.len() < FORMER_MAX {
+            self.0.insert((database, user), lives);
+        }
+    }
+
+    /// Removes and returns the counts of a pool that is opened again; none if it is new.
+    pub(crate) fn take(&mut self, database: &Arc<str>, user: &Arc<str>) -> Lives {
+        self.0.remove(&(database.clone(), user.clone())).unwrap_or_default()
     }
 }
 
@@ -170,6 +188,8 @@ impl<I: Io> Worker<I> {
 
 /// Number of other pools told apart that have had servers of one pool closed; the last row stands for all others.
 const EVICTED_MAX: usize = 32;
+/// How many removed pools are remembered with their counts of servers.
+const FORMER_MAX: usize = 1000;
 const OTHER: &str = "other";
 /// Number of applications told apart in one worker.
 const APPLICATIONS_MAX: u32 = 500;
@@ -188,6 +208,19 @@ mod tests {
 
     fn name(number: u32) -> ApplicationName {
         ("d".into(), "u".into(), number.to_string().into())
+    }
+
+    #[test]
+    fn a_pool_that_is_opened_again_continues_its_counts_and_a_bounded_number_is_remembered() {
+        let (mut former, mut lives) = (FormerPools::default(), Lives::default());
+        former.remember("idle".into(), "u".into(), lives);
+        lives.opens(measure::Opened::Client);
+        (0..FORMER_MAX + 10).for_each(|number| former.remember("d".into(), number.to_string().into(), lives));
+        assert_eq!(former.0.len(), FORMER_MAX, "a pool without servers takes no room");
+        assert_eq!(former.take(&"d".into(), &"0".into()), lives);
+        assert_eq!(former.take(&"d".into(), &"0".into()), Lives::default(), "the new pool has them");
+        former.remember("e".into(), "u".into(), lives);
+        assert_eq!(former.take(&"e".into(), &"u".into()), lives, "there is room again");
     }
 
     #[test]

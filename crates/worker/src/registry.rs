@@ -12,7 +12,7 @@ use std::time::Duration;
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
-use measure::{Heaviest, Lives};
+use measure::Heaviest;
 use pool::PoolKey;
 use protocol::fault::{Ender, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
@@ -22,7 +22,7 @@ use crate::admission::applicant::SecretHashing;
 use crate::beside::Beside;
 use crate::data::accepted::AcceptedParameters;
 use crate::letters::Totals;
-use crate::measured::Measured;
+use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
 use crate::watched::{Watch, Watched};
 
@@ -41,8 +41,7 @@ pub(crate) struct Registry {
     pub(crate) users_known_max: usize,
     pools: Beside<PoolPlace>,
     pool_keys: BTreeMap<(u32, u32), PoolKey>,
-    /// The numbers of servers opened and closed by pools that are no more, by the names of database and user.
-    closed_lives: BTreeMap<(Arc<str>, Arc<str>), Lives>,
+    pub(crate) former_pools: FormerPools,
     /// Number of function catalogs created so far, which numbers their scopes.
     pub(crate) scopes: u32,
     /// Whether any user has a `client_idle_timeout`.
@@ -326,15 +325,8 @@ impl Registry {
     pub(crate) fn remove_pool(&mut self, key: PoolKey) {
         if let Some(place) = self.pools.remove(key) {
             self.pool_keys.remove(&(place.database, place.user));
-            if self.closed_lives.len() < CLOSED_MAX && place.measured.lives != Lives::default() {
-                self.closed_lives.insert((place.database_name, place.user_name), place.measured.lives);
-            }
+            self.former_pools.remember(place.database_name, place.user_name, place.measured.lives);
         }
-    }
-
-    /// The numbers of servers that a former pool of this database and user has opened and closed: a new one goes on counting from them.
-    pub(crate) fn take_closed_lives(&mut self, database: &Arc<str>, user: &Arc<str>) -> Lives {
-        self.closed_lives.remove(&(database.clone(), user.clone())).unwrap_or_default()
     }
 
     pub(crate) fn pool(&self, key: PoolKey) -> Option<&PoolPlace> {
@@ -365,6 +357,3 @@ impl Registry {
         self.pool_keys.values().copied().collect()
     }
 }
-
-/// So many former pools are remembered with their numbers.
-const CLOSED_MAX: usize = 1000;

@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
         let pool = self.pools.open(self.now, database, number, limits);
         let user_name = self.registry.users[number as usize].name.clone();
         let database_name = self.registry.databases[database as usize].name.clone();
-        let lives = self.registry.take_closed_lives(&database_name, &user_name);
+        let lives = self.registry.former_pools.take(&database_name, &user_name);
         self.registry.insert_pool(
             pool,
             PoolPlace {

@@ -33,7 +33,7 @@ pub struct Parts {
     pub hosts: bool,
     /// [`Snapshot::pins`], [`Snapshot::pin_totals`], [`Snapshot::probes`] and [`Snapshot::channels`].
     pub pins: bool,
-    /// [`PoolRow::measures`], and [`Snapshot::busy`].
+    /// [`PoolRow::measures`].
     pub measures: Detail,
     /// [`Snapshot::applications`].
     pub applications: bool,

@@ -2,6 +2,8 @@
 //!
 //! Always true: a key finds the row for which it was made, or nothing; rows are visited in the order of their places.
 
+use std::num::NonZeroU32;
+
 use crate::Key;
 
 /// A table of at most `capacity` rows.
@@ -16,8 +18,8 @@ pub struct Slab<T> {
 
 #[derive(Debug)]
 enum Place<T> {
-    Taken { generation: u32, row: T },
-    Free { generation: u32, next: Option<u32> },
+    Taken { generation: NonZeroU32, row: T },
+    Free { generation: NonZeroU32, next: Option<u32> },
 }
 
 impl<T> Slab<T> {
@@ -38,8 +40,9 @@ impl<T> Slab<T> {
         self.taken += 1;
         let Some(index) = self.free else {
             let index = self.places.len() as u32;
-            self.places.push(Place::Taken { generation: 1, row });
-            return Ok(Key { index, generation: 1 });
+            let key = Key::first(index);
+            self.places.push(Place::Taken { generation: key.generation, row });
+            return Ok(key);
         };
         let place = &mut self.places[index as usize];
         let Place::Free { generation, next } = *place else { unreachable!("the free list names a taken place") };
@@ -55,7 +58,7 @@ impl<T> Slab<T> {
             Place::Taken { generation, .. } if *generation == key.generation => {}
             _ => return None,
         }
-        let next_tenant = key.generation.checked_add(1).unwrap_or(1);
+        let next_tenant = key.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let old = std::mem::replace(place, Place::Free { generation: next_tenant, next: self.free });
         self.free = Some(key.index);
         self.taken -= 1;
@@ -187,7 +190,9 @@ mod tests {
 
     #[test]
     fn a_key_survives_being_one_word() {
-        let key = Key { index: 7, generation: 9 };
+        let key = Key { index: 7, generation: NonZeroU32::MAX };
         assert_eq!(Key::from_bits(key.to_bits()), key);
+        assert_eq!(Key::from_bits(7), Key::NOWHERE);
+        assert_eq!(size_of::<Option<Key>>(), 8);
     }
 }

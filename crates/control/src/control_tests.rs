@@ -170,7 +170,7 @@ impl Drop for TestControl {
     }
 }
 
-const CLIENT: ClientKey = Key { index: 7, generation: 1 };
+const CLIENT: ClientKey = Key::first(7);
 
 #[test]
 fn what_needs_no_worker_is_answered_at_once() {

@@ -179,7 +179,7 @@ mod tests {
     fn question(number: u32, authenticator: ExternalAuth) -> PasswordQuestion {
         PasswordQuestion {
             from: WorkerId(0),
-            client: ClientKey { index: number, generation: 1 },
+            client: ClientKey::first(number),
             authenticator,
             user: "u".into(),
             password: Password::new("secret").expect("some"),

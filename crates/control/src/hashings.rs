@@ -132,7 +132,7 @@ mod tests {
     fn client(number: u32, address: u8) -> HashQuestion {
         HashQuestion {
             from: WorkerId(0),
-            asker: HashAsker::Client(Key { index: number, generation: 1 }),
+            asker: HashAsker::Client(Key::first(number)),
             origin: Origin::of_client([10, 0, 0, address].into()),
             derivation: Derivation {
                 password: Password::new("secret").expect("some"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn server(number: u32) -> HashQuestion {
-        let asker = HashAsker::Server(Key { index: number, generation: 1 });
+        let asker = HashAsker::Server(Key::first(number));
         HashQuestion { asker, origin: Origin::LocalServers, ..client(number, 0) }
     }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn passwords_are_hashed_a_few_at_a_time_and_who_finds_no_place_is_told() {
         let mut test = TestControl::new("hash", 1, "");
-        let asker = |number| HashAsker::Client(Key { index: number, generation: 1 });
+        let asker = |number| HashAsker::Client(Key::first(number));
         let ask = |number| {
             let password = Password::new("secret").expect("some");
             let derivation = Derivation { password, salt: [7; 16].into(), iterations: 2 };

@@ -56,7 +56,7 @@ fn error(severity: &str) -> Vec<u8> {
 fn ask(test: &mut TestControl, number: u32) {
     test.happens(Event::Letter(ToControl::AskSecret(SecretQuestion {
         from: WorkerId(0),
-        inquirer: Inquirer::Client(Key { index: number, generation: 1 }),
+        inquirer: Inquirer::Client(Key::first(number)),
         database: "d".into(),
         asker: "asker".into(),
         sql: "select".into(),

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn client(number: usize) -> ClientKey {
-        ClientKey { index: number as u32, generation: 1 }
+        ClientKey::first(number as u32)
     }
 
     fn question(number: usize, database: &str) -> SecretQuestion {

@@ -110,7 +110,7 @@ mod tests {
 
     /// A question of the client with this number, which belongs to this user.
     fn question(number: u32, uid: u32) -> SystemUserQuestion {
-        SystemUserQuestion { from: WorkerId(0), client: Key { index: number, generation: 1 }, uid }
+        SystemUserQuestion { from: WorkerId(0), client: Key::first(number), uid }
     }
 
     fn ask(users: &mut SystemUsers, numbers: std::ops::Range<u32>, uid: u32) {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn users_of_the_system_are_looked_up_a_few_at_a_time_and_who_finds_no_place_is_told() {
         let mut test = TestControl::new("system_users", 1, "");
-        let (from, client) = (WorkerId(0), |number| Key { index: number, generation: 1 });
+        let (from, client) = (WorkerId(0), |number| Key::first(number));
         let ask = |number| Event::Letter(ToControl::SystemUser { from, client: client(number), uid: 1000 });
         (0..1025).for_each(|number| test.happens(ask(number)));
         let letters = test.letters(0);

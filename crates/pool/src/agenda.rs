@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    const POOL: PoolKey = Key { index: 0, generation: 1 };
+    const POOL: PoolKey = Key::first(0);
 
     #[test]
     fn an_alarm_is_brought_forward_but_never_put_off() {

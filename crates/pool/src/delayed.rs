@@ -117,7 +117,7 @@ mod tests {
     use crate::bucket::Whose;
 
     fn client(index: u32) -> ClientKey {
-        ClientKey { index, generation: 0 }
+        ClientKey::first(index)
     }
 
     fn bucket(key: u64) -> BucketKey {

@@ -83,7 +83,7 @@ mod tests {
     fn idle(since: &[u64]) -> (Slab<Slot>, List, Vec<ServerKey>) {
         let (mut slots, mut list) = (Slab::with_capacity(9), List::default());
         let keys = since.iter().map(|secs| {
-            let slot = Slot::new(base::Key { index: 0, generation: 1 }, Time::from_secs(*secs), 0, false);
+            let slot = Slot::new(base::Key::first(0), Time::from_secs(*secs), 0, false);
             let key = slots.insert(slot).expect("room");
             list.push(&mut slots, key);
             key

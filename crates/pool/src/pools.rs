@@ -52,7 +52,7 @@ impl Pools {
     /// open yet. `min_pool_size` applies from now on, because a pool is opened when a client logs in or when the database
     /// entry names the user of its servers.
     pub fn open(&mut self, now: Time, database: u32, user: u32, limits: Limits) -> PoolKey {
-        let unnamed = Key { index: 0, generation: 0 };
+        let unnamed = Key::NOWHERE;
         let inserted = self.pools.insert(Pool::new(unnamed, database, user, limits));
         let key = inserted.expect("the table of pools is as large as keys can count");
         let pool = self.pools.get_mut(key).expect("it has just been opened");

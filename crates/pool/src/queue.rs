@@ -173,10 +173,10 @@ const PASSED_OVER_MAX: u32 = 32;
 mod tests {
     use super::*;
 
-    const POOL: PoolKey = Key { index: 0, generation: 1 };
+    const POOL: PoolKey = Key::first(0);
 
     fn client(index: u32) -> ClientKey {
-        Key { index, generation: 1 }
+        Key::first(index)
     }
 
     fn join(seats: &mut Seats, queue: &mut Queue, index: u32, since: u64, fingerprint: u32) {
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_later_client_of_the_same_index_is_not_taken_for_the_earlier_one() {
         let (seats, _queue) = crowd(1);
-        let later = Key { index: 0, generation: 2 };
+        let later = Key { generation: std::num::NonZeroU32::MAX, ..Key::first(0) };
         assert!(seats.of(later).is_none());
         assert_eq!(seats.at(later).map(|seat| seat.client), Some(client(0)));
     }

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     fn pool(index: u32) -> PoolKey {
-        Key { index, generation: 1 }
+        Key::first(index)
     }
 
     #[test]

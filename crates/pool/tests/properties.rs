@@ -272,7 +272,7 @@ impl World {
     fn step(&mut self, choice: u8, pick: u8) {
         let pool = usize::from(pick) % POOLS;
         let key = self.keys[pool];
-        let client = Key { index: u32::from(pick) % CLIENTS, generation: 1 };
+        let client = Key::first(u32::from(pick) % CLIENTS);
         match choice % 12 {
             0..=2 => self.client_moves(client, pool),
             3..=7 => self.server_moves(pick),
@@ -437,7 +437,7 @@ impl World {
     /// All clients leave and all pools are closed, after which nothing may remain.
     fn go_home(&mut self) {
         for index in 0..CLIENTS {
-            let client = Key { index, generation: 1 };
+            let client = Key::first(index);
             if let Client::Promised(server) = *self.client(client) {
                 *self.client(client) = Client::Away;
                 self.lose(server);

@@ -152,7 +152,7 @@ fn a_newcomer_does_not_overtake_whoever_waits() {
     let Admission::Delayed(shortage) = begins(&mut rates, 0, &someone("ann")) else { panic!("it is not delayed") };
     assert_eq!(shortage.until, Time(100_000));
     let mut delayed = Delayed::default();
-    let client = |index| Key { index, generation: 1 };
+    let client = |index| Key::first(index);
     delayed.join(client(1), shortage.bucket, shortage.until);
     // There is a token, but the delayed client has not been woken yet.
     let is_queued = |bucket: BucketKey| delayed.is_queued(bucket);

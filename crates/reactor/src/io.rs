@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,8 +189,14 @@ pub enum Address {
 /// The other end of an accepted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// A TCP connection from this address.
-    Tcp(SocketAddr),
+    /// A TCP connection. Its address and port are separate, because a `SocketAddr` takes half as much memory again, in
+    /// the row of each client.
+    Tcp {
+        /// The remote address.
+        ip: IpAddr,
+        /// The remote port.
+        port: u16,
+    },
     /// A unix socket of this machine.
     Unix {
         /// Process id, 0 if unknown.
@@ -205,9 +211,15 @@ impl Peer {
     #[must_use]
     pub fn origin(self) -> Origin {
         match self {
-            Self::Tcp(address) => Origin::of_client(address.ip()),
+            Self::Tcp { ip, .. } => Origin::of_client(ip),
             Self::Unix { uid, .. } => Origin::LocalClients(uid),
         }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp { ip: address.ip(), port: address.port() }
     }
 }
 
@@ -350,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_client_and_a_server_of_one_address_are_two() {
-        let address = "10.0.0.1:5432".parse().expect("an address");
-        let (client, server) = (Peer::Tcp(address).origin(), Address::Tcp(address).origin());
+        let address: SocketAddr = "10.0.0.1:5432".parse().expect("an address");
+        let (client, server) = (Peer::from(address).origin(), Address::Tcp(address).origin());
         assert!(client != server && server.is_of_servers() && !client.is_of_servers());
         assert!(Address::Unix("/tmp/s".into()).origin().is_of_servers());
         assert_ne!(Peer::Unix { pid: 1, uid: Some(1) }.origin(), Peer::Unix { pid: 1, uid: Some(2) }.origin());

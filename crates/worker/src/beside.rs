@@ -3,12 +3,14 @@
 //! Always true: a row is found only by the key under which it was inserted; a lookup by the key of a removed row finds
 //! nothing.
 
+use std::num::NonZeroU32;
+
 use base::Key;
 
 /// Rows under keys that another table allocates.
 #[derive(Debug)]
 pub(crate) struct Beside<T> {
-    places: Vec<Option<(u32, T)>>,
+    places: Vec<Option<(NonZeroU32, T)>>,
 }
 
 impl<T> Default for Beside<T> {
@@ -75,7 +77,8 @@ mod tests {
 
     #[test]
     fn a_row_is_found_only_by_its_own_key() {
-        let (old, new) = (Key { index: 2, generation: 1 }, Key { index: 2, generation: 2 });
+        let old = Key::first(2);
+        let new = Key { generation: NonZeroU32::MAX, ..old };
         let mut rows = Beside::default();
         rows.insert(old, "a");
         assert_eq!(rows.get(new), None);

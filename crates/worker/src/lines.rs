@@ -4,6 +4,7 @@
 //! Not here: lines that only one file writes.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use base::{Id, Key};
 use pool::ServerKey;
@@ -33,7 +34,7 @@ impl<I: Io> Worker<I> {
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Client(client.id), database, user, address);
         let port = self.active.settings.listen_port;
         match client.peer {
-            Peer::Tcp(address) => of(format_args!("{address}")),
+            Peer::Tcp { ip, port } => of(format_args!("{}", SocketAddr::new(ip, port))),
             Peer::Unix { pid: 0, .. } => of(format_args!("unix:{port}")),
             Peer::Unix { pid, .. } => of(format_args!("unix({pid}):{port}")),
         }
@@ -62,7 +63,7 @@ impl<I: Io> Worker<I> {
     /// The address of a client, and its port.
     pub(crate) fn address_of_peer(&self, client: &Client) -> (String, u16) {
         match client.peer {
-            Peer::Tcp(address) => (address.ip().to_string(), address.port()),
+            Peer::Tcp { ip, port } => (ip.to_string(), port),
             Peer::Unix { .. } => ("unix".to_owned(), self.active.settings.listen_port),
         }
     }

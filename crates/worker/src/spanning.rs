@@ -7,6 +7,7 @@
 //! (`control::otlp`).
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
@@ -178,7 +179,7 @@ impl<I: Io> Worker<I> {
             user: self.registry.users[ready.session.user as usize].name.clone(),
             client: client.id,
             client_address: match client.peer {
-                Peer::Tcp(address) => Some(address),
+                Peer::Tcp { ip, port } => Some(SocketAddr::new(ip, port)),
                 Peer::Unix { .. } => None,
             },
             wait: (server.is_none() || !waited.is_zero()).then_some((begun.why, waited)),

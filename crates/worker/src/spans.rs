@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn what_is_remembered_of_clients_has_a_bound() {
         let mut places = Places::default();
-        let key = |index| Key { index, generation: 1 };
+        let key = |index| Key::first(index);
         for index in 0..25 {
             places.put(key(index), index, 10);
             assert!(places.0.len() <= 10);
@@ -363,7 +363,7 @@ mod tests {
     fn nothing_is_kept_when_it_is_switched_off() {
         let mut spans = Spans::new(&settings(1.0));
         happens(&mut spans, 1, 10);
-        spans.waits.put(Key { index: 1, generation: 1 }, "none_free", 10);
+        spans.waits.put(Key::first(1), "none_free", 10);
         spans.heed(&Settings::default());
         assert!(!spans.is_on && spans.tell(Time(0)).0.is_empty() && spans.waits.0.is_empty());
     }

@@ -179,7 +179,7 @@ mod tests {
     /// secured connections.
     #[test]
     fn every_owner_has_a_name_and_leaves_a_kind_to_the_reactor() {
-        let key = Key { index: 7, generation: u32::MAX };
+        let key = Key { index: 7, generation: std::num::NonZeroU32::MAX };
         let owners = [Owner::Client(key), Owner::Server(key), Owner::Cancel(key), Owner::Forward(key)];
         let names = owners.map(Owner::to_bits);
         for (place, name) in names.iter().enumerate() {

@@ -52,7 +52,7 @@ impl Machines {
     pub(crate) fn hear_client(&mut self, bytes: &[u8], to_server: &mut Vec<u8>) -> Then {
         let mut requests = Requests {
             now: Time(0),
-            client: Key { index: 0, generation: 1 },
+            client: Key::first(0),
             length_max: 1 << 30,
             statements_max: 0,
             reuses_unnamed: false,

@@ -323,4 +323,4 @@ static FORCE: LazyLock<Arc<ActiveConfig>> = LazyLock::new(|| {
 });
 /// The time when every trace has ended: an hour after the beginning.
 const TRACES_ARE_OVER: Time = Time::from_secs(3_700);
-const CLIENT: Key = Key { index: 1, generation: 1 };
+const CLIENT: Key = Key::first(1);

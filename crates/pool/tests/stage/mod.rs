@@ -358,7 +358,7 @@ fn like(number: &str) -> Fingerprint {
 
 fn client(name: &str) -> Key {
     let index = name.strip_prefix('c').map(number).expect("a client such as c1");
-    Key { index, generation: 1 }
+    Key::first(index)
 }
 
 fn number(digits: &str) -> u32 {

@@ -267,7 +267,7 @@ mod tests {
     fn a_loan_begins_without_what_belonged_to_the_one_before() {
         let vars = Rc::new(Vars::new(&Tracked::new([])));
         let mut client = ClientSession::new(0, vars.clone());
-        let key = Key { index: 7, generation: 1 };
+        let key = Key::first(7);
         let mut overrides = Overrides::default();
         overrides.set("role", "tenant_a");
         for is_anew in [false, true] {

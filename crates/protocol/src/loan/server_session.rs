@@ -199,7 +199,7 @@ mod tests {
     use crate::vars::Tracked;
 
     fn key(index: u32) -> Key {
-        Key { index, generation: 1 }
+        Key::first(index)
     }
 
     fn session() -> ServerSession {

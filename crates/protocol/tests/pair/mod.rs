@@ -503,7 +503,7 @@ fn server<'a>(
 }
 
 fn key(name: &str) -> Key {
-    Key { index: u32::from(name.as_bytes()[0]), generation: 1 }
+    Key::first(u32::from(name.as_bytes()[0]))
 }
 
 fn rules() -> PinRules {

@@ -106,10 +106,10 @@ pub(crate) fn peer(socket: &Socket) -> Peer {
         };
     }
     if let Some(from) = socket.from {
-        return Peer::Tcp(from);
+        return from.into();
     }
     let address = SockRef::from(&socket.fd).peer_addr().ok().and_then(|address| address.as_socket());
-    Peer::Tcp(address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))))
+    address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))).into()
 }
 
 /// The local address of a TCP connection.

@@ -207,7 +207,7 @@ mod tests {
             let parts = DemandParts { authorities: None, own: None, check: Check::Nothing, terms };
             let demand = Arc::new(Demand::new(&parts).expect("good terms").expect("a protocol"));
             let session = Session::new(&Side::Calling { demand, host: "db".into() }).expect("a session");
-            let key = Key { index: number, generation: 1 };
+            let key = Key::first(number);
             let job = Job { key, session: Box::new(session), bytes: Vec::new(), home: Arc::clone(&self.home) };
             self.handshake_pool.give(Origin::of_client([127, 0, 0, address].into()), job)
         }

@@ -175,7 +175,7 @@ impl<I: Io> Worker<I> {
         let ours = self.io.near_end(client.conn);
         let (addr, port) = self.address_of_peer(client);
         let remote_pid = match client.peer {
-            Peer::Tcp(_) => 0,
+            Peer::Tcp { .. } => 0,
             Peer::Unix { pid, .. } => pid,
         };
         Some(Row {

@@ -84,7 +84,7 @@ mod tests {
     fn very_many_servers_are_found_by_their_numbers_at_once() {
         const COUNT: u32 = 500_000;
         let begun = std::time::Instant::now();
-        let key = |index| ServerKey { index, generation: 1 };
+        let key = |index| ServerKey::first(index);
         let servers = (0..COUNT).map(|index| (key(index), 7 + u64::from(index)));
         // The first and the last report are about servers that do not exist any more.
         let told = (6..=u64::from(COUNT) + 7).rev().map(differs).collect();

@@ -71,7 +71,7 @@ impl<I: Io> Worker<I> {
         since: Time,
         stage: Stage,
     ) -> Option<Key> {
-        let conn = base::Key { index: u32::MAX, generation: 0 };
+        let conn = base::Key::NOWHERE;
         let (timer, seat, is_own, is_listener) = (None, Seat::default(), false, false);
         let client = Client {
             conn,
@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
                 self.route_cancel(&cancel_key, key, waits);
             }
             Opening::Session { bytes, minor, parameters } => {
-                let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp(_));
+                let is_clear = client.security.is_none() && matches!(client.peer, Peer::Tcp { .. });
                 if is_clear && self.active.settings.client_tls_sslmode.forbids_clear_text() {
                     self.fail_client(key, &Fault::TlsRequired);
                     return;
@@ -193,7 +193,7 @@ impl<I: Io> Worker<I> {
     /// Whether this client may have TLS: not on a Unix socket, and not twice.
     fn offers_tls(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };
-        self.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp(_))
+        self.active.tls.offer.is_some() && client.security.is_none() && matches!(client.peer, Peer::Tcp { .. })
     }
 
     /// Begins TLS with a client, which may have sent its beginning already. Nothing of the client is read until TLS is

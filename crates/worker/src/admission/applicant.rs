@@ -4,6 +4,7 @@
 //! Not here: what happens then (`login`, `answers`).
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{Derivation, Password, ScramKeys, Secret};
@@ -341,7 +342,7 @@ pub(crate) struct SecretHashing {
 /// Appends the client's address to its `application_name` (`application_name_add_host`).
 pub(crate) fn add_host(vars: &mut Vars, place: usize, peer: Peer, port: u16) {
     let from = match peer {
-        Peer::Tcp(address) => address.to_string(),
+        Peer::Tcp { ip, port } => SocketAddr::new(ip, port).to_string(),
         Peer::Unix { pid, .. } => format!("unix({pid}):{port}"),
     };
     let name = vars.get(place).filter(|name| !name.is_empty()).unwrap_or("app").to_owned();

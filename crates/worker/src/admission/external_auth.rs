@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn ask_external_auth(&mut self, key: Key, authenticator: ExternalAuth, password: Password) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let host = match client.peer {
-            Peer::Tcp(address) => address.ip().to_string(),
+            Peer::Tcp { ip, .. } => ip.to_string(),
             Peer::Unix { .. } => "unix".to_owned(),
         };
         let Stage::Login(login) = &mut client.stage else { return };

@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
 
     fn demand_of_rules(&mut self, key: Key, peer: Peer, database: &str, user: &str) -> Demand {
         let (from, uid) = match peer {
-            Peer::Tcp(address) => (Some(address.ip()), None),
+            Peer::Tcp { ip, .. } => (Some(ip), None),
             Peer::Unix { uid, .. } => (None, uid),
         };
         let is_tls = self.clients.get(key).is_some_and(|client| client.security.is_some());

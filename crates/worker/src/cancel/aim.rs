@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
             return true;
         }
         let cancel = Cancel {
-            conn: Conn { index: u32::MAX, generation: 0 },
+            conn: Conn::NOWHERE,
             server: key,
             pool: server.pool,
             query_number: server.query_number,

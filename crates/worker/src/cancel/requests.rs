@@ -192,7 +192,7 @@ impl<I: Io> Worker<I> {
         self.log.add(Level::Warning, format_args!("failed to send cancel request: could not connect"));
         if let Some(cancel) = self.cancel.rows.get_mut(key) {
             // The reactor has closed it.
-            cancel.conn = Conn { index: u32::MAX, generation: 0 };
+            cancel.conn = Conn::NOWHERE;
         }
         self.cancel_over(key, CancelRequest::Failed);
     }

@@ -193,7 +193,7 @@ impl<I: Io> Worker<I> {
                     unknown_options: Vec::new(),
                 };
                 let pool = self.known_pool(&name);
-                let nowhere = Key { index: u32::MAX, generation: 0 };
+                let nowhere = Key::NOWHERE;
                 let login = LoggingIn::proved(request, pool.unwrap_or(nowhere), Time(waits_since), said.0);
                 let key = self.take_client(socket, peer, id, since, ClientStage::Login(Box::new(login)))?;
                 let Some(pool) = pool else {
@@ -228,7 +228,7 @@ impl<I: Io> Worker<I> {
         cancel_key.extend(packed.cancel_key_rest.into_iter().flat_map(|suspended| suspended.0));
         let cancel_key = CancelKey::parse(&cancel_key)?;
         let key_name = cancel_key.name();
-        let nowhere = Key { index: u32::MAX, generation: 0 };
+        let nowhere = Key::NOWHERE;
         let mut ready = Ready::new(pool.unwrap_or(nowhere), ClientSession::new(user, vars), cancel_key);
         ready.session.overrides = shared(packed.overrides);
         ready.session.initial_overrides = shared(packed.given);

@@ -110,7 +110,7 @@ impl<I: Io> Worker<I> {
             Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
         };
         let address = match client.peer {
-            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Tcp { ip, .. } => Some(ip),
             Peer::Unix { .. } => None,
         };
         Some(Subject { user, database, address, application_name })

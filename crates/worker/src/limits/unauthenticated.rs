@@ -148,11 +148,11 @@ mod tests {
     }
 
     fn from(last: u8) -> Peer {
-        Peer::Tcp(([127, 0, 0, last], 5432).into())
+        Peer::Tcp { ip: [127, 0, 0, last].into(), port: 5432 }
     }
 
     fn enter(book: &mut Book, address: u8, number: u32) -> Result<Option<u32>, ()> {
-        match book.enter(&from(address), (WorkerId(0), Key { index: number, generation: 1 })) {
+        match book.enter(&from(address), (WorkerId(0), Key::first(number))) {
             (Some(_), Loser::Nobody) => Ok(None),
             (Some(_), Loser::Other(_, key)) => Ok(Some(key.index)),
             _ => Err(()),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn while_half_of_the_places_are_free_nobody_is_on_a_list() {
         let mut book = book(10);
-        let who = |number| (WorkerId(0), Key { index: number, generation: 1 });
+        let who = |number| (WorkerId(0), Key::first(number));
         let places: Vec<_> = (0..10).filter_map(|number| book.enter(&from(2), who(number)).0).collect();
         assert_eq!((places.len(), book.unlisted, book.queue.len()), (10, 5, 5));
         assert!(places[..5].iter().all(|place| *place == UNLISTED));

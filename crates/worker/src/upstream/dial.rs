@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool(pool) else { return };
         let database = place.database;
         let unknown = self.known_vars.share(Vars::new(&self.active.tracked));
-        let nowhere = Conn { index: u32::MAX, generation: 0 };
+        let nowhere = Conn::NOWHERE;
         self.servers.insert(key, Server::new(nowhere, id, pool, database, unknown, self.now));
         if let Some(server) = self.servers.get_mut(key) {
             server.opened_for = opened_for(why);

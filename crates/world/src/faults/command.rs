@@ -25,7 +25,7 @@ impl World {
     /// Sends a command on the console, as an admin client that waits for the answer.
     pub(crate) fn command(&mut self, text: String) {
         self.witness.note(|| format!("the operator says {text}"));
-        let client = ClientKey { index: u32::MAX - self.operator.said, generation: 1 };
+        let client = ClientKey::first(u32::MAX - self.operator.said);
         self.operator.said += 1;
         self.operator.asked.insert(client, text.clone());
         let (from, right, by, request) = (WorkerId(0), Right::Admin, Box::default(), Request::Query(text));

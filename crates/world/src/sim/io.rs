@@ -286,7 +286,7 @@ impl Io for SimIo {
     fn peer(&self, socket: &SimSocket) -> Peer {
         match self.net.borrow().end(socket.0).uid {
             Some(uid) => Peer::Unix { pid: 1, uid: Some(uid) },
-            None => Peer::Tcp(address_of(socket.0)),
+            None => address_of(socket.0).into(),
         }
     }
 

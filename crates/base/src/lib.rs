@@ -20,7 +20,7 @@ pub use key::{Key, WorkerId};
 pub use origin::Origin;
 pub use random::Random;
 pub use slab::Slab;
-pub use time::{Time, Wall};
+pub use time::{Time, Wall, earliest};
 
 /// The longest identifier PostgreSQL keeps (`NAMEDATALEN - 1`), in bytes.
 pub const NAME_BYTES_MAX: usize = 63;

@@ -38,6 +38,18 @@ impl Sub for Time {
     }
 }
 
+/// The earliest of these times; `None` if there is none. The last time of the clock is never reached and counts as none.
+#[inline]
+#[must_use]
+pub fn earliest<const N: usize>(times: [Option<Time>; N]) -> Option<Time> {
+    // A comparison each: with an iterator that skips what is missing, it is a dozen of instructions each.
+    let first = times.iter().fold(NEVER, |first, time| first.min(time.unwrap_or(NEVER)));
+    (first < NEVER).then_some(first)
+}
+
+/// The last time of the clock.
+const NEVER: Time = Time(u64::MAX);
+
 /// A calendar time, in microseconds since 1970-01-01 UTC. For display, never for decisions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Wall(pub i64);
@@ -49,6 +61,15 @@ mod tests {
     #[test]
     fn a_deadline_beyond_the_end_of_time_is_the_end_of_time() {
         assert_eq!(Time(5) + Duration::MAX, Time(u64::MAX));
+    }
+
+    #[test]
+    fn of_deadlines_the_earliest_counts_and_the_end_of_time_is_none() {
+        assert_eq!(earliest([None, Some(Time(7)), Some(Time(5)), None]), Some(Time(5)));
+        assert_eq!(earliest([Some(Time(0)), Some(Time(5))]), Some(Time(0)));
+        assert_eq!(earliest([None, Some(Time(5) + Duration::MAX)]), None);
+        assert_eq!(earliest([None; 3]), None);
+        assert_eq!(earliest([]), None);
     }
 
     #[test]

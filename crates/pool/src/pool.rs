@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use base::{Random, Slab, Time};
+use base::{Random, Slab, Time, earliest};
 
 use crate::dial::Logins;
 use crate::pick::{Pick, pick};
@@ -353,7 +353,7 @@ impl Pool {
         let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty();
         let retry = if needs_login { ahead(self.logins.retry_at(&self.limits)) } else { None };
         let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
-        let deadlines = [
+        earliest([
             self.wait_deadline(tables),
             self.idle_deadline(tables),
             self.expiry_look,
@@ -361,8 +361,7 @@ impl Pool {
             minimum,
             ahead(self.reserve_from(tables)),
             ahead(self.starves_from(tables)),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     /// Whether the pool can be forgotten.
@@ -450,7 +449,7 @@ impl Pool {
     /// Notes when a server that has just become idle will exceed its lifetime.
     pub(crate) fn rest(&mut self, tables: &Tables, server: ServerKey) {
         let due = tables.slots.get(server).and_then(|slot| self.expiry_of(slot));
-        self.expiry_look = [self.expiry_look, due].into_iter().flatten().min();
+        self.expiry_look = earliest([self.expiry_look, due]);
     }
 
     pub(crate) fn expire(

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::{Key, Slab, Time, WorkerId};
+use base::{Key, Slab, Time, WorkerId, earliest};
 use measure::Connections;
 use pool::{Event, Pools};
 use protocol::loan::Texts;
@@ -133,13 +133,12 @@ impl<I: Io> Worker<I> {
         if let Some(now) = self.notify.next_turn(self.now) {
             return Some(now);
         }
-        let deadlines = [
+        earliest([
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.affinity_holds.next_deadline(),
             self.notify.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        ])
     }
 
     /// Runs one turn.

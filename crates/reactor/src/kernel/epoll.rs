@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::{Key, Slab, Time, Wall};
+use base::{Key, Slab, Time, Wall, earliest};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -261,8 +261,7 @@ impl Epoll {
     }
 
     fn wait(&mut self, until: Option<Time>, has_news: bool) {
-        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
-        let until = own.into_iter().flatten().chain(until).min();
+        let until = earliest([self.lingering.front().map(|(until, _)| *until), self.accept_again, until]);
         while self.ready.front().is_some_and(|conn| self.lines.get(*conn).is_none()) {
             self.ready.pop_front();
         }

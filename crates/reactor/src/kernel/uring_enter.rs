@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use base::Time;
+use base::{Time, earliest};
 use io_uring::types;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -16,8 +16,7 @@ use crate::kernel::common::Clock;
 
 impl Uring {
     pub(super) fn enter(&mut self, until: Option<Time>) {
-        let own = [self.lingering.front().map(|(until, _)| *until), self.accept_again];
-        let until = own.into_iter().flatten().chain(until).min();
+        let until = earliest([self.lingering.front().map(|(until, _)| *until), self.accept_again, until]);
         let starving = !self.starved.is_empty() && self.buffers.free() > 0;
         let entered = match until {
             _ if starving => self.ring.submit_and_wait(0),

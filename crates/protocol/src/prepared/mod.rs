@@ -14,9 +14,9 @@
 //! (`exchange`); where the bytes come from and go (`loan`).
 
 mod account;
-mod again;
 mod head;
 mod names;
+mod outdated_plan;
 mod own;
 mod pack;
 mod reading;
@@ -29,9 +29,9 @@ mod unnamed;
 use std::rc::Rc;
 
 pub use account::{Account, Charge};
-pub use again::{Kept, RepeatableRequest, may_be_refused};
 pub use head::{Ask, Head, concerns, given_name, head, head_of_unnamed};
 pub use names::Names;
+pub use outdated_plan::{Kept, RepeatableRequest, may_be_refused};
 pub use own::MentionedNames;
 pub use pack::{Gathered, PackedNames, PackedServerStatements, PackedStatement, Unpacking};
 pub use registry::StatementRegistry;

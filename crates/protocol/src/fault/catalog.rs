@@ -180,8 +180,6 @@ faults! {
     /// The server refused the pooler's login: its own text, code, DETAIL and HINT. The DETAIL begins with whose login it was.
     ServerSaid { sqlstate: [u8; 5], text: Arc<str>, detail: Option<Arc<str>>, hint: Option<Arc<str>>, whose: Option<Arc<str>> } =
         Server, SERVERS_OWN, "{text}";
-    /// The pooler has no secret with which it could log in at the server.
-    ServerLogin { text: Arc<str> } = Server, PROTOCOL_VIOLATION, "server login failed: {text}";
     /// The server refused the login of a replication client: its own code, with its text in the DETAIL.
     ReplicationRefused { sqlstate: [u8; 5], text: Arc<str> } = Server, SERVERS_OWN, "login failed";
     /// Logins at the server fail, and the next attempt is made after `server_login_retry`.

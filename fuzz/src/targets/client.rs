@@ -244,10 +244,10 @@ impl House {
             if !piece.is_last() {
                 continue;
             }
-            let asked = format!("{login:?}");
+            let asked = stage(&login);
             match login.answer(&body, &mut transcript.said) {
                 Ok(Step::Passed(_)) => {
-                    self.is_proved(&asked, &body);
+                    self.is_proved(asked, &body);
                     let ready = self.welcome(transcript);
                     return self.hear(ready, &bytes[at..], transcript);
                 }
@@ -262,7 +262,7 @@ impl House {
                 Ok(Step::Derive(unproved, derivation)) => {
                     assert_eq!(asked, "AwaitPassword");
                     unproved.prove(&derivation.run()).map_err(End::Told)?;
-                    self.is_proved(&asked, &body);
+                    self.is_proved(asked, &body);
                     let ready = self.welcome(transcript);
                     return self.hear(ready, &bytes[at..], transcript);
                 }
@@ -293,6 +293,17 @@ impl House {
         write_welcome(&mut transcript.said, &fixed, &vars, &self.tracked, b"12345678", None);
         let pair = Pair::new(Manner::Prompt, Some(Does::Nothing));
         Stage::Ready(Box::new(Session { scanner: Scanner::default(), pair, sum: 0 }))
+    }
+}
+
+/// What a login waits for.
+fn stage(login: &Login) -> &'static str {
+    match login {
+        Login::AwaitPassword(_) => "AwaitPassword",
+        Login::AwaitJudged => "AwaitJudged",
+        Login::AwaitMd5(..) => "AwaitMd5",
+        Login::AwaitSaslFirst(_) => "AwaitSaslFirst",
+        Login::AwaitSaslFinal(_) => "AwaitSaslFinal",
     }
 }
 

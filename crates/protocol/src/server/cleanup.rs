@@ -12,12 +12,12 @@ use crate::planted::{needs_rollback, resets_with};
 /// The cleanup of a server.
 #[derive(Clone, Debug)]
 pub struct Cleanup {
-    stage: Stage,
+    stage: CleanupStage,
     reset: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum CleanupStage {
     /// The server still sends the answers that the client was owed.
     Draining,
     RollingBack,
@@ -41,7 +41,7 @@ impl Cleanup {
     /// A cleanup that has sent nothing yet. `reset` is the reset query at the end of every loan of this pool, if any.
     #[must_use]
     pub fn new(reset: Option<&str>) -> Self {
-        Self { stage: Stage::Draining, reset: reset.map(Into::into) }
+        Self { stage: CleanupStage::Draining, reset: reset.map(Into::into) }
     }
 
     /// Begins the cleanup and appends the messages for the server to `out`. The client has left between two messages;
@@ -66,7 +66,7 @@ impl Cleanup {
     /// Whether the server still answers messages from before the client left.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.stage == Stage::Draining
+        self.stage == CleanupStage::Draining
     }
 
     /// Continues after a message of the server, which the exchange has already counted. Appends the next messages to
@@ -87,15 +87,15 @@ impl Cleanup {
             return Progress::Hopeless;
         }
         if needs_rollback(exchange.status()) {
-            if self.stage != Stage::Draining {
+            if self.stage != CleanupStage::Draining {
                 return Progress::Hopeless;
             }
-            self.stage = Stage::RollingBack;
+            self.stage = CleanupStage::RollingBack;
             return ask(exchange, "ROLLBACK", out);
         }
-        match resets_with(self.reset.take(), self.stage == Stage::RollingBack) {
+        match resets_with(self.reset.take(), self.stage == CleanupStage::RollingBack) {
             Some(reset) if !reset.is_empty() => {
-                self.stage = Stage::Resetting;
+                self.stage = CleanupStage::Resetting;
                 ask(exchange, &reset, out)
             }
             _ => Progress::Clean,

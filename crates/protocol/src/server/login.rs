@@ -40,13 +40,14 @@ pub struct Identity {
 pub struct ServerLogin {
     identity: Identity,
     nonce: [u8; NONCE_BYTES],
-    stage: Stage,
+    stage: LoginStage,
     arrival: Arrival,
 }
 
 /// Each stage is named after what it waits for.
 #[allow(clippy::enum_variant_names)]
-enum Stage {
+#[derive(Debug)]
+enum LoginStage {
     AwaitRequest,
     AwaitSaslContinue(AwaitServerFirst),
     AwaitSalted(AwaitSalted),
@@ -113,7 +114,7 @@ impl ServerLogin {
         let names = [("user", &*identity.user), ("database", &*identity.database)];
         let rest = identity.parameters.iter().map(|(name, value)| (&**name, &**value));
         write::startup(out, 0, names.into_iter().chain(rest));
-        Self { identity, nonce, stage: Stage::AwaitRequest, arrival: Arrival::default() }
+        Self { identity, nonce, stage: LoginStage::AwaitRequest, arrival: Arrival::default() }
     }
 
     /// Takes one whole message of the server.
@@ -141,7 +142,7 @@ impl ServerLogin {
                 Ok(Step::Wait)
             }
             backend::READY_FOR_QUERY
-                if matches!(self.stage, Stage::AwaitReady) && TxStatus::parse(body) == Some(TxStatus::Idle) =>
+                if matches!(self.stage, LoginStage::AwaitReady) && TxStatus::parse(body) == Some(TxStatus::Idle) =>
             {
                 Ok(Step::Ready(std::mem::take(&mut self.arrival)))
             }
@@ -152,17 +153,19 @@ impl ServerLogin {
     fn authenticate(&mut self, request: Authentication<'_>) -> Result<Step, LoginFault> {
         let nonsense = LoginFault::Nonsense(backend::AUTHENTICATION);
         let mut out = Vec::new();
-        let (next, step) = match (std::mem::replace(&mut self.stage, Stage::AwaitVerdict), request) {
-            (Stage::AwaitRequest | Stage::AwaitVerdict, Authentication::Ok) => (Stage::AwaitReady, Step::Wait),
-            (Stage::AwaitRequest, Authentication::Cleartext) => {
+        let (next, step) = match (std::mem::replace(&mut self.stage, LoginStage::AwaitVerdict), request) {
+            (LoginStage::AwaitRequest | LoginStage::AwaitVerdict, Authentication::Ok) => {
+                (LoginStage::AwaitReady, Step::Wait)
+            }
+            (LoginStage::AwaitRequest, Authentication::Cleartext) => {
                 let text = self.identity.secret.text();
                 write::message(&mut out, wire::frontend::PASSWORD, |out| {
                     out.extend_from_slice(&text);
                     out.push(0);
                 });
-                (Stage::AwaitVerdict, Step::Send(out))
+                (LoginStage::AwaitVerdict, Step::Send(out))
             }
-            (Stage::AwaitRequest, Authentication::Md5 { salt }) => {
+            (LoginStage::AwaitRequest, Authentication::Md5 { salt }) => {
                 let answer = md5::answer(&self.identity.secret, &self.identity.user, salt);
                 let answer = answer.ok_or_else(|| {
                     LoginFault::WrongSecret(match &*self.identity.secret {
@@ -174,9 +177,9 @@ impl ServerLogin {
                     out.extend_from_slice(&answer);
                     out.push(0);
                 });
-                (Stage::AwaitVerdict, Step::Send(out))
+                (LoginStage::AwaitVerdict, Step::Send(out))
             }
-            (Stage::AwaitRequest, Authentication::Sasl { mechanisms }) => {
+            (LoginStage::AwaitRequest, Authentication::Sasl { mechanisms }) => {
                 let offers = |wanted: &str| mechanisms.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes());
                 let client = |login: &Self| Ok(ScramClient::new(login.credentials()?, &login.nonce));
                 let (mechanism, client) = match self.identity.channel.take() {
@@ -187,9 +190,9 @@ impl ServerLogin {
                 };
                 let (next, first) = client.with_cached(self.identity.salted.take()).first();
                 write::sasl_initial(&mut out, mechanism, &first);
-                (Stage::AwaitSaslContinue(next), Step::Send(out))
+                (LoginStage::AwaitSaslContinue(next), Step::Send(out))
             }
-            (Stage::AwaitSaslContinue(scram), Authentication::SaslContinue(asked)) => {
+            (LoginStage::AwaitSaslContinue(scram), Authentication::SaslContinue(asked)) => {
                 let answer = scram.answer(asked, self.identity.iterations_max).map_err(|why| match why {
                     ScramFault::IterationsRefused { iterations, allowed } => {
                         LoginFault::IterationsRefused { iterations, allowed }
@@ -199,17 +202,17 @@ impl ServerLogin {
                 match answer {
                     Answer::Ready(next, answer) => {
                         write::sasl_response(&mut out, &answer);
-                        (Stage::AwaitSaslFinal(next), Step::Send(out))
+                        (LoginStage::AwaitSaslFinal(next), Step::Send(out))
                     }
-                    Answer::Derive(next, derivation) => (Stage::AwaitSalted(next), Step::Derive(derivation)),
+                    Answer::Derive(next, derivation) => (LoginStage::AwaitSalted(next), Step::Derive(derivation)),
                 }
             }
-            (Stage::AwaitSaslFinal(scram), Authentication::SaslFinal(last)) => {
+            (LoginStage::AwaitSaslFinal(scram), Authentication::SaslFinal(last)) => {
                 self.arrival.salted = scram.check(last).map_err(|why| match why {
                     ScramFault::ServerSignatureInvalid => LoginFault::Unproved("invalid server signature"),
                     _ => LoginFault::Unproved("failed to verify server signature"),
                 })?;
-                (Stage::AwaitVerdict, Step::Wait)
+                (LoginStage::AwaitVerdict, Step::Wait)
             }
             (_, Authentication::Other(code)) => return Err(LoginFault::UnknownMethod(code)),
             _ => return Err(nonsense),
@@ -220,10 +223,10 @@ impl ServerLogin {
 
     /// The password has been hashed: returns the bytes for the server, if the login waited for the hash.
     pub fn salted(&mut self, salted: Arc<SaltedPassword>) -> Option<Vec<u8>> {
-        match std::mem::replace(&mut self.stage, Stage::AwaitVerdict) {
-            Stage::AwaitSalted(scram) => {
+        match std::mem::replace(&mut self.stage, LoginStage::AwaitVerdict) {
+            LoginStage::AwaitSalted(scram) => {
                 let (next, answer) = scram.salted(salted);
-                self.stage = Stage::AwaitSaslFinal(next);
+                self.stage = LoginStage::AwaitSaslFinal(next);
                 let mut out = Vec::new();
                 write::sasl_response(&mut out, &answer);
                 Some(out)
@@ -238,7 +241,7 @@ impl ServerLogin {
     /// Whether the login waits for its password to be hashed.
     #[must_use]
     pub fn is_awaiting_salted(&self) -> bool {
-        matches!(self.stage, Stage::AwaitSalted(_))
+        matches!(self.stage, LoginStage::AwaitSalted(_))
     }
 
     fn credentials(&self) -> Result<Credentials, LoginFault> {
@@ -257,19 +260,6 @@ fn names(mechanisms: &[u8]) -> Box<str> {
     let names = mechanisms.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     let names = names.map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(", ");
     names.chars().take(NAMES_CHARS_MAX).collect::<String>().into()
-}
-
-impl std::fmt::Debug for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::AwaitRequest => "AwaitRequest",
-            Self::AwaitSaslContinue(_) => "AwaitSaslContinue",
-            Self::AwaitSalted(_) => "AwaitSalted",
-            Self::AwaitSaslFinal(_) => "AwaitSaslFinal",
-            Self::AwaitVerdict => "AwaitVerdict",
-            Self::AwaitReady => "AwaitReady",
-        })
-    }
 }
 
 const SCRAM_FOR_MD5: &str =

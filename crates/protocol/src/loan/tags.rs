@@ -142,7 +142,9 @@ mod tests {
             }
             completed(Some(&mut client), &mut server, tag);
             let session_effects = client.session_effects.as_ref().expect("traces");
-            assert_eq!(session_effects.has_effects(), is_certain, "{}, {is_ours}", tag.escape_ascii());
+            let expected = (is_certain, !is_certain);
+            let is_known = (session_effects.is_known(), session_effects.is_asked_for());
+            assert_eq!(is_known, expected, "{}, {is_ours}", tag.escape_ascii());
         }
     }
 

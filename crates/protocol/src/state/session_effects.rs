@@ -188,12 +188,6 @@ impl SessionEffects {
         self.touched.is_nothing() && self.bound.is_none() && !self.certain.0.is_empty()
     }
 
-    /// Whether there are effects that an error or a ROLLBACK would undo.
-    #[must_use]
-    pub fn has_effects(&self) -> bool {
-        !self.certain.0.is_empty()
-    }
-
     /// The certain effects, which hold once the transactions have succeeded.
     #[must_use]
     pub fn effects(&self) -> &Effects {

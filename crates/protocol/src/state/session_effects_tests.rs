@@ -40,7 +40,7 @@ fn nothing_is_certain_any_more_when_something_has_to_be_asked_for() {
         (&["set work_mem = 1; rollback"], false),
     ] {
         let session_effects = after(texts);
-        assert_eq!(session_effects.has_effects(), is_certain, "{texts:?}");
+        assert_eq!(!session_effects.effects().0.is_empty(), is_certain, "{texts:?}");
         let question = session_effects.question().map(|probe| probe.question());
         assert!(
             question.is_none_or(|question| question.contains("work_mem") || question.contains("pg_settings")),
@@ -49,21 +49,21 @@ fn nothing_is_certain_any_more_when_something_has_to_be_asked_for() {
     }
     let mut session_effects = after(&["set work_mem = 1"]);
     session_effects.sends_unread();
-    assert!(!session_effects.has_effects() && session_effects.is_asked_for());
+    assert!(session_effects.effects().0.is_empty() && session_effects.is_asked_for());
 }
 
 #[test]
 fn a_statement_that_is_bound_is_known_as_far_as_it_was_noted() {
     // A statement that the client has not prepared touches nothing.
     let mut session_effects = after(&["set work_mem = 1"]);
-    assert!(session_effects.binds(b"", b"s", || false).is_none() && session_effects.has_effects());
+    assert!(session_effects.binds(b"", b"s", || false).is_none() && !session_effects.effects().0.is_empty());
     // It may have been prepared by SQL.
     let mut session_effects = after(&["prepare s as select pg_advisory_lock(1)"]);
     session_effects.binds(b"", b"s", || true);
     session_effects.binds(b"", b"", || false);
-    assert!(session_effects.has_effects() && !session_effects.is_asked_for());
+    assert!(!session_effects.effects().0.is_empty() && !session_effects.is_asked_for());
     session_effects.binds(b"", b"s", || false);
-    assert!(!session_effects.has_effects() && session_effects.is_asked_for());
+    assert!(session_effects.effects().0.is_empty() && session_effects.is_asked_for());
     // A statement beyond those that are noted may do anything.
     let (mut session_effects, lock) = (SessionEffects::default(), class("select pg_advisory_lock(1)"));
     (0..1000_u32).for_each(|number| session_effects.prepares(&number.to_be_bytes(), &lock, false));
@@ -85,13 +85,13 @@ fn a_portal_sets_what_it_binds_when_it_is_executed() {
     left.leave();
     assert!(!left.is_marked());
     session_effects.executes_portal(b"p", false);
-    assert!(session_effects.is_known() && session_effects.has_effects() && !session_effects.is_asked_for());
+    assert!(session_effects.is_known() && !session_effects.effects().0.is_empty() && !session_effects.is_asked_for());
     for (portal, is_partial) in [(&b"q"[..], false), (b"p", true)] {
         let mut session_effects = left.clone();
         session_effects.prepares(b"s", &class("set work_mem = 1"), false);
         session_effects.binds(b"p", b"s", || true);
         session_effects.executes_portal(portal, is_partial);
-        assert!(session_effects.is_asked_for() && !session_effects.has_effects());
+        assert!(session_effects.is_asked_for() && session_effects.effects().0.is_empty());
     }
 }
 

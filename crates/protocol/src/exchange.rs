@@ -24,7 +24,7 @@ use crate::planted::{
 pub use crate::owed::Step;
 
 /// The protocol state between a client and its server.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Exchange {
     owed: VecDeque<Owed>,
     status: TxStatus,
@@ -53,8 +53,9 @@ pub struct Exchange {
 }
 
 /// Whether it is known which `ReadyForQuery` answers which message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 enum Count {
+    #[default]
     Sure,
     /// A COPY has failed with stray Syncs: a `ReadyForQuery` that comes before any other answer to later messages may
     /// belong to one of those Syncs. The next other answer settles the doubt.
@@ -99,26 +100,6 @@ pub enum Answered {
 pub struct Surprise {
     /// The kind of message.
     pub kind: u8,
-}
-
-impl Default for Exchange {
-    fn default() -> Self {
-        let status = TxStatus::Idle;
-        Self {
-            owed: VecDeque::new(),
-            status,
-            is_copying_in: false,
-            is_skipping: false,
-            stray_syncs: 0,
-            has_begun: false,
-            count: Count::Sure,
-            has_executed: false,
-            has_mixed: false,
-            syncs: 0,
-            outcomes: VecDeque::new(),
-            due: VecDeque::new(),
-        }
-    }
 }
 
 impl Exchange {

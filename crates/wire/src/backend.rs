@@ -48,9 +48,10 @@ pub const READY_FOR_QUERY: u8 = b'Z';
 pub const ROW_DESCRIPTION: u8 = b'T';
 
 /// The transaction status of a `ReadyForQuery`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum TxStatus {
     /// `I`: outside a transaction block.
+    #[default]
     Idle,
     /// `T`: inside a transaction block.
     Open,

@@ -18,7 +18,7 @@ use crate::state::{Overrides, Preparation, SettingStatements};
 use crate::vars::Vars;
 
 /// The session of one server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ServerSession {
     /// Who owes whom how many answers.
     pub exchange: Exchange,
@@ -78,18 +78,20 @@ pub struct ServerSession {
 }
 
 /// What happens to all parts of a message from a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum AnswerFate {
     /// The client receives it.
     Forward,
     /// It is discarded.
+    #[default]
     Swallow,
 }
 
 /// The clients that may have drawn the sequence values known to a server's session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SequenceOwner {
     /// No known client.
+    #[default]
     Nobody,
     /// This client.
     One(Key),
@@ -118,34 +120,7 @@ impl ServerSession {
     /// The session of a server that reports these parameters.
     #[must_use]
     pub fn new(vars: Rc<Vars>) -> Self {
-        Self {
-            exchange: Exchange::default(),
-            server_statements: ServerStatements::default(),
-            vars,
-            overrides: None,
-            placeholders: 0,
-            setting_statements: SettingStatements::default(),
-            preparing: Box::default(),
-            has_changed_catalog: false,
-            makes_functions: false,
-            creations_asked: 0,
-            repeatable: RepeatableRequest::default(),
-            reported_name: None,
-            is_applied_along: false,
-            was_hasty: false,
-            sequence_owner: SequenceOwner::Nobody,
-            sequences_until: None,
-            life: Life::Free,
-            tells_lock: false,
-            is_verified: false,
-            scanner: Scanner::default(),
-            fate: AnswerFate::Swallow,
-            collected: Vec::new(),
-            answer_bytes: 0,
-            has_taken_leave: false,
-            cancels_sent: 0,
-            answer_tally: None,
-        }
+        Self { vars, ..Self::default() }
     }
 
     /// Whether a message to the client has begun and not ended.

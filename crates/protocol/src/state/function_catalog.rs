@@ -14,7 +14,7 @@ use base::Time;
 use route::{Knowledge, Unread};
 
 /// What is known of one database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FunctionCatalog {
     /// What the functions do to sessions, and when a server reported it.
     knowledge: Option<(Rc<Knowledge>, Time)>,
@@ -43,19 +43,7 @@ pub struct FunctionCatalog {
 impl FunctionCatalog {
     /// A catalog in which nothing is known.
     pub fn new(scope: u32) -> Self {
-        Self {
-            knowledge: None,
-            last_report: None,
-            creations: 0,
-            unread: Unread::Nothing,
-            again_at: Time(0),
-            scope,
-            custom: Mentioned::default(),
-            askers: BTreeSet::new(),
-            numbers: Habits::default(),
-            reported: BTreeSet::new(),
-            pins: [0; Kind::ALL.len()],
-        }
+        Self { scope, ..Self::default() }
     }
 
     /// What the functions do, if that is known.

@@ -23,7 +23,7 @@ use crate::vars::{Tracked, push_literal};
 pub const PROBED: [&str; 8] = ["settings", "lock", "listen", "temporary", "cursor", "statement", "slot", "functions"];
 
 /// A probe, and the part of its answer that has come.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     asked: DirtyState,
     /// The settings that are queried by name: custom settings (names with a dot), and the session's identity.
@@ -80,36 +80,21 @@ impl Probe {
             let side = if name.contains('.') || IDENTITY.contains(&name) { &mut custom } else { &mut named };
             side.push(name.into());
         }
-        Self {
-            asked: touched,
-            custom,
-            named,
-            answer: Answer::default(),
-            misses_settings: false,
-            is_broken: false,
-            is_cancelled: false,
-            tries: 0,
-            unlistens: false,
-            carries_statements: false,
-            login: None,
-            mark: None,
-            is_empty: false,
-            known: None,
-        }
+        Self { asked: touched, custom, named, ..Self::default() }
     }
 
     /// A probe that queries nothing: its server sends a mark, at which the listener takes over the channels, and delivers
     /// the notifications before the mark.
     #[must_use]
     pub fn of_mark(number: u64) -> Self {
-        Self { mark: Some(number), ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
+        Self { mark: Some(number), ..Self::default() }
     }
 
     /// A probe that queries nothing: when the server has answered it, it has delivered all notifications that were
     /// committed before.
     #[must_use]
     pub fn of_nothing() -> Self {
-        Self { is_empty: true, ..Self::new(DirtyState::NOTHING, std::iter::empty()) }
+        Self { is_empty: true, ..Self::default() }
     }
 
     /// Whether it queries nothing at all.

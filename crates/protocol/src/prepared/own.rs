@@ -10,9 +10,8 @@ use std::rc::Rc;
 
 use wire::{frontend, write};
 
-use super::account::Charge;
 use super::names::{Named, Names};
-use super::server_statements::{Pending, ServerStatements, Sides, push_close, push_name, unsettled};
+use super::server_statements::{Pending, ServerStatements, Sides, push_close, push_name};
 use super::statement::Statement;
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
@@ -76,13 +75,6 @@ impl Own {
         if self.names.get(name).is_some_and(|held| held.step == step) {
             self.names.remove(name);
         }
-    }
-}
-
-impl Sides<'_> {
-    /// Charges the client for giving this name to a text.
-    pub(super) fn charge(&self, name: &[u8], text: &[u8]) -> Result<Charge, Fault> {
-        self.statement_registry.charge_name(self.account, name, text, &self.dialect)
     }
 }
 
@@ -211,13 +203,7 @@ impl ServerStatements {
 
     /// A client gives a name that it may have given by SQL: the server has to tell whether that is so.
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        let charge = sides.charge(name, text)?;
-        let statement = match sides.is_settled {
-            true => sides.statement_registry.find_or_add(text, &sides.dialect),
-            false => sides.statement_registry.add(text, &unsettled(&sides.dialect)),
-        };
-        let statement = statement.ok_or(Fault::StatementsFull)?;
-        sides.tally.client_parses += 1;
+        let (statement, charge) = sides.read(name, text)?;
         // The client may have given the name before, and closed it.
         self.clear_own(name, sides);
         let is_reused = self.is_closing(name);
@@ -231,6 +217,7 @@ impl ServerStatements {
         sides.exchange.asked_step(Step::Client);
         Ok(())
     }
+
     /// The server has dropped a statement by SQL: drops the client's name, if it was a statement of the protocol.
     pub fn dropped(&mut self, names: Option<&mut Names>) {
         if self.own.dropping.front().is_none_or(|(before, _)| *before > 0) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::PREFIX;
 use super::names::Names;
-use super::server_statements::{Held, Pending, ServerStatements, State};
+use super::server_statements::{Held, ServerStatements, State, closing};
 
 impl ServerStatements {
     /// Evaluates an `ErrorResponse`. It is believed where it reports that a statement does not exist, that one exists
@@ -48,10 +48,7 @@ impl ServerStatements {
 
     fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
         // A statement that is being closed stays if its Close is skipped.
-        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
-            Pending::Close { was, .. } => was.as_mut(),
-            _ => None,
-        });
+        let closing = closing(&mut self.pending).filter_map(|(_, was)| was.as_mut());
         for held in self.held.values_mut().chain(closing).filter(|held| which(held)) {
             held.state = State::Doubted;
         }

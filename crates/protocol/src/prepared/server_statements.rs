@@ -14,6 +14,7 @@ use base::Time;
 use serde::{Deserialize, Serialize};
 use wire::{backend, frontend, write};
 
+use super::account::Charge;
 use super::head::Ask;
 use super::names::{Named, Names};
 use super::own::Own;
@@ -100,23 +101,19 @@ pub(super) enum Pending {
 }
 
 impl Pending {
-    /// The client's name that it concerns.
-    fn name(&self) -> Option<&Rc<[u8]>> {
+    /// The name that the client gives by it, and the step.
+    fn gives(&self) -> Option<(&Rc<[u8]>, u64)> {
         match self {
-            Self::Parse { name, .. } => name.as_ref(),
-            Self::Found { name, .. } | Self::Dropped { name, .. } => Some(name),
-            Self::Own { name, step: 1.., .. } => Some(name),
-            // The name is there already, and stays.
-            Self::Twice { .. } | Self::Close { .. } | Self::Hidden | Self::Own { .. } => None,
-        }
-    }
-
-    /// The statement that it gives to the server.
-    fn parsed(&self) -> Option<u64> {
-        match self {
-            Self::Parse { statement, .. } => Some(*statement),
+            Self::Parse { name: Some(name), step, .. } | Self::Found { name, step } => Some((name, *step)),
+            Self::Own { name, step: step @ 1.., .. } => Some((name, *step)),
             _ => None,
         }
+    }
+}
+
+impl Held {
+    fn is_sent_as(&self, step: u64) -> bool {
+        matches!(self.state, State::Sent { step: sent, .. } if sent == step)
     }
 }
 
@@ -152,6 +149,21 @@ pub struct Sides<'a> {
     pub out: &'a mut Vec<Bytes>,
 }
 
+impl Sides<'_> {
+    /// Reads a text to which the client gives this name, and charges the client for it.
+    pub(super) fn read(&mut self, name: &[u8], text: &[u8]) -> Result<(Statement, Charge), Fault> {
+        let charge = self.statement_registry.charge_name(self.account, name, text, &self.dialect)?;
+        let statement = match (self.is_settled, self.exchange.may_step()) {
+            (true, true) => self.statement_registry.find_or_add(text, &self.dialect),
+            (true, false) => self.statement_registry.add(text, &self.dialect),
+            (false, _) => self.statement_registry.add(text, &unsettled(&self.dialect)),
+        };
+        let statement = statement.ok_or(Fault::StatementsFull)?;
+        self.tally.client_parses += 1;
+        Ok((statement, charge))
+    }
+}
+
 /// What happens to the client's own message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -171,12 +183,6 @@ impl ServerStatements {
     #[must_use]
     pub fn count(&self) -> usize {
         self.held.len()
-    }
-
-    /// Whether no statement is held and no step is pending.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.pending.is_empty()
     }
 
     /// A client sends a message about a named statement. `body_bytes` is the length of the whole body.
@@ -235,19 +241,14 @@ impl ServerStatements {
         } else if sides.is_by_sql && sides.exchange.may_step() {
             return self.parse_own(name, text, sides);
         }
-        let may_step = sides.exchange.may_step();
-        let charge = sides.charge(name, text)?;
-        let statement = match (sides.is_settled, may_step) {
-            (true, true) => sides.statement_registry.find_or_add(text, &sides.dialect),
-            (true, false) => sides.statement_registry.add(text, &sides.dialect),
-            (false, _) => sides.statement_registry.add(text, &unsettled(&sides.dialect)),
-        };
-        let statement = statement.ok_or(Fault::StatementsFull)?;
-        sides.tally.client_parses += 1;
+        let (statement, charge) = sides.read(name, text)?;
         let name: Rc<[u8]> = name.into();
-        if !may_step {
+        if !sides.exchange.may_step() {
+            // It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the
+            // server itself answers, under a name that no other client has. It is closed after this loan in any case.
             sides.names.insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, charge });
-            self.prepare_unfollowed(statement, sides);
+            self.send_parse(&statement, State::Sure, Vec::new(), sides);
+            sides.exchange.asked(frontend::PARSE);
             return Ok(());
         }
         let step = self.tick();
@@ -276,7 +277,7 @@ impl ServerStatements {
         let may_ask = sides.follows && is_certain && sides.exchange.may_step();
         let statement = if may_ask { self.prepared(name, sides)? } else { None };
         let Some(statement) = statement else { return Err(Fault::StatementInUse { name: shown(name) }) };
-        send_parse(&statement, Vec::new(), sides);
+        write_parse(&statement, Vec::new(), sides);
         self.pending.push_back(Pending::Twice { name: name.into() });
         sides.exchange.asked_step(Step::Client);
         Ok(())
@@ -356,22 +357,17 @@ impl ServerStatements {
         {
             self.send_close(oldest, &self.held[&oldest].mark.name(), sides.exchange, &mut out);
         }
-        send_parse(&statement, out, sides);
+        self.send_parse(&statement, until_confirmed(State::Sent { step, epoch }, State::Sure), out, sides);
         let kind = if name.is_some() { Step::Client } else { Step::Hidden };
         self.pending.push_back(Pending::Parse { statement: id, step, name });
-        let used = self.tick();
-        let state = until_confirmed(State::Sent { step, epoch }, State::Sure);
-        self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
         sides.exchange.asked_step(kind);
     }
 
-    /// It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the server
-    /// itself answers, under a name that no other client has. It is closed after this loan in any case.
-    fn prepare_unfollowed(&mut self, statement: Statement, sides: &mut Sides<'_>) {
-        send_parse(&statement, Vec::new(), sides);
-        sides.exchange.asked(frontend::PARSE);
+    /// Sends a Parse behind what is to be sent before it, and notes the statement.
+    fn send_parse(&mut self, statement: &Statement, state: State, before: Vec<u8>, sides: &mut Sides<'_>) {
+        write_parse(statement, before, sides);
         let used = self.tick();
-        self.put(Held { mark: statement.mark(), used, state: State::Sure, loan: self.loan, moment: sides.moment });
+        self.put(Held { mark: statement.mark(), used, state, loan: self.loan, moment: sides.moment });
     }
 
     fn send_close(&mut self, id: u64, name: &[u8], exchange: &mut Exchange, out: &mut Vec<u8>) {
@@ -400,123 +396,93 @@ impl ServerStatements {
     }
 
     fn done(&mut self, pending: Pending, names: Option<&mut Names>) {
-        let (step, name) = match pending {
-            Pending::Parse { statement, step, name } => {
-                if let Some(held) = self.sent_as(statement, step) {
+        match &pending {
+            Pending::Parse { statement, step, .. } => {
+                if let Some(held) = self.sent_as(*statement, *step) {
                     held.state = State::Sure;
                 }
-                (step, name)
             }
-            Pending::Found { step, name } => (step, Some(name)),
-            Pending::Twice { name } => {
-                // The client believes that the name means the new text: it must not get the old one.
-                if let Some(names) = names {
-                    names.mistake(name);
-                }
-                return;
-            }
-            Pending::Own { name, statement, step } => {
-                self.own.done(&name, statement);
-                (step, (step > 0).then_some(name))
-            }
-            Pending::Close { .. } | Pending::Dropped { .. } | Pending::Hidden => return,
-        };
-        let (Some(names), Some(name)) = (names, name) else { return };
-        names.settle(&name, step);
-        // The name may be closed already, and comes back if that Close is skipped.
-        for later in &mut self.pending {
-            if let Pending::Dropped { was: Some(was), .. } = later
-                && was.step == step
-            {
-                was.step = 0;
-            }
+            Pending::Own { name, statement, .. } => self.own.done(name, *statement),
+            _ => {}
+        }
+        let Some(names) = names else { return };
+        if let Some((name, step)) = pending.gives() {
+            names.settle(name, step);
+            // The name may be closed already, and comes back if that Close is skipped.
+            self.dropped_names().flatten().filter(|was| was.step == step).for_each(|was| was.step = 0);
+        } else if let Pending::Twice { name } = pending {
+            // The client believes that the name means the new text: it must not get the old one.
+            names.mistake(name);
         }
     }
 
     fn undo(&mut self, pending: Pending, names: Option<&mut Names>) {
-        let (step, name) = match pending {
-            Pending::Parse { statement, step, name } => {
-                self.never_sent(statement, step);
-                (step, name)
+        match &pending {
+            Pending::Parse { statement, step, .. } => self.never_sent(*statement, *step),
+            Pending::Own { name, step, .. } => self.own.undone(name, *step),
+            _ => {}
+        }
+        if let Pending::Close { id, was: Some(was), .. } = pending {
+            return self.never_closed(id, was);
+        }
+        let Some(names) = names else { return };
+        if let Some((name, step)) = pending.gives() {
+            // A Close that is on its way must not bring back a name that was never given.
+            for was in self.dropped_names() {
+                was.take_if(|was| was.step == step);
             }
-            Pending::Found { step, name } => (step, Some(name)),
-            Pending::Own { name, step, .. } => {
-                self.own.undone(&name, step);
-                (step, (step > 0).then_some(name))
-            }
-            Pending::Twice { name } => {
-                // The first of several is undone last, and the others are skipped.
-                if let Some(names) = names {
-                    names.twice = Some(name);
-                }
-                return;
-            }
-            Pending::Hidden => return,
-            Pending::Close { id, was, .. } => {
-                if let Some(was) = was {
-                    self.never_closed(id, was);
-                }
-                return;
-            }
-            Pending::Dropped { name, was } => {
-                let (Some(names), Some(still)) = (names, was) else { return };
+            names.fail(name.clone(), step);
+            return;
+        }
+        match pending {
+            // The first of several is undone last, and the others are skipped.
+            Pending::Twice { name } => names.twice = Some(name),
+            Pending::Dropped { name, was: Some(still) } => {
                 // The name is still there, or there for another Close of it that is on its way, unless it has been given again.
-                let next = self.pending.iter_mut().find(|later| later.name() == Some(&name));
+                let next = self.pending.iter_mut().find(|later| match later {
+                    Pending::Dropped { name: other, .. } => *other == name,
+                    later => later.gives().is_some_and(|(other, _)| *other == name),
+                });
                 match next {
                     Some(Pending::Dropped { was, .. }) => *was = Some(still),
                     Some(_) => {}
                     None => names.restore(name, still),
                 }
-                return;
             }
-        };
-        let (Some(names), Some(name)) = (names, name) else { return };
-        // A Close that is on its way must not bring back a name that was never given.
-        for later in &mut self.pending {
-            if let Pending::Dropped { was, .. } = later
-                && was.as_ref().is_some_and(|was| was.step == step)
-            {
-                *was = None;
-            }
+            _ => {}
         }
-        names.fail(name, step);
+    }
+
+    /// What the names meant that are dropped by a Close on its way.
+    fn dropped_names(&mut self) -> impl Iterator<Item = &mut Option<Named>> {
+        self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Dropped { was, .. } => Some(was),
+            _ => None,
+        })
     }
 
     /// Returns the statement that was sent as this step: it is held, or is being closed.
     fn sent_as(&mut self, id: u64, step: u64) -> Option<&mut Held> {
-        let is_this = |held: &&mut Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
-        let closing = self.pending.iter_mut().filter_map(|pending| match pending {
-            Pending::Close { id: closed, was, .. } if *closed == id => was.as_mut(),
-            _ => None,
-        });
-        self.held.get_mut(&id).into_iter().chain(closing).find(is_this)
+        let closing =
+            closing(&mut self.pending).filter(|(closed, _)| *closed == id).filter_map(|(_, was)| was.as_mut());
+        self.held.get_mut(&id).into_iter().chain(closing).find(|held| held.is_sent_as(step))
     }
 
     /// The statement that was sent as this step was never prepared.
     fn never_sent(&mut self, id: u64, step: u64) {
-        let is_this = |held: &Held| matches!(held.state, State::Sent { step: sent, .. } if sent == step);
-        if self.held.get(&id).is_some_and(is_this) {
+        if self.held.get(&id).is_some_and(|held| held.is_sent_as(step)) {
             self.take(id);
         }
-        for pending in &mut self.pending {
-            if let Pending::Close { was, .. } = pending
-                && was.as_ref().is_some_and(is_this)
-            {
-                *was = None;
-            }
+        for (_, was) in closing(&mut self.pending) {
+            was.take_if(|was| was.is_sent_as(step));
         }
     }
 
     /// A statement that was to be closed is still there, or there for another Close that is on its way.
     fn never_closed(&mut self, id: u64, still: Held) {
-        let next = self.pending.iter_mut().find(|pending| match pending {
-            Pending::Close { id: other, .. } | Pending::Parse { statement: other, .. } => *other == id,
-            Pending::Found { .. } | Pending::Twice { .. } | Pending::Dropped { .. } => false,
-            Pending::Hidden | Pending::Own { .. } => false,
-        });
+        let next = closing(&mut self.pending).find(|(other, _)| *other == id);
         match next {
-            Some(Pending::Close { was, .. }) => *was = Some(still),
-            Some(_) => {}
+            Some((_, was)) => *was = Some(still),
             None if self.held.contains_key(&id) => {}
             None => self.put(still),
         }
@@ -525,30 +491,20 @@ impl ServerStatements {
     /// The server has dropped all statements: on behalf of a client, if `names` are given, or on ours.
     pub fn drop_all(&mut self, names: Option<&mut Names>) {
         // A Parse that was sent since is still to come.
-        let sent: Vec<u64> = self.pending.iter().filter_map(Pending::parsed).collect();
-        let by_use = &mut self.by_use;
-        self.held.retain(|id, held| {
-            let stays = outlives_discard(held.state != State::Sure && sent.contains(id));
-            stays || by_use.remove(&held.used).is_none()
+        let sent = self.pending.iter().filter_map(|pending| match pending {
+            Pending::Parse { statement, .. } => Some(*statement),
+            _ => None,
         });
+        let sent: Vec<u64> = sent.collect();
+        let by_use = &mut self.by_use;
+        self.held.retain(|id, held| outlives_discard(sent.contains(id)) || by_use.remove(&held.used).is_none());
         self.taken.clear();
-        for pending in &mut self.pending {
-            match pending {
-                Pending::Close { id, was, .. } => {
-                    let stays = was.as_ref().is_some_and(|was| was.state != State::Sure) && sent.contains(id);
-                    if !stays {
-                        *was = None;
-                    }
-                }
-                Pending::Dropped { was, .. } if names.is_some() && was.as_ref().is_some_and(|was| was.step == 0) => {
-                    *was = None;
-                }
-                Pending::Dropped { .. }
-                | Pending::Parse { .. }
-                | Pending::Found { .. }
-                | Pending::Twice { .. }
-                | Pending::Own { .. }
-                | Pending::Hidden => {}
+        for (id, was) in closing(&mut self.pending) {
+            was.take_if(|was| was.state == State::Sure || !sent.contains(&id));
+        }
+        if names.is_some() {
+            for was in self.dropped_names() {
+                was.take_if(|was| was.step == 0);
             }
         }
         // They are closed all the same before another client comes, because more may have been sent since.
@@ -576,8 +532,16 @@ impl ServerStatements {
     }
 }
 
+/// The statements that are being closed, each with its number; `None` where it is not there any more.
+pub(super) fn closing(pending: &mut VecDeque<Pending>) -> impl Iterator<Item = (u64, &mut Option<Held>)> {
+    pending.iter_mut().filter_map(|pending| match pending {
+        Pending::Close { id, was, .. } => Some((*id, was)),
+        _ => None,
+    })
+}
+
 /// Writes a Parse behind what is to be sent before it.
-fn send_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
+fn write_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
     let text = statement.text();
     out.push(frontend::PARSE);
     out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());

@@ -144,6 +144,11 @@ impl Stage {
         held.len()
     }
 
+    /// How many statements the server is believed to have, and how many steps have no outcome yet.
+    fn held_and_pending(&self) -> (usize, usize) {
+        (self.count(), self.server.server_statements.pending.len())
+    }
+
     fn given(&mut self) -> String {
         std::iter::from_fn(|| self.server.exchange.due()).map(char::from).collect()
     }

@@ -202,7 +202,7 @@ mod tests {
         given.prepares(&exchange);
         assert_eq!(bring(&mut given, &mut server_statements, &mut exchange), []);
         assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
-        assert!(exchange.is_hiding() && !server_statements.is_empty(), "its answer is hidden");
+        assert!(exchange.is_hiding() && !server_statements.pending.is_empty(), "its answer is hidden");
         assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), []);
         brought.forget();
         assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);

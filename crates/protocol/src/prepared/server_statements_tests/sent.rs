@@ -68,15 +68,15 @@ fn a_name_is_shortened_for_the_log() {
 #[test]
 fn an_answer_that_is_due_at_once_is_settled_at_once() {
     let (mut t, mut ann, mut bob) = (Stage::new(9), Names::default(), Names::default());
-    assert!(t.server.server_statements.is_empty());
+    assert_eq!(t.held_and_pending(), (0, 0));
     t.prepares(&mut ann, "a", "select 1");
-    assert!(!t.server.server_statements.is_empty(), "it has a statement");
+    assert_eq!(t.held_and_pending(), (1, 0));
     t.server.server_statements.drop_all(None);
     t.close(&mut ann, "a");
-    assert!(t.server.server_statements.is_empty());
+    assert_eq!(t.held_and_pending(), (0, 0));
     t.asked(b"B");
     t.close(&mut ann, "a");
-    assert!(!t.server.server_statements.is_empty(), "the Close may be skipped");
+    assert_eq!(t.held_and_pending(), (0, 1), "the Close may be skipped");
     t.asked(b"S");
     assert_eq!(t.hears(&mut ann, "2Z"), "323Z");
     t.prepares(&mut ann, "a", "select 1");

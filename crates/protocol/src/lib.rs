@@ -7,6 +7,7 @@ pub mod cancel;
 pub mod client;
 pub mod exchange;
 pub mod fault;
+mod hash;
 pub mod loan;
 mod owed;
 pub mod pack;

@@ -3,6 +3,8 @@
 //! Always true: bytes are read back exactly as they were written.
 //! Not here: what is handed over (`prepared::pack`, `worker::handover::parcel`).
 
+use std::rc::Rc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,6 +16,18 @@ pub struct Packed(pub Vec<u8>);
 impl From<&[u8]> for Packed {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
+    }
+}
+
+impl From<&Rc<[u8]>> for Packed {
+    fn from(bytes: &Rc<[u8]>) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+impl From<Packed> for Rc<[u8]> {
+    fn from(Packed(bytes): Packed) -> Self {
+        bytes.into()
     }
 }
 

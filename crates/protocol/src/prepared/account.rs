@@ -42,14 +42,14 @@ impl Room {
     pub(super) fn unclaim(&self, entry: Rc<Entry>) {
         let since = self.clock.get() + 1;
         self.clock.set(since);
-        entry.unclaimed_since().set(since);
+        entry.unclaimed_since.set(since);
         self.unclaimed_bytes.set(self.unclaimed_bytes.get() + entry.bytes());
         self.unclaimed.borrow_mut().insert(since, entry);
     }
 
     /// A client has this statement, or nobody has it.
     pub(super) fn claim(&self, entry: &Entry) {
-        let since = entry.unclaimed_since().replace(0);
+        let since = entry.unclaimed_since.replace(0);
         if since > 0 {
             self.unclaimed_bytes.set(self.unclaimed_bytes.get() - entry.bytes());
             let was = self.unclaimed.borrow_mut().remove(&since);
@@ -61,7 +61,7 @@ impl Room {
     fn make(&self, bytes: usize) {
         while self.held.get() + bytes > HELD_BYTES_MAX {
             let Some((_, oldest)) = self.unclaimed.borrow_mut().pop_first() else { return };
-            oldest.unclaimed_since().set(0);
+            oldest.unclaimed_since.set(0);
             self.unclaimed_bytes.set(self.unclaimed_bytes.get() - oldest.bytes());
         }
     }

@@ -51,6 +51,22 @@ impl Named {
     pub(super) fn named_by(&self) -> u64 {
         if self.is_reused { 0 } else { self.step }
     }
+
+    /// Reads the same text under these parameters, for this client alone unless it `may_share`.
+    fn read_under(
+        &mut self,
+        dialect: &Rc<[u8]>,
+        may_share: bool,
+        statement_registry: &mut StatementRegistry,
+    ) -> Result<(), Fault> {
+        self.charge.share(self.statement.text().len() + dialect.len())?;
+        let read = match may_share {
+            true => statement_registry.find_or_add_like(&self.statement, dialect),
+            false => statement_registry.add_like(&self.statement, dialect),
+        };
+        self.statement = read.ok_or(Fault::StatementsFull)?;
+        Ok(())
+    }
 }
 
 impl Names {
@@ -68,10 +84,7 @@ impl Names {
 
     /// Returns the part of these parameters, and of the session's settings, that decides how a statement is read.
     pub fn dialect(&mut self, vars: &Rc<Vars>, tracked: &Tracked, overrides: Option<&Rc<Overrides>>) -> Rc<[u8]> {
-        let is_same = |seen: &Option<Rc<Overrides>>| match (seen, overrides) {
-            (Some(seen), Some(overrides)) => Rc::ptr_eq(seen, overrides),
-            (seen, overrides) => seen.is_none() && overrides.is_none(),
-        };
+        let is_same = |seen: &Option<Rc<Overrides>>| seen.as_ref().map(Rc::as_ptr) == overrides.map(Rc::as_ptr);
         match &self.dialect {
             Some(seen) if Rc::ptr_eq(&seen.vars, vars) && is_same(&seen.overrides) => seen.matters.clone(),
             seen => {
@@ -146,24 +159,15 @@ impl Names {
         statement_registry: &mut StatementRegistry,
     ) -> Result<Option<(Statement, u64)>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
-        let (own, text) = (named.statement.dialect(), named.statement.text());
+        let own = named.statement.dialect();
         if !Rc::ptr_eq(own, dialect) && **own != **dialect {
             // The client has set a parameter since. Under the old number other clients rely on the old meaning.
-            if is_settled {
-                let meant = dialect_meant(&named.statement, dialect);
-                let dialect = meant.as_ref().unwrap_or(dialect);
-                if **own != **dialect {
-                    named.charge.share(text.len() + dialect.len())?;
-                    named.statement =
-                        statement_registry.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
-                }
-            } else {
-                let unsettled = unsettled(dialect);
-                if **own != *unsettled {
-                    named.charge.share(text.len() + unsettled.len())?;
-                    named.statement =
-                        statement_registry.add_like(&named.statement, &unsettled).ok_or(Fault::StatementsFull)?;
-                }
+            let meant = match is_settled {
+                true => dialect_meant(&named.statement, dialect).unwrap_or_else(|| dialect.clone()),
+                false => unsettled(dialect),
+            };
+            if **own != *meant {
+                named.read_under(&meant, is_settled, statement_registry)?;
             }
         }
         Ok(Some((named.statement.clone(), named.named_by())))
@@ -180,9 +184,7 @@ impl Names {
         statement_registry: &mut StatementRegistry,
     ) -> Result<Option<Statement>, Fault> {
         let Some(named) = self.named.get_mut(name) else { return Ok(None) };
-        named.charge.share(named.statement.text().len() + dialect.len())?;
-        named.statement =
-            statement_registry.find_or_add_like(&named.statement, dialect).ok_or(Fault::StatementsFull)?;
+        named.read_under(dialect, true, statement_registry)?;
         Ok(Some(named.statement.clone()))
     }
 
@@ -197,30 +199,28 @@ impl Names {
     pub(super) fn fail(&mut self, name: Rc<[u8]>, step: u64) {
         if self.named.get(&name).is_some_and(|named| named.step == step) {
             self.named.remove(&name);
-            self.forget_oldest_failed();
-            self.failed.push_back(name);
+            self.remember_failed(name);
         }
     }
 
     /// A name does not mean what its client believes: it means nothing any more.
     pub(super) fn mistake(&mut self, name: Rc<[u8]>) {
         self.remove(&name);
-        self.forget_oldest_failed();
-        self.failed.push_back(name);
+        self.remember_failed(name);
     }
 
     /// The server skips a Parse that was sent to it unchanged.
     pub fn skip(&mut self, name: &[u8]) {
         if !self.has(name) && !self.has_failed(name) {
-            self.forget_oldest_failed();
-            self.failed.push_back(name.into());
+            self.remember_failed(name.into());
         }
     }
 
-    fn forget_oldest_failed(&mut self) {
+    fn remember_failed(&mut self, name: Rc<[u8]>) {
         if self.failed.len() >= FAILED_MAX {
             self.failed.pop_front();
         }
+        self.failed.push_back(name);
     }
 
     /// The Close of a name was skipped.

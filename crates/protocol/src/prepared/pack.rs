@@ -37,8 +37,8 @@ impl Gathered {
     pub fn pack(&self) -> Vec<PackedStatement> {
         let pack = |(id, entry): (&u64, &Option<Rc<Entry>>)| PackedStatement {
             id: *id,
-            text: entry.as_ref().map(|entry| entry.text()).unwrap_or_default().into(),
-            dialect: entry.as_ref().map(|entry| entry.dialect()).unwrap_or_default().into(),
+            text: entry.as_ref().map(|entry| (&entry.text).into()).unwrap_or_default(),
+            dialect: entry.as_ref().map(|entry| (&entry.dialect).into()).unwrap_or_default(),
         };
         self.0.iter().map(pack).collect()
     }
@@ -114,8 +114,8 @@ impl PackedNamed {
 impl Names {
     /// Packs the names.
     pub fn pack(&self, gathered: &mut Gathered) -> PackedNames {
-        let named = self.named.iter().map(|(name, named)| ((&**name).into(), PackedNamed::new(named, gathered)));
-        PackedNames { named: named.collect(), failed: self.failed.iter().map(|name| (&**name).into()).collect() }
+        let named = self.named.iter().map(|(name, named)| (name.into(), PackedNamed::new(named, gathered)));
+        PackedNames { named: named.collect(), failed: self.failed.iter().map(|name| name.into()).collect() }
     }
 
     /// Unpacks the names.
@@ -124,7 +124,7 @@ impl Names {
         for (Packed(name), named) in packed.named {
             names.named.insert(name.as_slice().into(), named.unpack(&name, from)?);
         }
-        names.failed = packed.failed.into_iter().map(|Packed(name)| name.into()).collect();
+        names.failed = packed.failed.into_iter().map(Into::into).collect();
         Some(names)
     }
 }
@@ -175,33 +175,31 @@ impl PackedPending {
     fn new(pending: &Pending, gathered: &mut Gathered) -> Self {
         match pending {
             Pending::Parse { statement, step, name } => {
-                Self::Parse { statement: *statement, step: *step, name: name.as_deref().map(Into::into) }
+                Self::Parse { statement: *statement, step: *step, name: name.as_ref().map(Into::into) }
             }
             Pending::Close { id, epoch, was } => {
                 Self::Close { id: *id, epoch: *epoch, was: was.as_ref().map(|was| PackedHeld::new(was, gathered)) }
             }
-            // The statement is in doubt there in any case.
-            Pending::Own { name, step: step @ 1.., .. } => Self::Found { step: *step, name: (&**name).into() },
+            // An own name's statement is in doubt there in any case.
+            Pending::Own { name, step: step @ 1.., .. } | Pending::Found { name, step } => {
+                Self::Found { step: *step, name: name.into() }
+            }
             Pending::Hidden | Pending::Own { .. } => Self::Unnamed,
-            Pending::Twice { name } => Self::Twice { name: (&**name).into() },
-            Pending::Found { step, name } => Self::Found { step: *step, name: (&**name).into() },
+            Pending::Twice { name } => Self::Twice { name: name.into() },
             Pending::Dropped { name, was } => {
-                Self::Dropped { name: (&**name).into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
+                Self::Dropped { name: name.into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
             }
         }
     }
 
     fn unpack(self, from: &mut Unpacking<'_>) -> Option<Pending> {
         Some(match self {
-            Self::Parse { statement, step, name } => {
-                Pending::Parse { statement, step, name: name.map(|Packed(name)| name.into()) }
-            }
-            Self::Close { id, epoch, was: None } => Pending::Close { id, epoch, was: None },
-            Self::Close { id, epoch, was: Some(was) } => Pending::Close { id, epoch, was: Some(was.unpack(from)) },
+            Self::Parse { statement, step, name } => Pending::Parse { statement, step, name: name.map(Into::into) },
+            Self::Close { id, epoch, was } => Pending::Close { id, epoch, was: was.map(|was| was.unpack(from)) },
             Self::Unnamed => Pending::Hidden,
-            Self::Twice { name: Packed(name) } => Pending::Twice { name: name.into() },
-            Self::Found { step, name: Packed(name) } => Pending::Found { step, name: name.into() },
-            Self::Dropped { name: Packed(name), was: None } => Pending::Dropped { name: name.into(), was: None },
+            Self::Twice { name } => Pending::Twice { name: name.into() },
+            Self::Found { step, name } => Pending::Found { step, name: name.into() },
+            Self::Dropped { name, was: None } => Pending::Dropped { name: name.into(), was: None },
             Self::Dropped { name: Packed(name), was: Some(was) } => {
                 Pending::Dropped { was: Some(was.unpack(&name, from)?), name: name.into() }
             }
@@ -218,7 +216,7 @@ impl ServerStatements {
             taken: self.taken.clone(),
             clock: self.clock,
             loan: self.loan,
-            own: self.own.names.keys().map(|name| (&**name).into()).collect(),
+            own: self.own.names.keys().map(|name| name.into()).collect(),
         }
     }
 

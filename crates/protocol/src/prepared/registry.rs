@@ -7,13 +7,13 @@
 //! Not here: who holds a statement (`names`, `server_statements`, `statement`), and who is charged how much for it (`account`).
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::{Rc, Weak};
 
 use super::account::{Account, Charge, Room};
 use super::server_statements::NAME_BYTES;
 use super::statement::{Entry, Statement, Text};
 use crate::fault::Fault;
+use crate::hash::hash_of;
 
 /// All statements that somebody holds.
 #[derive(Debug)]
@@ -48,9 +48,10 @@ impl StatementRegistry {
         if text.len() > SHARED_BYTES_MAX {
             return self.add(text, dialect);
         }
-        let hash = hash_under(text, dialect);
+        // One text prepared under many different parameters does not collide. Texts that are made to collide are compared.
+        let hash = hash_of((text, &**dialect));
         let like = self.known.range((hash, 0)..=(hash, u64::MAX)).filter_map(|(_, known)| known.upgrade());
-        let is_same = |known: &Rc<Entry>| *known.text() == *text && *known.dialect() == **dialect;
+        let is_same = |known: &Rc<Entry>| *known.text == *text && *known.dialect == **dialect;
         if let Some(known) = like.into_iter().find(is_same) {
             return Some(Statement::claim(known));
         }
@@ -73,7 +74,7 @@ impl StatementRegistry {
     /// Adds a statement of this text that is not shared, if there is room for it.
     pub fn add(&mut self, text: &[u8], dialect: &Rc<[u8]>) -> Option<Statement> {
         let text = self.keep(text, has_literals(text))?;
-        self.number(text, dialect)
+        self.number_next(text, dialect)
     }
 
     /// Returns the statement of the same text under these parameters, if it is there or there is room for it.
@@ -90,7 +91,7 @@ impl StatementRegistry {
             ..=SHARED_BYTES_MAX => self.keep(like.text(), like.has_literals())?,
             _ => like.shared_text(),
         };
-        self.number(text, dialect)
+        self.number_next(text, dialect)
     }
 
     fn keep(&self, text: &[u8], has_literals: bool) -> Option<Text> {
@@ -98,20 +99,23 @@ impl StatementRegistry {
         Some(Text { bytes: text.into(), has_literals, charge })
     }
 
-    fn number(&mut self, text: Text, dialect: &Rc<[u8]>) -> Option<Statement> {
-        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
-        let id = self.next;
+    fn number_next(&mut self, text: Text, dialect: &Rc<[u8]>) -> Option<Statement> {
+        let statement = self.number(self.next, text, dialect)?;
         self.next += self.step;
+        Some(statement)
+    }
+
+    fn number(&self, id: u64, text: Text, dialect: &Rc<[u8]>) -> Option<Statement> {
+        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
         Some(Statement::new(id, text, dialect.clone(), charge))
     }
 
     /// Adds a statement of another process under its number, if there is room for it. New statements must have numbers above it.
     pub(super) fn take_in(&mut self, id: u64, text: &[u8], dialect: Rc<[u8]>) -> Option<Statement> {
         let text = self.keep(text, has_literals(text))?;
-        let charge = self.charge_all(dialect.len() + STATEMENT_BYTES)?;
-        let statement = Statement::new(id, text, dialect, charge);
+        let statement = self.number(id, text, &dialect)?;
         if statement.text().len() <= SHARED_BYTES_MAX {
-            let hash = hash_under(statement.text(), statement.dialect());
+            let hash = hash_of((&**statement.text(), &**statement.dialect()));
             self.known.insert((hash, id), statement.is_to_be_found());
         }
         Some(statement)
@@ -196,20 +200,6 @@ fn has_literals(text: &[u8]) -> bool {
     (0..sql.len()).any(is_quote)
 }
 
-/// The hash of a text that is read under these parameters: one text prepared under many different parameters does not collide.
-fn hash_under(text: &[u8], dialect: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (text, dialect).hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The hash is the same in every process, so that a simulation can be repeated. Texts that are made to collide are compared.
-fn hash_of(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
 /// A longer text is not hashed, which takes a millisecond for each megabyte, and so not shared: each client has its own.
 const SHARED_BYTES_MAX: usize = 1 << 20;
 /// The approximate size of a statement beside its text, with its places in tables.
@@ -266,7 +256,7 @@ mod tests {
     fn texts_that_collide_are_told_apart() {
         let mut statement_registry = StatementRegistry::new(1, 1);
         let dialects = ["a", "b"].map(|dialect| Rc::<[u8]>::from(dialect.as_bytes()));
-        let hash = hash_under(b"select 1", &dialects[0]);
+        let hash = hash_of((&b"select 1"[..], &*dialects[0]));
         let others = [(&b"select 2"[..], &dialects[0]), (b"select 1", &dialects[1])]
             .map(|(text, dialect)| statement_registry.add(text, dialect).expect("room"));
         for other in &others {

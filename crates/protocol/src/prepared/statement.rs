@@ -20,15 +20,15 @@ pub struct Statement(Rc<Entry>);
 pub(super) struct Entry {
     id: u64,
     name: Box<[u8]>,
-    text: Rc<[u8]>,
-    dialect: Rc<[u8]>,
+    pub(super) text: Rc<[u8]>,
+    pub(super) dialect: Rc<[u8]>,
     has_literals: bool,
     /// Whether a client that prepares the same text is given this statement.
     is_found: Cell<bool>,
     /// The number of marks of servers.
     servers: Cell<usize>,
     /// Since when only servers have it, by the clock of the room; 0 while a client has it.
-    unclaimed_since: Cell<u64>,
+    pub(super) unclaimed_since: Cell<u64>,
     /// For the text, which statements under other parameters may share.
     text_charge: Rc<Charge>,
     charge: Charge,
@@ -131,23 +131,11 @@ impl Drop for Statement {
 }
 
 impl Entry {
-    pub(super) fn text(&self) -> &[u8] {
-        &self.text
-    }
-
-    pub(super) fn dialect(&self) -> &[u8] {
-        &self.dialect
-    }
-
     /// The bytes that are freed once nobody has it.
     pub(super) fn bytes(&self) -> usize {
         // A statement that can be found shares its text with no other.
         debug_assert!(Rc::strong_count(&self.text_charge) == 1, "the text of {} is another's, too", self.id);
         self.charge.bytes() + self.text_charge.bytes()
-    }
-
-    pub(super) fn unclaimed_since(&self) -> &Cell<u64> {
-        &self.unclaimed_since
     }
 }
 

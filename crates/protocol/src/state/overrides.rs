@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
 use super::statements::{Preparation, Statements};
+use crate::hash::hash_of;
 use crate::planted::are_other_statements;
 use crate::vars::push_literal;
 
@@ -311,11 +311,8 @@ fn millis(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(millis)
 }
 
-/// A hash that is the same in every process and at any time.
 fn hash(name: &str, value: &str) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    (name, value).hash(&mut hasher);
-    hasher.finish() as u32
+    hash_of((name, value)) as u32
 }
 
 /// No role has this name (`ERRCODE_SYNTAX_ERROR` in `parser/scan.l`: a delimited identifier has at least one character).

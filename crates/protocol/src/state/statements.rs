@@ -5,10 +5,10 @@
 //! Not here: which statements can be carried (`route::prepared`), the settings beside them (`overrides`).
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hash::hash_of;
 use crate::vars::push_literal;
 
 /// A statement prepared by SQL.
@@ -116,12 +116,7 @@ impl Statements {
 
     /// A number that is equal for equal statements, and rarely for others; 0 for none.
     pub(super) fn fingerprint(&self) -> u32 {
-        if self.is_empty() {
-            return 0;
-        }
-        let mut hasher = DefaultHasher::new();
-        self.0.hash(&mut hasher);
-        hasher.finish() as u32
+        if self.is_empty() { 0 } else { hash_of(&self.0) as u32 }
     }
 
     /// The queries, one by one, by which a server with these statements gets those of a client; the server has the

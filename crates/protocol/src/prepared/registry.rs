@@ -142,12 +142,7 @@ impl StatementRegistry {
     /// # Errors
     /// The client holds as much as it may, or all clients together do.
     pub fn charge(&self, account: &Account, bytes: usize) -> Result<Charge, Fault> {
-        self.charge_more(account, bytes, 0)
-    }
-
-    /// The same, with `shared` bytes that other clients may hold as well, and that exist once for all of them.
-    pub(super) fn charge_more(&self, account: &Account, bytes: usize, shared: usize) -> Result<Charge, Fault> {
-        Charge::new(&self.room, account, bytes, shared)
+        Charge::new(&self.room, account, bytes, 0)
     }
 
     /// Charges a client for giving a name to a statement: each client that shares a statement is charged all of it.
@@ -161,7 +156,7 @@ impl StatementRegistry {
         text: &[u8],
         dialect: &[u8],
     ) -> Result<Charge, Fault> {
-        self.charge_more(account, name.len() + NAME_BYTES, STATEMENT_BYTES + text.len() + dialect.len())
+        Charge::new(&self.room, account, name.len() + NAME_BYTES, shared_bytes(text, dialect))
     }
 
     /// The bytes that are held: texts, names, and what is being received.
@@ -183,6 +178,11 @@ impl StatementRegistry {
             self.sweep_at = SWEEP_AT_MIN.max(2 * self.known.len());
         }
     }
+}
+
+/// The bytes of a statement that are charged to each client that has given it a name, although they exist once for all.
+pub(super) fn shared_bytes(text: &[u8], dialect: &[u8]) -> usize {
+    STATEMENT_BYTES + text.len() + dialect.len()
 }
 
 /// Whether a text has literals. It ends with its zero byte; behind that are the types of its parameters. A very long one

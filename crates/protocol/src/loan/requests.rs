@@ -105,8 +105,8 @@ pub enum Then {
 }
 
 /// The progress through the bytes of a client.
-struct Course<'b, S> {
-    bytes: &'b [u8],
+pub(super) struct Course<'b, S> {
+    pub(super) bytes: &'b [u8],
     /// The first byte that has not been sent.
     start: usize,
     /// The first byte that has not been processed.
@@ -117,9 +117,15 @@ struct Course<'b, S> {
 
 impl<S: ToServer> Course<'_, S> {
     /// Sends the bytes before a message.
-    fn send_before(&mut self, piece: &Piece) {
+    pub(super) fn send_before(&mut self, piece: &Piece) {
         self.to_server.part(self.start..piece.range.start);
         self.start = piece.range.start;
+    }
+
+    /// Sends bytes of our own before a message.
+    pub(super) fn insert(&mut self, piece: &Piece, own: impl IntoIterator<Item = Bytes>) {
+        self.send_before(piece);
+        own.into_iter().for_each(|bytes| self.to_server.send(bytes));
     }
 }
 
@@ -226,7 +232,7 @@ impl Stations<'_> {
             message.extend_from_slice(&bytes[piece.range.end..]);
             return Err(Then::Instead(message));
         }
-        if self.following.deallocates(course.to_server, client, server, bytes, course.start, piece) {
+        if self.following.deallocates(client, server, course, piece) {
             course.begun += 1;
             (course.start, course.at) = (piece.range.end, piece.range.end);
             return Ok(());
@@ -237,9 +243,8 @@ impl Stations<'_> {
             return Err(Then::Fail(Fault::QueryDisallowed));
         }
         let was_at_rest = server.exchange.owes_client_nothing();
-        match self.following.take(course.to_server, client, server, bytes, course.start, piece) {
+        match self.following.take(client, server, course, piece) {
             Taken::Not => {}
-            Taken::From(here) => course.start = here,
             Taken::UpTo(here) => {
                 (course.start, course.at) = (here, piece.range.end);
                 course.begun += u32::from(was_at_rest && !server.exchange.owes_client_nothing());
@@ -278,10 +283,8 @@ impl Stations<'_> {
         }
         reading.read(client, self.following.statement_registry, piece, course.bytes);
         server.placeholders |= reading.placeholders();
-        if let Some(class) = reading.says_names()
-            && self.following.brings(course.to_server, client, server, course.start, piece, &class)
-        {
-            course.start = piece.range.start;
+        if let Some(class) = reading.says_names() {
+            self.following.brings(client, server, course, piece, &class);
         }
         if let Some(asking) = client.counting.asking() {
             reading.note_asker(client.user);

@@ -12,7 +12,7 @@ use wire::frame::{HEADER_BYTES, Part};
 use wire::{Piece, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
-use super::requests::ToServer;
+use super::requests::{Course, ToServer};
 use super::server_session::ServerSession;
 use crate::exchange::Asked;
 use crate::fault::Fault;
@@ -71,8 +71,6 @@ pub(super) enum Taken {
     Not,
     /// It is processed up to this position in the chunk; what follows goes to the server as it is.
     UpTo(usize),
-    /// The bytes before this position in the chunk have been sent; from there on the piece is forwarded like any other.
-    From(usize),
     /// The client cannot continue.
     Wrong(Fault),
 }
@@ -87,51 +85,40 @@ impl Following<'_> {
         }
     }
 
-    /// Checks whether a piece concerns a named statement, and sends what has to be sent for it, behind the unsent bytes
-    /// of the chunk from `start` on.
+    /// Checks whether a piece concerns a named statement, and sends what has to be sent for it, behind the bytes before it.
     pub(super) fn take(
         &mut self,
-        to_server: &mut impl ToServer,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        chunk: &[u8],
-        start: usize,
+        course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
     ) -> Taken {
-        match piece.part {
-            _ if client.fate == RequestFate::Collect => self.goes_on(to_server, client, server, chunk, piece),
-            Part::First { body_bytes, .. } if self.max > 0 && prepared::concerns(piece.kind) && is_read(server) => {
-                self.begins(to_server, client, server, chunk, start, piece, body_bytes as usize)
+        if client.fate == RequestFate::Collect {
+            return self.goes_on(client, server, course, piece);
+        }
+        let Part::First { body_bytes, .. } = piece.part else { return Taken::Not };
+        let body_bytes = body_bytes as usize;
+        match piece.kind {
+            kind if self.max > 0 && prepared::concerns(kind) && is_read(server) => {
+                return self.begins(client, server, course, piece, body_bytes);
             }
             // The batch ends without a Bind of the unbound Parse, which is kept for the next batch.
-            Part::First { .. } if piece.kind == frontend::SYNC => {
-                self.end_of_chunk(client, chunk);
-                Taken::Not
-            }
+            frontend::SYNC => self.end_of_chunk(client, course.bytes),
             // A query is searched for names when it is complete, before the server has any of it.
-            Part::First { body_bytes, .. }
-                if piece.kind == frontend::QUERY && self.may_say_names(client, server, piece) =>
-            {
-                to_server.part(start..piece.range.start);
-                self.collect(client, piece, &chunk[piece.body.clone()], body_bytes as usize)
+            frontend::QUERY if !piece.is_whole() && self.may_say_names(client, server, body_bytes) => {
+                return self.collect(client, course, piece, body_bytes);
             }
-            Part::First { .. } if piece.kind == frontend::QUERY => {
-                forget_unnamed(client);
-                Taken::Not
-            }
-            Part::First { body_bytes, .. }
-                if self.max > 0 && piece.kind == frontend::PARSE && server.exchange.is_skipping() =>
-            {
-                let body = &chunk[piece.body.clone()];
-                if is_name_to_come(body, body_bytes as usize) {
-                    to_server.part(start..piece.range.start);
-                    return self.collect(client, piece, body, body_bytes as usize);
+            frontend::QUERY => forget_unnamed(client),
+            frontend::PARSE if self.max > 0 && server.exchange.is_skipping() => {
+                let body = &course.bytes[piece.body.clone()];
+                if is_name_to_come(body, body_bytes) {
+                    return self.collect(client, course, piece, body_bytes);
                 }
                 skip_name(client, body);
-                Taken::Not
             }
-            _ => Taken::Not,
+            _ => {}
         }
+        Taken::Not
     }
 
     /// Handles a `DEALLOCATE` in SQL of a statement that the client has prepared by the protocol, and returns whether it
@@ -139,11 +126,9 @@ impl Following<'_> {
     /// answers as expected.
     pub(super) fn deallocates(
         &mut self,
-        to_server: &mut impl ToServer,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        chunk: &[u8],
-        start: usize,
+        course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
     ) -> bool {
         let is_fit = self.max > 0
@@ -153,7 +138,7 @@ impl Following<'_> {
             && server.exchange.is_proven()
             && server.exchange.status() != TxStatus::Failed;
         let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
-        let text = chunk[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
+        let text = course.bytes[piece.body.clone()].split_last().map(|(_, text)| text).unwrap_or_default();
         let Some(name) = route::deallocated(text, Dialect::default()) else { return false };
         if !names.deallocate(name.as_bytes()) {
             return false;
@@ -164,31 +149,25 @@ impl Following<'_> {
         write::query(&mut out, "DEALLOCATE TRUNKLINE_GONE");
         server.exchange.asked(frontend::QUERY);
         server.repeatable.forget();
-        to_server.part(start..piece.range.start);
-        to_server.send(Bytes::Own(out));
+        course.insert(piece, [Bytes::Own(out)]);
         true
     }
 
     /// A message, or the statement that it binds, mentions names of statements, which are the same in SQL and in the
-    /// protocol: the server is given, under these names, the statements that the client has prepared by the protocol.
-    /// Returns whether something has been sent, behind the bytes before the message.
+    /// protocol: the server is given, under these names, the statements that the client has prepared by the protocol,
+    /// behind the bytes before the message.
     pub(super) fn brings(
         &mut self,
-        to_server: &mut impl ToServer,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        start: usize,
+        course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
         class: &Class,
-    ) -> bool {
+    ) {
         let is_unsent = matches!(piece.part, Part::First { .. }) || client.fate == RequestFate::Collect;
         let is_fit = self.max > 0 && is_unsent && server.exchange.status() != TxStatus::Failed;
-        let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return false };
-        let executed = client
-            .session_effects
-            .as_ref()
-            .map(|session_effects| session_effects.executed_by(class))
-            .unwrap_or_default();
+        let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return };
+        let executed = client.session_effects.as_ref().map(|effects| effects.executed_by(class)).unwrap_or_default();
         let all = || [class].into_iter().chain(executed.iter().map(|class| &**class));
         let drops = all().flat_map(|class| &class.acts).filter_map(|act| match act {
             Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
@@ -199,27 +178,21 @@ impl Following<'_> {
         let mentioned = MentionedNames { names: mentioned_names.collect(), drops: drops.collect(), is_query };
         let mut out = Vec::new();
         server.server_statements.bring_own(&mentioned, names, &mut server.exchange, &mut out);
-        if out.is_empty() {
-            return false;
+        if !out.is_empty() {
+            server.repeatable.forget();
+            course.insert(piece, [Bytes::Own(out)]);
         }
-        server.repeatable.forget();
-        to_server.part(start..piece.range.start);
-        to_server.send(Bytes::Own(out));
-        true
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn begins(
         &mut self,
-        to_server: &mut impl ToServer,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        chunk: &[u8],
-        start: usize,
+        course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
         body_bytes: usize,
     ) -> Taken {
-        let body = &chunk[piece.body.clone()];
+        let body = &course.bytes[piece.body.clone()];
         let mut out = Vec::new();
         let way = match prepared::head(piece.kind, body, body_bytes) {
             Ok(Head::Plain) => {
@@ -230,24 +203,20 @@ impl Following<'_> {
                 self.plain(client, server, piece.kind, body, (extent, body_bytes), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
-            Ok(Head::More) => {
-                to_server.part(start..piece.range.start);
-                return self.collect(client, piece, body, body_bytes);
-            }
+            Ok(Head::More) => return self.collect(client, course, piece, body_bytes),
             Err(fault) => Err(fault),
         };
         match way {
-            Ok(Way::AsItIs) if out.is_empty() => Taken::Not,
-            Ok(way) => {
-                to_server.part(start..piece.range.start);
-                send_all(to_server, out);
-                match way {
-                    Way::AsItIs => Taken::From(piece.range.start),
-                    Way::Replaced(end) => {
-                        client.fate = RequestFate::Forward;
-                        Taken::UpTo(piece.body.start + end)
-                    }
+            Ok(Way::AsItIs) => {
+                if !out.is_empty() {
+                    course.insert(piece, out);
                 }
+                Taken::Not
+            }
+            Ok(Way::Replaced(end)) => {
+                course.insert(piece, out);
+                client.fate = RequestFate::Forward;
+                Taken::UpTo(piece.body.start + end)
             }
             Err(fault) => wrong(client, fault),
         }
@@ -337,15 +306,22 @@ impl Following<'_> {
         }
     }
 
-    /// Whether a simple query, whose beginning has come, may mention names of statements that the client has prepared by
-    /// the protocol.
-    fn may_say_names(&self, client: &ClientSession, server: &ServerSession, piece: &Piece) -> bool {
-        let is_short = matches!(piece.part, Part::First { body_bytes, .. } if body_bytes as usize <= SAYING_BYTES_MAX);
+    /// Whether a simple query of this length, whose beginning has come, may mention names of statements that the client
+    /// has prepared by the protocol.
+    fn may_say_names(&self, client: &ClientSession, server: &ServerSession, body_bytes: usize) -> bool {
         let has_names = client.names.as_ref().is_some_and(|names| names.count() > 0);
-        self.max > 0 && self.follows && has_names && is_short && !piece.is_whole() && is_read(server)
+        self.max > 0 && self.follows && has_names && body_bytes <= SAYING_BYTES_MAX && is_read(server)
     }
 
-    fn collect(&mut self, client: &mut ClientSession, piece: &Piece, body: &[u8], body_bytes: usize) -> Taken {
+    fn collect(
+        &mut self,
+        client: &mut ClientSession,
+        course: &mut Course<'_, impl ToServer>,
+        piece: &Piece,
+        body_bytes: usize,
+    ) -> Taken {
+        course.send_before(piece);
+        let body = &course.bytes[piece.body.clone()];
         // Only received bytes are charged, so that a claimed length takes no room from others; a statement that can never
         // have room is not waited for.
         if piece.kind == frontend::PARSE && body_bytes > HELD_BYTES_MAX {
@@ -363,10 +339,9 @@ impl Following<'_> {
     /// More has arrived of a message whose beginning was collected.
     fn goes_on(
         &mut self,
-        to_server: &mut impl ToServer,
         client: &mut ClientSession,
         server: &mut ServerSession,
-        chunk: &[u8],
+        course: &mut Course<'_, impl ToServer>,
         piece: &Piece,
     ) -> Taken {
         let Some(mut collected) = client.collected.take() else { return Taken::Not };
@@ -374,7 +349,7 @@ impl Following<'_> {
         if let Err(full) = collected.charge.grow(piece.body.len()) {
             return wrong(client, full);
         }
-        collected.bytes.extend_from_slice(&chunk[piece.body.clone()]);
+        collected.bytes.extend_from_slice(&course.bytes[piece.body.clone()]);
         let is_query = piece.kind == frontend::QUERY;
         let head = if is_query && collected.bytes.len() < collected.body_bytes {
             Ok(Head::More)
@@ -412,14 +387,13 @@ impl Following<'_> {
         };
         match way {
             Ok(Way::Replaced(end)) => {
-                send_all(to_server, out);
+                course.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.start + end - before)
             }
             Ok(Way::AsItIs) if server.exchange.asked(piece.kind) == Asked::Forward => {
-                send_all(to_server, out);
-                let head = [client.scanner.header(), &bytes[..before]].concat();
-                to_server.send(Bytes::Own(head));
+                out.push(Bytes::Own([client.scanner.header(), &bytes[..before]].concat()));
+                course.insert(piece, out);
                 client.fate = RequestFate::Forward;
                 Taken::UpTo(piece.range.start)
             }
@@ -515,10 +489,6 @@ fn skip_name(client: &mut ClientSession, body: &[u8]) {
 fn wrong(client: &mut ClientSession, fault: Fault) -> Taken {
     client.fate = RequestFate::Drop;
     Taken::Wrong(fault)
-}
-
-fn send_all(to_server: &mut impl ToServer, out: Vec<Bytes>) {
-    out.into_iter().for_each(|bytes| to_server.send(bytes));
 }
 
 /// A longer simple query that arrives in pieces is not collected: the server is given the statements that it mentions

@@ -3,6 +3,8 @@
 //! Always true: PostgreSQL's values of the parameter are accepted, and no others.
 //! Not here: what is sent on such a connection (`exchange`), and who gets one (crate `pool`).
 
+use crate::spelling;
+
 /// The kind of replication connection that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replication {
@@ -14,22 +16,15 @@ pub enum Replication {
 
 impl Replication {
     /// Reads the value of the startup parameter; `Ok(None)` is an ordinary session. The words are those of PostgreSQL
-    /// (`ProcessStartupPacket` in `backend_startup.c`, `parse_bool` in `bool.c`), which also accepts prefixes of words.
+    /// (`ProcessStartupPacket` in `backend_startup.c`).
     ///
     /// # Errors
     /// The value is none of these words.
     pub fn parse(value: &str) -> Result<Option<Self>, UnknownWord> {
-        if value == "database" {
-            return Ok(Some(Self::Logical));
-        }
-        let word = value.to_ascii_lowercase();
-        let begins = |whole: &str, bytes_min: usize| word.len() >= bytes_min && whole.starts_with(&word);
-        if begins("true", 1) || begins("yes", 1) || word == "on" || word == "1" {
-            Ok(Some(Self::Physical))
-        } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || word == "0" {
-            Ok(None)
-        } else {
-            Err(UnknownWord)
+        match (value, spelling::boolean(value)) {
+            ("database", _) => Ok(Some(Self::Logical)),
+            (_, Some(is_physical)) => Ok(is_physical.then_some(Self::Physical)),
+            (_, None) => Err(UnknownWord),
         }
     }
 

@@ -12,112 +12,66 @@ pub fn encoding(written: &str) -> Option<&'static str> {
         name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
     };
     let wanted = clean(written);
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == wanted).map(|(_, name)| *name);
-    alias.or_else(|| ENCODINGS.into_iter().find(|name| clean(name) == wanted))
+    let alias = ALIASES.iter().find(|(_, aliases)| aliases.contains(&&*wanted)).map(|(name, _)| *name);
+    alias.or_else(|| ENCODINGS.split(' ').find(|name| clean(name) == wanted))
 }
 
-/// `on` or `off` for a Boolean value, None for any other (`parse_bool` in `utils/adt/bool.c`, which accepts every
-/// unambiguous prefix).
+/// `on` or `off` for a Boolean value, None for any other.
 #[must_use]
 pub fn switch(written: &str) -> Option<&'static str> {
+    boolean(written).map(|is_on| if is_on { "on" } else { "off" })
+}
+
+/// A Boolean value (`parse_bool` in `utils/adt/bool.c`, which accepts every unambiguous prefix).
+pub(crate) fn boolean(written: &str) -> Option<bool> {
     let written = written.to_ascii_lowercase();
     let begins = |word: &str, least: usize| written.len() >= least && word.starts_with(&written);
-    let is_on = begins("true", 1) || begins("yes", 1) || begins("on", 2) || written == "1";
-    let is_off = begins("false", 1) || begins("no", 1) || begins("off", 2) || written == "0";
-    match (is_on, is_off) {
-        (true, _) => Some("on"),
-        (_, true) => Some("off"),
-        _ => None,
+    if begins("true", 1) || begins("yes", 1) || begins("on", 2) || written == "1" {
+        Some(true)
+    } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || written == "0" {
+        Some(false)
+    } else {
+        None
     }
 }
 
-const ENCODINGS: [&str; 42] = [
-    "SQL_ASCII",
-    "EUC_JP",
-    "EUC_CN",
-    "EUC_KR",
-    "EUC_TW",
-    "EUC_JIS_2004",
-    "UTF8",
-    "MULE_INTERNAL",
-    "LATIN1",
-    "LATIN2",
-    "LATIN3",
-    "LATIN4",
-    "LATIN5",
-    "LATIN6",
-    "LATIN7",
-    "LATIN8",
-    "LATIN9",
-    "LATIN10",
-    "WIN1256",
-    "WIN1258",
-    "WIN866",
-    "WIN874",
-    "KOI8R",
-    "WIN1251",
-    "WIN1252",
-    "ISO_8859_5",
-    "ISO_8859_6",
-    "ISO_8859_7",
-    "ISO_8859_8",
-    "WIN1250",
-    "WIN1253",
-    "WIN1254",
-    "WIN1255",
-    "WIN1257",
-    "KOI8U",
-    "SJIS",
-    "BIG5",
-    "GBK",
-    "UHC",
-    "GB18030",
-    "JOHAB",
-    "SHIFT_JIS_2004",
-];
+/// PostgreSQL's encodings.
+const ENCODINGS: &str = "\
+    SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 LATIN3 LATIN4 LATIN5 \
+    LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251 WIN1252 ISO_8859_5 ISO_8859_6 \
+    ISO_8859_7 ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U SJIS BIG5 GBK UHC GB18030 JOHAB \
+    SHIFT_JIS_2004";
 
-/// Aliases of encodings, reduced to lower-case letters and digits.
-const ALIASES: [(&str, &str); 40] = [
-    ("abc", "WIN1258"),
-    ("alt", "WIN866"),
-    ("iso88591", "LATIN1"),
-    ("iso885910", "LATIN6"),
-    ("iso885913", "LATIN7"),
-    ("iso885914", "LATIN8"),
-    ("iso885915", "LATIN9"),
-    ("iso885916", "LATIN10"),
-    ("iso88592", "LATIN2"),
-    ("iso88593", "LATIN3"),
-    ("iso88594", "LATIN4"),
-    ("iso88599", "LATIN5"),
-    ("koi8", "KOI8R"),
-    ("mskanji", "SJIS"),
-    ("shiftjis", "SJIS"),
-    ("tcvn", "WIN1258"),
-    ("tcvn5712", "WIN1258"),
-    ("unicode", "UTF8"),
-    ("vscii", "WIN1258"),
-    ("win", "WIN1251"),
-    ("win932", "SJIS"),
-    ("win936", "GBK"),
-    ("win949", "UHC"),
-    ("win950", "BIG5"),
-    ("windows1250", "WIN1250"),
-    ("windows1251", "WIN1251"),
-    ("windows1252", "WIN1252"),
-    ("windows1253", "WIN1253"),
-    ("windows1254", "WIN1254"),
-    ("windows1255", "WIN1255"),
-    ("windows1256", "WIN1256"),
-    ("windows1257", "WIN1257"),
-    ("windows1258", "WIN1258"),
-    ("windows866", "WIN866"),
-    ("windows874", "WIN874"),
-    ("windows932", "SJIS"),
-    ("windows936", "GBK"),
-    ("windows949", "UHC"),
-    ("windows950", "BIG5"),
-    ("shiftjis2004", "SHIFT_JIS_2004"),
+/// Encodings with their aliases, which are reduced to lower-case letters and digits.
+const ALIASES: [(&str, &[&str]); 28] = [
+    ("WIN1258", &["abc", "tcvn", "tcvn5712", "vscii", "windows1258"]),
+    ("WIN866", &["alt", "windows866"]),
+    ("LATIN1", &["iso88591"]),
+    ("LATIN6", &["iso885910"]),
+    ("LATIN7", &["iso885913"]),
+    ("LATIN8", &["iso885914"]),
+    ("LATIN9", &["iso885915"]),
+    ("LATIN10", &["iso885916"]),
+    ("LATIN2", &["iso88592"]),
+    ("LATIN3", &["iso88593"]),
+    ("LATIN4", &["iso88594"]),
+    ("LATIN5", &["iso88599"]),
+    ("KOI8R", &["koi8"]),
+    ("SJIS", &["mskanji", "shiftjis", "win932", "windows932"]),
+    ("UTF8", &["unicode"]),
+    ("WIN1251", &["win", "windows1251"]),
+    ("GBK", &["win936", "windows936"]),
+    ("UHC", &["win949", "windows949"]),
+    ("BIG5", &["win950", "windows950"]),
+    ("WIN1250", &["windows1250"]),
+    ("WIN1252", &["windows1252"]),
+    ("WIN1253", &["windows1253"]),
+    ("WIN1254", &["windows1254"]),
+    ("WIN1255", &["windows1255"]),
+    ("WIN1256", &["windows1256"]),
+    ("WIN1257", &["windows1257"]),
+    ("WIN874", &["windows874"]),
+    ("SHIFT_JIS_2004", &["shiftjis2004"]),
 ];
 
 #[cfg(test)]

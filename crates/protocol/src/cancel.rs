@@ -31,17 +31,18 @@ impl CancelKey {
     /// its peers; 0 if it has none.
     #[must_use]
     pub fn draw(worker: WorkerId, peer: u16, minor: u16, randomness: impl FnOnce(&mut [u8])) -> Self {
-        if minor >= LONG_SINCE {
-            let mut bytes = Box::new([0; LONG_BYTES]);
-            randomness(&mut bytes[..]);
-            write_owner(&mut bytes[..], worker, peer);
-            Self(Bytes::Long(bytes))
-        } else {
-            let mut bytes = [0; NAME_BYTES];
-            randomness(&mut bytes);
-            write_owner(&mut bytes, worker, peer);
-            Self(Bytes::Short(bytes))
+        let mut key = Self(match minor {
+            LONG_SINCE.. => Bytes::Long(Box::new([0; LONG_BYTES])),
+            _ => Bytes::Short([0; NAME_BYTES]),
+        });
+        let bytes = key.bytes_mut();
+        randomness(bytes);
+        bytes[0] = worker.0 & 0x7f;
+        if peer > 0 {
+            [bytes[1], bytes[2]] = peer.to_le_bytes();
+            bytes[7] |= HOPS;
         }
+        key
     }
 
     /// Reads the key of a cancel request; `None` if we never gave out such a key.
@@ -58,13 +59,9 @@ impl CancelKey {
     /// The part of the key by which its client is found.
     #[must_use]
     pub fn name(&self) -> KeyName {
-        match &self.0 {
-            Bytes::Short(bytes) => KeyName(*bytes),
-            Bytes::Long(bytes) => {
-                let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = **bytes;
-                KeyName([b0, b1, b2, b3, b4, b5, b6, b7])
-            }
-        }
+        let mut name = [0; NAME_BYTES];
+        name.copy_from_slice(&self.bytes()[..NAME_BYTES]);
+        KeyName(name)
     }
 
     /// Where a request with this key must go, seen from the process with the number `own` among its peers.
@@ -106,15 +103,6 @@ impl CancelKey {
             Bytes::Short(bytes) => bytes,
             Bytes::Long(bytes) => &mut bytes[..],
         }
-    }
-}
-
-/// Writes the worker and the process of the client into the bytes of a key.
-fn write_owner(bytes: &mut [u8], worker: WorkerId, peer: u16) {
-    bytes[0] = worker.0 & 0x7f;
-    if peer > 0 {
-        [bytes[1], bytes[2]] = peer.to_le_bytes();
-        bytes[7] |= HOPS;
     }
 }
 

@@ -4,11 +4,13 @@
 //! Not here: whether the user and the database exist, and how the user authenticates (`login`).
 
 use wire::backend::{self, TxStatus};
+use wire::frame::HEADER_BYTES;
 use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
 use crate::fault::Fault;
 use crate::replication::Replication;
+use crate::request::messages;
 use crate::spelling;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars};
@@ -274,29 +276,18 @@ pub fn write_welcome(
 #[must_use]
 pub fn with_given(fixed: &[u8], given: &Overrides) -> Vec<u8> {
     let mut out = Vec::with_capacity(fixed.len());
-    let mut rest = fixed;
-    while let Some((size, body)) = frame(rest) {
-        match backend::parameter_status(body)
-            .filter(|(name, _)| rest[0] == backend::PARAMETER_STATUS && REPORTED.contains(name))
-        {
+    for (at, kind, body) in messages(fixed) {
+        let status = backend::parameter_status(body).filter(|_| kind == backend::PARAMETER_STATUS);
+        match status.filter(|(name, _)| REPORTED.contains(name)) {
             Some((name, old)) => {
                 let value = given.get(name).unwrap_or(old);
                 let value = if name == READ_ONLY { spelling::switch(value).unwrap_or(value) } else { value };
                 write::parameter_status(&mut out, name, value);
             }
-            None => out.extend_from_slice(&rest[..size]),
+            None => out.extend_from_slice(&fixed[at..at + HEADER_BYTES + body.len()]),
         }
-        rest = &rest[size..];
     }
-    out.extend_from_slice(rest);
     out
-}
-
-/// The length of the first message, and its body.
-fn frame(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let length = bytes.get(1..5)?.try_into().map(u32::from_be_bytes).ok()?;
-    let size = 1 + length as usize;
-    Some((size, bytes.get(5..size)?))
 }
 
 const READ_ONLY: &str = "default_transaction_read_only";

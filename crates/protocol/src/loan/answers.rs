@@ -53,6 +53,14 @@ pub struct Place {
     pub at: usize,
 }
 
+impl Place {
+    /// Gives the client its bytes before this position.
+    fn give_up_to(&mut self, end: usize, to_client: &mut impl ToClient) {
+        to_client.part(self.start..end);
+        self.start = end;
+    }
+}
+
 /// What concerns more than the two sessions in the bytes of a server.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Heard<'b> {
@@ -155,8 +163,7 @@ impl Answers<'_> {
                     return Heard::All;
                 }
                 Step::Bad { kind, .. } => {
-                    to_client.part(place.start..place.at);
-                    place.start = place.at;
+                    place.give_up_to(place.at, to_client);
                     return Heard::Surprise { kind, what: "bad pkt header" };
                 }
             };
@@ -187,8 +194,7 @@ impl Answers<'_> {
         }
         if is_ready && !was_ours {
             if server.reported_name.is_some() {
-                to_client.part(place.start..piece.range.start);
-                place.start = piece.range.start;
+                place.give_up_to(piece.range.start, to_client);
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
             let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
@@ -203,15 +209,13 @@ impl Answers<'_> {
             match count(client.as_deref_mut(), server, part) {
                 Ok(is_hidden) => part.is_hidden = is_hidden,
                 Err(kind) => {
-                    to_client.part(place.start..piece.range.start);
-                    place.start = piece.range.start;
+                    place.give_up_to(piece.range.start, to_client);
                     return Some(Heard::Surprise { kind, what: "unexpected answer" });
                 }
             }
         }
         if server.exchange.has_lost_steps() && client.is_some() {
-            to_client.part(place.start..piece.range.start);
-            place.start = piece.range.start;
+            place.give_up_to(piece.range.start, to_client);
             return Some(Heard::Lost);
         }
         let own = if is_first { self.begin(client.as_deref_mut(), server, part) } else { None };
@@ -463,8 +467,7 @@ fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, part: M
 
 /// Gives the client the answers of our own that are due now, if it has not left.
 fn give_due(has_client: bool, server: &mut ServerSession, place: &mut Place, to_client: &mut impl ToClient) {
-    to_client.part(place.start..place.at);
-    place.start = place.at;
+    place.give_up_to(place.at, to_client);
     let due = server.take_due();
     if has_client {
         to_client.send(due);

@@ -139,8 +139,7 @@ fn look_at_bind(body: &[u8]) -> Option<Head<'_>> {
 /// Describe and Close name a statement or a portal.
 fn look_at_target(kind: u8, body: &[u8], is_whole: bool) -> Option<Head<'_>> {
     match body {
-        [] => Some(Head::More),
-        [b'S'] => Some(Head::More),
+        [] | [b'S'] => Some(Head::More),
         [b'S', 0, ..] => Some(Head::Plain),
         [b'S', name @ ..] if is_whole => {
             let (given, rest) = c_string(name)?;

@@ -159,10 +159,7 @@ impl ServerLogin {
             }
             (LoginStage::AwaitRequest, Authentication::Cleartext) => {
                 let text = self.identity.secret.text();
-                write::message(&mut out, wire::frontend::PASSWORD, |out| {
-                    out.extend_from_slice(&text);
-                    out.push(0);
-                });
+                write_password(&mut out, &text);
                 (LoginStage::AwaitVerdict, Step::Send(out))
             }
             (LoginStage::AwaitRequest, Authentication::Md5 { salt }) => {
@@ -173,10 +170,7 @@ impl ServerLogin {
                         _ => NO_SECRET,
                     })
                 })?;
-                write::message(&mut out, wire::frontend::PASSWORD, |out| {
-                    out.extend_from_slice(&answer);
-                    out.push(0);
-                });
+                write_password(&mut out, &answer);
                 (LoginStage::AwaitVerdict, Step::Send(out))
             }
             (LoginStage::AwaitRequest, Authentication::Sasl { mechanisms }) => {
@@ -253,6 +247,11 @@ impl ServerLogin {
             _ => Err(LoginFault::WrongSecret(NO_SECRET)),
         }
     }
+}
+
+/// Appends a `PasswordMessage`, which need not be UTF-8.
+fn write_password(out: &mut Vec<u8>, text: &[u8]) {
+    write::message(out, wire::frontend::PASSWORD, |out| out.extend(text.iter().chain(b"\0")));
 }
 
 /// The names of SASL mechanisms for an error text, cut to [`NAMES_CHARS_MAX`] characters.

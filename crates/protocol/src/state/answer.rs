@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use route::{LockKey, Reading, Source};
+use wire::backend;
 
 use super::pins::{Hold, Kind, PINS_MAX};
 use super::statements::STATEMENT_BYTES_MAX;
@@ -34,8 +35,11 @@ pub(super) struct Answer {
 impl Answer {
     /// Takes a `DataRow`; `None` if it cannot be understood, or cannot be kept.
     pub(super) fn row(&mut self, body: &[u8], carries_statements: bool) -> Option<()> {
-        let Row { about, texts: [first, second, third] } = Row::parse(body)?;
-        let first = first?;
+        // A letter that says what the row is about, and three texts.
+        let row = backend::data_row(body)?;
+        let [Some([about, ..]), Some(first), second, third] = *row else { return None };
+        let [second, third] = [second, third].map(|text| text.map(String::from_utf8_lossy));
+        let first = String::from_utf8_lossy(first);
         match about {
             b'i' => return Some(()),
             b'g' => {
@@ -136,35 +140,6 @@ impl Answer {
     /// Whether the session has more than is kept.
     pub(super) fn is_overfull(&self) -> bool {
         self.is_overfull
-    }
-}
-
-/// A row of the answer: a letter that says what it is about, and three texts.
-struct Row<'a> {
-    about: u8,
-    texts: [Option<Cow<'a, str>>; 3],
-}
-
-impl<'a> Row<'a> {
-    /// Reads one letter, and three texts or NULLs.
-    fn parse(body: &'a [u8]) -> Option<Self> {
-        let (count, mut rest) = body.split_first_chunk::<2>()?;
-        if u16::from_be_bytes(*count) != 4 {
-            return None;
-        }
-        let mut next = || -> Option<Option<Cow<'a, str>>> {
-            let (length, after) = rest.split_first_chunk::<4>()?;
-            let length = i32::from_be_bytes(*length);
-            if length < 0 {
-                rest = after;
-                return Some(None);
-            }
-            let (text, after) = after.split_at_checked(length as usize)?;
-            rest = after;
-            Some(Some(String::from_utf8_lossy(text)))
-        };
-        let about = *next()??.as_bytes().first()?;
-        Some(Self { about, texts: [next()?, next()?, next()?] })
     }
 }
 

@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Included, Unbounded};
 
+use wire::backend;
+
 use crate::planted::{is_owed_word, is_told_at_once};
 
 /// The channel of the marks. They separate what the session that leaves a channel has delivered from what the listener
@@ -374,16 +376,14 @@ const PREPARED_MAX: usize = 1000;
 /// The channel of a `NotificationResponse`.
 #[must_use]
 pub fn channel_of(body: &[u8]) -> Option<&str> {
-    let name = body.get(4..)?;
-    std::str::from_utf8(&name[..name.iter().position(|&byte| byte == 0)?]).ok()
+    backend::c_string(body.get(4..)?).map(|(name, _)| name)
 }
 
 /// The number of a mark, from a `NotificationResponse` on the channel [`MARKS`].
 #[must_use]
 pub fn mark_of(body: &[u8]) -> Option<u64> {
-    let payload = body.get(4 + MARKS.len() + 1..)?;
-    let payload = &payload[..payload.iter().position(|&byte| byte == 0)?];
-    std::str::from_utf8(payload).ok()?.parse().ok()
+    let (payload, _) = backend::c_string(body.get(4 + MARKS.len() + 1..)?)?;
+    payload.parse().ok()
 }
 
 #[cfg(test)]

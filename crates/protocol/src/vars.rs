@@ -163,14 +163,11 @@ impl Vars {
             let sql = if name.eq_ignore_ascii_case("client_encoding") { &mut encoding } else { &mut sql };
             // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
             let is_call = name.eq_ignore_ascii_case("search_path") || !theirs.is_ascii();
-            let (before, after) = if is_call { (", ", ", false)") } else { ("=", "") };
+            let value = literal(theirs);
             let _ = match is_call {
-                true => write!(sql, "SELECT pg_catalog.set_config('{name}'{before}"),
-                false => write!(sql, "SET {name}{before}"),
+                true => write!(sql, "SELECT pg_catalog.set_config('{name}', {value}, false);"),
+                false => write!(sql, "SET {name}={value};"),
             };
-            push_literal(sql, theirs);
-            sql.push_str(after);
-            sql.push(';');
         }
         [encoding, sql].into_iter().filter(|sql| !sql.is_empty()).collect()
     }
@@ -186,16 +183,8 @@ impl Vars {
     /// the length of the rest.
     #[must_use]
     pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {
-        let mut dialect = vec![0; size_of::<u32>()];
-        for (place, value) in self.values.iter().enumerate() {
-            if place != tracked.application_name() {
-                dialect.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
-                dialect.push(0);
-            }
-        }
-        let length = (dialect.len() - size_of::<u32>()) as u32;
-        dialect[..size_of::<u32>()].copy_from_slice(&length.to_be_bytes());
-        dialect
+        let values = self.values.iter().enumerate().filter(|(place, _)| *place != tracked.application_name());
+        written_dialect(values.map(|(_, value)| value.as_deref().unwrap_or_default().as_bytes()))
     }
 
     /// The name and value of each parameter whose value is known.
@@ -212,6 +201,18 @@ impl Vars {
     }
 }
 
+/// The values, each with a zero byte, behind their length.
+fn written_dialect<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut dialect = vec![0; size_of::<u32>()];
+    for value in values {
+        dialect.extend_from_slice(value);
+        dialect.push(0);
+    }
+    let length = (dialect.len() - size_of::<u32>()) as u32;
+    dialect[..size_of::<u32>()].copy_from_slice(&length.to_be_bytes());
+    dialect
+}
+
 /// Splits a dialect into what [`Vars::dialect`] has written and what has been appended to it; `None` if the bytes are
 /// malformed.
 #[must_use]
@@ -225,13 +226,9 @@ pub fn split_dialect(dialect: &[u8]) -> Option<(&[u8], &[u8])> {
 #[must_use]
 pub fn spelled_like(given: &[u8], now: &[u8]) -> Option<Vec<u8>> {
     let values = |dialect| split_dialect(dialect).map(|(values, _)| values.split(|&byte| byte == 0));
-    let mut mixed = vec![0; size_of::<u32>()];
-    for (place, (given, now)) in values(given)?.zip(values(now)?).enumerate().take(values(now)?.count() - 1) {
-        mixed.extend_from_slice(if SPELLING.contains(&place) { given } else { now });
-        mixed.push(0);
-    }
-    let length = (mixed.len() - size_of::<u32>()) as u32;
-    mixed[..size_of::<u32>()].copy_from_slice(&length.to_be_bytes());
+    let pairs = values(given)?.zip(values(now)?).enumerate().take(values(now)?.count() - 1);
+    let spelled = pairs.map(|(place, (given, now))| if SPELLING.contains(&place) { given } else { now });
+    let mut mixed = written_dialect(spelled);
     mixed.extend_from_slice(split_dialect(now)?.1);
     (mixed != now).then_some(mixed)
 }
@@ -256,11 +253,16 @@ pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<V
         }
         // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
         let after = std::str::from_utf8(after).ok().filter(|value| value.is_ascii() && !value.is_empty())?;
-        let mut sql = format!("SET {name}=");
-        push_literal(&mut sql, after);
-        commands.push((name != "search_path").then_some(sql)?);
+        commands.push((name != "search_path").then(|| format!("SET {name}={}", literal(after)))?);
     }
     Some(commands)
+}
+
+/// A string literal, see [`push_literal`].
+pub(crate) fn literal(text: &str) -> String {
+    let mut sql = String::new();
+    push_literal(&mut sql, text);
+    sql
 }
 
 /// Appends a string literal that means `text` whatever `standard_conforming_strings` says. Text beyond ASCII becomes an

@@ -12,7 +12,7 @@ use route::DirtyState;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::vars::push_literal;
+use crate::vars::literal;
 
 /// Something that a session has on this one server only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -279,14 +279,9 @@ impl Kind {
     #[must_use]
     pub fn refusal(self) -> String {
         let verdict = Fault::HoldRefused { kind: self }.verdict();
-        let mut sql = String::from("DO $$BEGIN RAISE EXCEPTION USING ERRCODE=");
-        push_literal(&mut sql, &verdict.sqlstate);
-        sql.push_str(",MESSAGE=");
-        push_literal(&mut sql, &verdict.text);
-        sql.push_str(",HINT=");
-        push_literal(&mut sql, &verdict.hint.unwrap_or_default());
-        sql.push_str(";END$$");
-        sql
+        let [code, message] = [&verdict.sqlstate, &verdict.text].map(|text| literal(text));
+        let hint = literal(&verdict.hint.unwrap_or_default());
+        format!("DO $$BEGIN RAISE EXCEPTION USING ERRCODE={code},MESSAGE={message},HINT={hint};END$$")
     }
 
     /// The SQL that ends the hold; `disconnect` where nothing else does.
@@ -411,45 +406,6 @@ impl Hold {
     /// The entry that says that there are more of a kind than are listed.
     pub(super) fn more(kind: Kind) -> Self {
         Self { is_more: true, ..Self::new(kind, &format!("more than 1,000 {}", kind.many())) }
-    }
-
-    pub(super) fn library() -> Self {
-        Self::new(Kind::Library, "LOAD")
-    }
-
-    pub(super) fn untold() -> Self {
-        Self::new(Kind::Setting, "set_config of a name that is no literal, or a text that goes too deep")
-    }
-
-    pub(super) fn unseen() -> Self {
-        Self::new(Kind::Setting, "whatever a function may have changed (session_unseen)")
-    }
-
-    pub(super) fn uncounted() -> Self {
-        Self::new(
-            Kind::Setting,
-            "there are more settings with a dot than are followed, or a function that goes too deep",
-        )
-    }
-
-    pub(super) fn too_much() -> Self {
-        Self::new(Kind::Setting, "more than 64 kB of settings or statements")
-    }
-
-    pub(super) fn temp_buffers() -> Self {
-        Self::new(Kind::Setting, "temp_buffers, which no server takes that has had temporary tables")
-    }
-
-    pub(super) fn foreign() -> Self {
-        Self::new(Kind::Setting, "a value beyond ASCII")
-    }
-
-    pub(super) fn numbers() -> Self {
-        Self::new(Kind::Sequence, "for currval and lastval")
-    }
-
-    pub(super) fn unknown() -> Self {
-        Self::new(Kind::Unknown, "it cannot be read")
     }
 }
 

@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 use route::{DirtyState, Knowledge};
 
 use super::answer::Answer;
-use super::effects::INDEPENDENT;
+use super::effects::{INDEPENDENT, is_first};
 use super::overrides::{IDENTITY, Overrides};
 use super::pins::{Hold, Kind};
 use super::statements::{PATH_BYTES_MAX, Statement, Statements};
 use super::subscriptions::MARKS;
 use crate::planted::{are_all_told, that_keep_a_server};
-use crate::vars::{Tracked, push_literal};
+use crate::vars::{Tracked, literal};
 
 /// What servers can be probed for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements
 /// prepared by SQL, temporary replication slots, and which functions there are.
@@ -183,55 +183,40 @@ impl Probe {
         }
         // The comment tells readers of `pg_stat_activity` whose query it is.
         let mut sql = String::from("/* trunkline: what this session keeps */");
-        let mut part = |is_asked: bool, text: &str| {
-            if is_asked {
-                let _ = write!(sql, "SELECT {text};");
-            }
-        };
         let asked = |what| self.asked.has(what);
         let names = array(self.custom.iter());
-        part(!names.is_empty(), &CUSTOM.replace("NAMES", &names));
+        select(&mut sql, !names.is_empty(), &CUSTOM.replace("NAMES", &names));
         let is_any = asked(DirtyState::ANY_SETTING);
         // Servers report `default_transaction_read_only`, so it matters even if it was set to its initial value.
         let is_one_by_one =
             |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
         let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
         if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
-            let mut name = String::new();
-            push_literal(&mut name, login);
-            part(true, &AS_LOGIN.replace("LOGIN", &name));
-            part(true, WITHOUT_ROLE);
+            select(&mut sql, true, &AS_LOGIN.replace("LOGIN", &literal(login)));
+            select(&mut sql, true, WITHOUT_ROLE);
         }
-        part(asks_settings, SETTINGS);
+        select(&mut sql, asks_settings, SETTINGS);
         let names = array(self.named.iter().filter(|name| is_one_by_one(name)));
-        part(!names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
+        select(&mut sql, !names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
         let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
         for (name, value) in known {
             // A known value is compared in the server's spelling, because the server knows the units and words of the
             // setting.
-            let (mut row, mut literal) = (String::from("'v',"), String::new());
-            push_literal(&mut literal, name);
-            let _ = write!(row, "{literal},pg_catalog.set_config({literal},");
-            push_literal(&mut row, value);
-            part(true, &(row + ",true),NULL"));
+            let (name, value) = (literal(name), literal(value));
+            select(&mut sql, true, &format!("'v',{name},pg_catalog.set_config({name},{value},true),NULL"));
         }
         if asked(DirtyState::FUNCTIONS) {
             // The only part that may take long. It comes behind the settings, because the timeout is one of them.
             sql.push_str("SET LOCAL statement_timeout=0;");
         }
-        let mut part = |is_asked: bool, text: &str| {
-            if is_asked {
-                let _ = write!(sql, "SELECT {text};");
-            }
-        };
-        part(asked(DirtyState::LOCKS), LOCKS);
-        part(asked(DirtyState::CHANNELS) && !self.unlistens, CHANNELS);
-        part(asked(DirtyState::TEMPORARY), TEMPORARY);
-        part(asked(DirtyState::CURSORS), CURSORS);
-        part(asked(DirtyState::STATEMENTS), STATEMENTS);
-        part(asked(DirtyState::SLOTS), SLOTS);
-        part(asked(DirtyState::FUNCTIONS), NAMES);
-        part(asked(DirtyState::FUNCTIONS), FUNCTIONS);
+        select(&mut sql, asked(DirtyState::LOCKS), LOCKS);
+        select(&mut sql, asked(DirtyState::CHANNELS) && !self.unlistens, CHANNELS);
+        select(&mut sql, asked(DirtyState::TEMPORARY), TEMPORARY);
+        select(&mut sql, asked(DirtyState::CURSORS), CURSORS);
+        select(&mut sql, asked(DirtyState::STATEMENTS), STATEMENTS);
+        select(&mut sql, asked(DirtyState::SLOTS), SLOTS);
+        select(&mut sql, asked(DirtyState::FUNCTIONS), NAMES);
+        select(&mut sql, asked(DirtyState::FUNCTIONS), FUNCTIONS);
         if self.unlistens {
             sql.push_str("UNLISTEN *;");
         }
@@ -321,11 +306,7 @@ impl Seen {
         let asked: BTreeSet<&str> = self.custom.iter().chain(&self.named).map(|name| &**name).collect();
         for (name, value) in &self.settings {
             let is_asked = is_all || asked.contains(&**name);
-            let is_first = match &**name {
-                "role" => &**value == "none",
-                "session_authorization" => &**value == login,
-                name => name.contains('.') && value.is_empty() || OF_A_TRANSACTION.contains(&name),
-            };
+            let is_first = is_first(name, value, login) || OF_A_TRANSACTION.contains(&&**name);
             if is_asked && !is_first && tracked.place(name).is_none() {
                 overrides.set(name, value);
             }
@@ -419,14 +400,16 @@ impl Seen {
     }
 }
 
+/// Appends a query, if it is asked for.
+fn select(sql: &mut String, is_asked: bool, text: &str) {
+    if is_asked {
+        let _ = write!(sql, "SELECT {text};");
+    }
+}
+
 /// The elements of an array of names.
 fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
-    let mut elements = String::new();
-    for (place, name) in names.enumerate() {
-        elements.push_str(if place == 0 { "" } else { "," });
-        push_literal(&mut elements, name);
-    }
-    elements
+    names.map(|name| literal(name)).collect::<Vec<_>>().join(",")
 }
 
 /// How often a cancelled probe is sent again. Even with a timeout of one millisecond, most probes are answered then.

@@ -475,7 +475,8 @@ impl SessionEffects {
 
     /// The server is kept for the numbers that this statement has drawn.
     pub fn keeps_sequences(&mut self, now: Time) {
-        self.pins.push(Pin { hold: Hold::numbers(), since: now, statement: self.drawn_by.clone() });
+        let hold = Hold::new(Kind::Sequence, "for currval and lastval");
+        self.pins.push(Pin { hold, since: now, statement: self.drawn_by.clone() });
     }
 
     /// The server is no longer kept for numbers of sequences. Returns the statement that had drawn them, if it was.
@@ -512,10 +513,6 @@ impl SessionEffects {
         if seen.asked.has(DirtyState::LOCKS) {
             self.locks.forget_counts();
         }
-        // A library cannot be unloaded.
-        if self.touched.has(DirtyState::LIBRARIES) {
-            self.pin(Hold::library(), DirtyState::LIBRARIES, now);
-        }
         if seen.asked.has(DirtyState::STATEMENTS) {
             if seen.statements().any(|name| !self.prepared_names.contains(name)) {
                 // A function has prepared it, and its text was not read.
@@ -525,23 +522,20 @@ impl SessionEffects {
                 (self.prepared, self.prepared_names) = (DirtyState::NOTHING, BTreeSet::new());
             }
         }
-        if self.touched.has(DirtyState::UNTOLD) {
-            self.pin(Hold::untold(), DirtyState::UNTOLD, now);
-        }
-        if is_pinned && self.touched.has(DirtyState::CALLS) {
-            self.pin(Hold::unseen(), DirtyState::CALLS, now);
-        }
-        if seen.misses_settings() {
-            self.pin(Hold::uncounted(), DirtyState::ANY_SETTING, now);
-        }
-        if overrides.is_too_much() {
-            self.pin(Hold::too_much(), DirtyState::SETTINGS, now);
-        }
-        if seen.sets_temp_buffers() {
-            self.pin(Hold::temp_buffers(), DirtyState::SETTINGS, now);
-        }
-        if seen.has_foreign_values() {
-            self.pin(Hold::foreign(), DirtyState::SETTINGS, now);
+        let touched = self.touched;
+        for (is_held, (kind, what), by) in [
+            // A library cannot be unloaded.
+            (touched.has(DirtyState::LIBRARIES), LIBRARY, DirtyState::LIBRARIES),
+            (touched.has(DirtyState::UNTOLD), UNTOLD, DirtyState::UNTOLD),
+            (is_pinned && touched.has(DirtyState::CALLS), UNSEEN, DirtyState::CALLS),
+            (seen.misses_settings(), UNCOUNTED, DirtyState::ANY_SETTING),
+            (overrides.is_too_much(), TOO_MUCH, DirtyState::SETTINGS),
+            (seen.sets_temp_buffers(), TEMP_BUFFERS, DirtyState::SETTINGS),
+            (seen.has_foreign_values(), FOREIGN, DirtyState::SETTINGS),
+        ] {
+            if is_held {
+                self.pin(Hold::new(kind, what), by, now);
+            }
         }
         self.note_keeping(now);
         self.forget();
@@ -549,7 +543,7 @@ impl SessionEffects {
 
     /// The server could not answer the probe, so it stays with this client.
     pub fn unseen(&mut self, now: Time) {
-        self.pin(Hold::unknown(), DirtyState::NOTHING, now);
+        self.pin(Hold::new(Kind::Unknown, "it cannot be read"), DirtyState::NOTHING, now);
         self.locks.forget_counts();
         self.note_keeping(now);
         self.forget();
@@ -654,6 +648,15 @@ impl SessionEffects {
     }
 }
 
+// Holds that no server reports.
+const LIBRARY: (Kind, &str) = (Kind::Library, "LOAD");
+const UNTOLD: (Kind, &str) = (Kind::Setting, "set_config of a name that is no literal, or a text that goes too deep");
+const UNSEEN: (Kind, &str) = (Kind::Setting, "whatever a function may have changed (session_unseen)");
+const UNCOUNTED: (Kind, &str) =
+    (Kind::Setting, "there are more settings with a dot than are followed, or a function that goes too deep");
+const TOO_MUCH: (Kind, &str) = (Kind::Setting, "more than 64 kB of settings or statements");
+const TEMP_BUFFERS: (Kind, &str) = (Kind::Setting, "temp_buffers, which no server takes that has had temporary tables");
+const FOREIGN: (Kind, &str) = (Kind::Setting, "a value beyond ASCII");
 const COPY: &str = "copy";
 /// The most texts that are remembered as causes until the server is probed: the first of a transaction, where programs
 /// usually set things.

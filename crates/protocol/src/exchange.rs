@@ -97,10 +97,7 @@ pub enum Answered {
 
 /// The server sent a message that it did not owe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Surprise {
-    /// The kind of message.
-    pub kind: u8,
-}
+pub struct Surprise;
 
 impl Exchange {
     /// The client sends a message of this kind. Called once per message, when its header is known.
@@ -320,20 +317,19 @@ impl Exchange {
                     self.give_due();
                 }
             }
-            backend::READY_FOR_QUERY if self.owed.front() != Some(&Owed::Ours) => return Err(Surprise { kind }),
+            backend::READY_FOR_QUERY if self.owed.front() != Some(&Owed::Ours) => return Err(Surprise),
             backend::READY_FOR_QUERY => {
-                self.status = TxStatus::parse(body).ok_or(Surprise { kind })?;
+                self.status = TxStatus::parse(body).ok_or(Surprise)?;
                 self.owed.pop_front();
             }
-            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise { kind }),
+            backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => return Err(Surprise),
             _ => {}
         }
         Ok(Answered::Ours)
     }
 
     fn ready(&mut self, body: &[u8]) -> Result<(), Surprise> {
-        let surprise = Surprise { kind: backend::READY_FOR_QUERY };
-        let status = TxStatus::parse(body).ok_or(surprise)?;
+        let status = TxStatus::parse(body).ok_or(Surprise)?;
         self.is_copying_in = false;
         self.drop_paid_batch();
         self.status = status_told(status, self.status, self.owed.front() == Some(&Owed::Sync));
@@ -348,7 +344,7 @@ impl Exchange {
             Some(Owed::Query | Owed::Function | Owed::Sync) => {
                 self.pop();
             }
-            _ => return Err(surprise),
+            _ => return Err(Surprise),
         }
         Ok(())
     }
@@ -453,7 +449,6 @@ impl Exchange {
     }
 
     fn progressed(&mut self, kind: u8) -> Result<Answered, Surprise> {
-        let surprise = Surprise { kind };
         self.drop_paid_batch();
         self.begin();
         match self.owed.front_mut() {
@@ -465,11 +460,11 @@ impl Exchange {
                 | backend::ROW_DESCRIPTION
                 | backend::COMMAND_COMPLETE
                 | backend::EMPTY_QUERY_RESPONSE
-                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(surprise)?,
+                | backend::PORTAL_SUSPENDED => *answers = answers.checked_sub(1).ok_or(Surprise)?,
                 backend::DATA_ROW | backend::PARAMETER_DESCRIPTION | backend::COPY_OUT_RESPONSE if *answers > 0 => {}
                 frontend::COPY_DATA | frontend::COPY_DONE if *answers > 0 => {}
                 backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if *answers > 0 => self.copy_begins(),
-                _ => return Err(surprise),
+                _ => return Err(Surprise),
             },
             Some(Owed::Query) => match kind {
                 backend::ROW_DESCRIPTION
@@ -480,7 +475,7 @@ impl Exchange {
                 | frontend::COPY_DONE
                 | backend::COMMAND_COMPLETE => {}
                 backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE => self.copy_begins(),
-                _ => return Err(surprise),
+                _ => return Err(Surprise),
             },
             Some(Owed::Function) if kind == backend::FUNCTION_CALL_RESPONSE => {}
             Some(Owed::Step(step)) if is_outcome(*step, kind) => {
@@ -490,7 +485,7 @@ impl Exchange {
                 self.keep_open();
                 return Ok(answered);
             }
-            _ => return Err(surprise),
+            _ => return Err(Surprise),
         }
         if kind == backend::COMMAND_COMPLETE && self.count == Count::Sure {
             // A COPY that has succeeded has read, and so ignored, every Sync before its end.

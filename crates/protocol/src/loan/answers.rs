@@ -15,7 +15,7 @@ use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 use super::client_session::ClientSession;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
-use crate::exchange::Answered;
+use crate::exchange::{Answered, Surprise};
 use crate::planted::{carried_header, is_answer, is_known};
 use crate::vars::{Known, Tracked};
 
@@ -208,7 +208,7 @@ impl Answers<'_> {
         if is_counted {
             match count(client.as_deref_mut(), server, part) {
                 Ok(is_hidden) => part.is_hidden = is_hidden,
-                Err(kind) => {
+                Err(Surprise) => {
                     place.give_up_to(piece.range.start, to_client);
                     return Some(Heard::Surprise { kind, what: "unexpected answer" });
                 }
@@ -234,7 +234,7 @@ impl Answers<'_> {
         }
         let has_due = piece.is_last() && server.exchange.has_due();
         let has_client = client.is_some();
-        let heard = self.means(client, server, piece, bytes, was_ours);
+        let heard = self.means(client, server, piece, body, was_ours);
         if has_due {
             give_due(has_client, server, place, to_client);
         }
@@ -249,20 +249,13 @@ impl Answers<'_> {
         server: &mut ServerSession,
         part: MessagePart<'_>,
     ) -> Option<Box<[u8]>> {
-        match self.gives(client, server, part) {
-            Gives::Nothing => server.fate = AnswerFate::Swallow,
-            Gives::Instead(bytes) => {
-                server.fate = AnswerFate::Swallow;
-                return Some(bytes);
-            }
-            Gives::Message => {
-                server.fate = AnswerFate::Forward;
-                if let Some(carried) = carried_header(part.piece.part) {
-                    return Some(server.scanner.header()[..carried].into());
-                }
-            }
+        let gives = self.gives(client, server, part);
+        server.fate = if matches!(gives, Gives::Message) { AnswerFate::Forward } else { AnswerFate::Swallow };
+        match gives {
+            Gives::Nothing => None,
+            Gives::Instead(bytes) => Some(bytes),
+            Gives::Message => carried_header(part.piece.part).map(|carried| server.scanner.header()[..carried].into()),
         }
-        None
     }
 
     fn gives(&self, client: Option<&mut ClientSession>, server: &ServerSession, part: MessagePart<'_>) -> Gives {
@@ -342,10 +335,9 @@ impl Answers<'_> {
         mut client: Option<&mut ClientSession>,
         server: &mut ServerSession,
         piece: &Piece,
-        bytes: &'b [u8],
+        body: &'b [u8],
         was_ours: bool,
     ) -> Option<Heard<'b>> {
-        let body = &bytes[piece.body.clone()];
         let is_first = matches!(piece.part, Part::First { .. });
         match piece.kind {
             backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
@@ -372,7 +364,7 @@ impl Answers<'_> {
             }
             backend::DATA_ROW if server.tells_lock => {
                 let session_effects = client.as_deref_mut().and_then(|client| client.session_effects.as_deref_mut());
-                session_effects.into_iter().for_each(|session_effects| session_effects.lock_row(body));
+                session_effects.into_iter().for_each(|effects| effects.lock_row(body));
                 None
             }
             backend::NOTIFICATION_RESPONSE if server.fate == AnswerFate::Swallow => {
@@ -448,11 +440,14 @@ impl Answers<'_> {
     }
 }
 
-/// Counts a message, and settles steps. Returns whether it answers a hidden message of our own, or the kind of a message
-/// that is not owed.
-fn count(client: Option<&mut ClientSession>, server: &mut ServerSession, part: MessagePart<'_>) -> Result<bool, u8> {
+/// Counts a message, and settles steps. Returns whether it answers a hidden message of our own.
+fn count(
+    client: Option<&mut ClientSession>,
+    server: &mut ServerSession,
+    part: MessagePart<'_>,
+) -> Result<bool, Surprise> {
     let MessagePart { piece, body, was_ours, .. } = part;
-    let answered = server.exchange.answered(piece.kind, body).map_err(|surprise| surprise.kind)?;
+    let answered = server.exchange.answered(piece.kind, body)?;
     if server.repeatable.is_sent() && !was_ours {
         server.repeatable.answered(piece.kind, piece.is_whole().then_some(body));
     }

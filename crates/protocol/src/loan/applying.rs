@@ -188,8 +188,8 @@ impl ClientSession {
         function_catalog: &FunctionCatalog,
         now: Time,
     ) -> bool {
-        let has_more = self.subscriptions.is_some()
-            || self.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
+        let has_more =
+            self.subscriptions.is_some() || self.session_effects.as_ref().is_some_and(|effects| effects.is_marked());
         if has_more || !self.says_one_request(request) {
             return false;
         }

@@ -77,7 +77,7 @@ impl ClientSession {
     #[must_use]
     pub fn memory(&self) -> usize {
         let set = self.overrides.as_ref().map_or(0, |overrides| overrides.bytes());
-        self.account.held() + set + self.session_effects.as_ref().map_or(0, |session_effects| session_effects.bytes())
+        self.account.held() + set + self.session_effects.as_ref().map_or(0, |effects| effects.bytes())
     }
 
     /// Whether a message is partly forwarded, so that the server cannot be taken away.

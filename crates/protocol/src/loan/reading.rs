@@ -112,15 +112,16 @@ pub(super) struct Reading<'a> {
     /// The last scope number.
     scopes: &'a mut u32,
     /// Whether a message has created functions, or objects that call functions.
-    makes_functions: bool,
+    pub(super) makes_functions: bool,
     /// The user that the servers are logged in as.
     user: u32,
     dialect: Dialect,
     now: Time,
     /// The class of the last message, or of the statement that it binds, if it mentions names of prepared statements.
-    says_names: Option<Rc<Class>>,
-    /// The custom settings (names with a dot) that were mentioned so far (`pool::Fingerprint::placeholders`).
-    placeholders: u64,
+    pub(super) says_names: Option<Rc<Class>>,
+    /// The custom settings (names with a dot) that were mentioned so far where something may have been set
+    /// (`pool::Fingerprint::placeholders`).
+    pub(super) placeholders: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -148,21 +149,6 @@ impl<'a> Reading<'a> {
             says_names: None,
             placeholders: 0,
         }
-    }
-
-    /// Takes the class of the message that has been read, if it mentions names of prepared statements.
-    pub(super) fn says_names(&mut self) -> Option<Rc<Class>> {
-        self.says_names.take()
-    }
-
-    /// The custom settings that were mentioned where something may have been set.
-    pub(super) fn placeholders(&self) -> u64 {
-        self.placeholders
-    }
-
-    /// Whether a message has created functions, or objects that call functions.
-    pub(super) fn makes_functions(&self) -> bool {
-        self.makes_functions
     }
 
     /// Notes that there may be functions that no server has been asked for, if the text may create some.
@@ -377,8 +363,7 @@ impl<'a> Reading<'a> {
         if self.function_catalog.is_to_be_read(self.now) {
             session_effects(client).wants_functions();
         }
-        let is_in_doubt =
-            client.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_dialect_in_doubt());
+        let is_in_doubt = client.session_effects.as_ref().is_some_and(|effects| effects.is_dialect_in_doubt());
         let Some(text) = text else {
             self.may_make_functions();
             return Rc::new(Class::unread());

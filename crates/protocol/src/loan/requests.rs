@@ -168,8 +168,7 @@ impl Requests<'_> {
         };
         server.is_verified = false;
         let is_between = follows && server.exchange.owes_nothing() && server.exchange.status() == TxStatus::Idle;
-        let is_between = is_between
-            && client.session_effects.as_mut().is_none_or(|session_effects| session_effects.begins_request());
+        let is_between = is_between && client.session_effects.as_mut().is_none_or(|effects| effects.begins_request());
         keep_for_again(client, server, bytes, stations.following.kept());
         let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
         let (mut waits, mut then) = (false, Then::Go);
@@ -204,7 +203,7 @@ impl Requests<'_> {
         let end = if then == Then::Go { bytes.len() } else { at };
         stations.following.end_of_chunk(client, bytes);
         // A client that creates functions repeatedly is reported once, until its transaction has ended.
-        let makes = stations.reading.is_some_and(|reading| reading.makes_functions());
+        let makes = stations.reading.is_some_and(|reading| reading.makes_functions);
         let makes_functions = makes && !server.makes_functions;
         server.makes_functions |= makes_functions;
         let is_alone = start == 0 && end == bytes.len() && is_between;
@@ -282,8 +281,8 @@ impl Stations<'_> {
             server.setting_statements.doubt();
         }
         reading.read(client, self.following.statement_registry, piece, course.bytes);
-        server.placeholders |= reading.placeholders();
-        if let Some(class) = reading.says_names() {
+        server.placeholders |= reading.placeholders;
+        if let Some(class) = reading.says_names.take() {
             self.following.brings(client, server, course, piece, &class);
         }
         if let Some(asking) = client.counting.asking() {

@@ -65,7 +65,7 @@ pub struct ProbedState {
 /// Applies the effects of the client's statements to both sessions, if they are certain and nothing else can have
 /// changed. Returns the client's parameters if it has reset some; `None` where the server has to be probed.
 pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, terms: Terms<'_>) -> Option<Option<Vars>> {
-    let session_effects = client.session_effects.as_mut().filter(|session_effects| session_effects.is_known())?;
+    let session_effects = client.session_effects.as_mut().filter(|effects| effects.is_known())?;
     let (tracked, parameters) = (terms.tracked, server.vars.clone());
     let circumstances = Circumstances {
         login: terms.login,
@@ -100,7 +100,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     if client.overrides.as_ref().is_none_or(|overrides| overrides.statements().is_empty()) {
         session_effects.has_no_statements();
     }
-    session_effects.effects_applied();
+    session_effects.forget();
     Some(vars)
 }
 

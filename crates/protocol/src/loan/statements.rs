@@ -416,8 +416,8 @@ impl Following<'_> {
             Ask::Parse { .. } => server.server_statements.has_room_for_own(),
             Ask::Bind { .. } | Ask::Describe { .. } => false,
         };
-        let is_any = is_of_any
-            && client.session_effects.as_ref().is_some_and(|session_effects| session_effects.may_have_prepared_any());
+        let is_any =
+            is_of_any && client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
         let names: &mut Names = client.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
@@ -464,7 +464,7 @@ pub fn may_be_by_sql(client: &ClientSession, name: &[u8]) -> bool {
     }
     let is_carried = |name: &str| {
         client.overrides.as_ref().is_some_and(|overrides| overrides.statements().get(name).is_some())
-            || client.session_effects.as_ref().is_some_and(|session_effects| session_effects.may_have_prepared(name))
+            || client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared(name))
     };
     std::str::from_utf8(name).is_ok_and(is_carried)
 }

@@ -24,35 +24,31 @@ impl ServerStatements {
         sides: &mut Sides<'_>,
     ) -> Result<Statement, Fault> {
         let readings = changes_of_reading(&statement, sides);
-        let statement = match &readings {
-            Ok(_) => statement,
+        let statement = if readings.is_some() {
+            statement
+        } else {
             // No other client must get a statement that is read otherwise.
-            Err(CannotRead) => {
-                let anew = sides
-                    .names
-                    .read_anew(name, &sides.dialect, sides.statement_registry)?
-                    .ok_or(Fault::StatementsFull)?;
-                if self.has(&anew, named_by, sides.exchange.epoch()) {
-                    return Ok(anew);
-                }
-                anew
+            let anew = sides.names.read_anew(name, &sides.dialect, sides.statement_registry)?;
+            let anew = anew.ok_or(Fault::StatementsFull)?;
+            if self.has(&anew, named_by, sides.exchange.epoch()) {
+                return Ok(anew);
             }
+            anew
         };
         let step = self.tick();
         let (before, after) = readings.unwrap_or_default();
-        if !before.is_empty() {
-            self.set_by_the_way(&before, sides);
-        }
+        self.set_by_the_way(&before, sides);
         self.prepare(statement.clone(), step, None, sides);
-        if !after.is_empty() {
-            self.set_by_the_way(&after, sides);
-        }
+        self.set_by_the_way(&after, sides);
         Ok(statement)
     }
 
     /// Makes the server run commands between the client's messages, with hidden answers. If one fails, they are undone
     /// with the rest of the batch.
     fn set_by_the_way(&mut self, commands: &[String], sides: &mut Sides<'_>) {
+        if commands.is_empty() {
+            return;
+        }
         let mut out = Vec::new();
         for sql in commands {
             // Closing what is not there is no error. The unnamed portal is the client's.
@@ -79,18 +75,15 @@ impl ServerStatements {
     }
 }
 
-/// The dialect in which a statement was given cannot be restored.
-struct CannotRead;
-
 /// The commands that make the server read a statement as it was given, and those that undo them; none where the server
-/// reads it so anyway.
-fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Result<(Vec<String>, Vec<String>), CannotRead> {
+/// reads it so anyway. `None` where the dialect in which it was given cannot be restored.
+fn changes_of_reading(statement: &Statement, sides: &Sides<'_>) -> Option<(Vec<String>, Vec<String>)> {
     let (given, now) = (statement.dialect(), &sides.dialect);
     if !sides.is_settled || Rc::ptr_eq(given, now) || **given == **now {
-        return Ok(Default::default());
+        return Some(Default::default());
     }
-    let changes = |from, to| changes_of_dialect(from, to, sides.tracked).ok_or(CannotRead);
-    Ok((changes(now, given)?, changes(given, now)?))
+    let changes = |from, to| changes_of_dialect(from, to, sides.tracked);
+    Some((changes(now, given)?, changes(given, now)?))
 }
 
 /// The name of the statement and the portal of our commands between messages of the client; no client uses such a name.

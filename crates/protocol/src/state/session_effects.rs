@@ -203,11 +203,6 @@ impl SessionEffects {
         self.known = Some(Box::new(known));
     }
 
-    /// The effects have been applied to what is known of the session.
-    pub fn effects_applied(&mut self) {
-        self.forget();
-    }
-
     /// The statements that the client has prepared by SQL are gone.
     pub fn has_no_statements(&mut self) {
         (self.prepared, self.prepared_names) = (DirtyState::NOTHING, BTreeSet::new());
@@ -597,7 +592,7 @@ impl SessionEffects {
     }
 
     /// What was touched is known now, or no longer matters.
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.is_local, self.touched) = (false, DirtyState::NOTHING);
         self.certain = Effects::default();
         self.bound = None;

@@ -177,7 +177,7 @@ fn who_a_session_may_be_and_what_its_texts_mean_is_in_doubt_by_what_it_sets() {
         assert_eq!(session_effects.may_be_another(), is_another, "{text}");
         assert_eq!(session_effects.is_meaning_in_doubt(), is_meaning, "{text}");
         session_effects.transaction_ends();
-        session_effects.effects_applied();
+        session_effects.forget();
         assert!(!session_effects.may_be_another() && !session_effects.is_meaning_in_doubt(), "{text}");
     }
     let mut session_effects = after(&["set local search_path = a"]);

@@ -38,8 +38,9 @@ pub struct Subscriptions {
     doubted: Vec<Box<[u8]>>,
     /// The bytes of all three.
     kept_bytes: usize,
-    /// Notifications may have been lost, and the client has not been told.
-    owed: Option<Word>,
+    /// Notifications may have been lost, and the client has not been told, which waits until the listener listens to all
+    /// channels left to it. It listens to all channels before this one, which need not be looked at again.
+    owed: Option<Box<str>>,
     /// How many losses of the listener have been taken into account here.
     losses: u64,
     /// What the client has sent since its last transaction may have notified: the client gets these notifications before
@@ -57,13 +58,6 @@ struct Mark {
     own: bool,
     /// The listener has delivered it.
     shared: bool,
-}
-
-/// A word to the client that notifications were lost, which waits until the listener listens to all channels left to it.
-#[derive(Debug, Default)]
-struct Word {
-    /// The listener listens to all channels before this one, which need not be looked at again.
-    from: Box<str>,
 }
 
 impl Subscriptions {
@@ -179,7 +173,7 @@ impl Subscriptions {
 
     /// The client must be told that notifications may have been lost.
     pub fn owes_word(&mut self) {
-        self.owed = Some(Word::default());
+        self.owed = Some(Box::default());
     }
 
     /// Whether the client must be told so, and has not been.
@@ -191,12 +185,12 @@ impl Subscriptions {
     /// Whether the client must be told so now, because the listener listens again to all channels left to it; it counts
     /// as told then.
     pub fn takes_word(&mut self, is_heard: impl Fn(&str) -> bool) -> bool {
-        let Some(word) = &mut self.owed else { return false };
-        let from = (Included(&*word.from), Unbounded);
-        let unheard = self.shared.range::<str, _>(from).map(|(name, _)| name).find(|name| !is_heard(name));
+        let Some(from) = &mut self.owed else { return false };
+        let range = (Included(&**from), Unbounded);
+        let unheard = self.shared.range::<str, _>(range).map(|(name, _)| name).find(|name| !is_heard(name));
         match unheard {
-            Some(name) if *name == word.from => {}
-            Some(name) => word.from.clone_from(name),
+            Some(name) if name == from => {}
+            Some(name) => from.clone_from(name),
             None => self.owed = None,
         }
         self.owed.is_none()

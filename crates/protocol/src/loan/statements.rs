@@ -17,7 +17,7 @@ use super::server_session::ServerSession;
 use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::prepared::{
-    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Names, Sides,
+    self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Sides,
     StatementRegistry, Tally, Way,
 };
 use crate::vars::Tracked;
@@ -419,13 +419,12 @@ impl Following<'_> {
         let is_any =
             is_of_any && client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
-        let names: &mut Names = client.names.get_or_insert_default();
+        let names = client.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
             // The server is probed for the statements that are left.
             client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }
-        let is_settled =
-            client.session_effects.as_ref().is_none_or(|session_effects| !session_effects.is_meaning_in_doubt());
+        let is_settled = client.session_effects.as_ref().is_none_or(|effects| !effects.is_meaning_in_doubt());
         let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
         let mut sides = Sides {
             names,

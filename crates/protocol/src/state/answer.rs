@@ -5,8 +5,6 @@
 //! own bounds).
 //! Not here: what is queried (`probe`), what follows from the answer (`session_effects`).
 
-use std::borrow::Cow;
-
 use route::{LockKey, Reading, Source};
 use wire::backend;
 
@@ -37,15 +35,12 @@ impl Answer {
     pub(super) fn row(&mut self, body: &[u8], carries_statements: bool) -> Option<()> {
         // A letter that says what the row is about, and three texts.
         let row = backend::data_row(body)?;
-        let [Some([about, ..]), Some(first), second, third] = *row else { return None };
+        let [Some(&[about, ..]), Some(first), second, third] = *row else { return None };
         let [second, third] = [second, third].map(|text| text.map(String::from_utf8_lossy));
         let first = String::from_utf8_lossy(first);
         match about {
-            b'i' => return Some(()),
-            b'g' => {
-                self.functions.get_or_insert_default().name(&first);
-                return Some(());
-            }
+            b'i' => {}
+            b'g' => self.functions.get_or_insert_default().name(&first),
             b'f' => {
                 let (probe, functions) = (second.unwrap_or_default(), self.functions.get_or_insert_default());
                 if third.is_none() {
@@ -58,39 +53,40 @@ impl Answer {
                     is_in_queries: probe.contains('q'),
                     text: &third.unwrap_or_default(),
                 });
-                return Some(());
             }
             // A setting with the value with which the session began counts as not set.
-            b'd' if second == third => return Some(()),
-            b'p' => {
-                if !self.is_listed(Kind::Statement) {
-                    return Some(());
-                }
-                let text = second.filter(|_| carries_statements);
-                let sql = text.as_deref().and_then(|text| route::prepared(text, &first));
-                return self.prepared(&first, sql);
+            b'd' if second == third => {}
+            b's' | b'd' | b'v' => {
+                let value = second.unwrap_or_default();
+                self.takes(first.len() + value.len())?;
+                let name = if about == b's' { first.to_ascii_lowercase().into() } else { first.into() };
+                let values = if about == b'v' { &mut self.spelled } else { &mut self.settings };
+                values.push((name, value.into()));
             }
-            _ => {}
-        }
-        let kind = match about {
-            b'l' => Some(Kind::Lock),
-            b'n' => Some(Kind::Channel),
-            b't' => Some(Kind::Temporary),
-            b'h' => Some(Kind::Cursor),
-            b'r' => Some(Kind::Slot),
-            _ => None,
-        };
-        if kind.is_some_and(|kind| !self.is_listed(kind)) {
-            return Some(());
-        }
-        self.takes(first.len() + second.as_ref().map_or(0, |text| text.len()))?;
-        match (about, kind) {
-            (b's', _) => self.settings.push((first.to_ascii_lowercase().into(), boxed(second))),
-            (b'd', _) => self.settings.push((first.into(), boxed(second))),
-            (b'v', _) => self.spelled.push((first.into(), boxed(second))),
-            (_, Some(Kind::Lock)) => self.holds.push(Hold::lock(&lock_key(&first)?, second.as_deref())),
-            (_, Some(kind)) => self.holds.push(Hold::new(kind, &first)),
-            _ => return None,
+            b'p' => {
+                if self.is_listed(Kind::Statement) {
+                    let text = second.filter(|_| carries_statements);
+                    let sql = text.as_deref().and_then(|text| route::prepared(text, &first));
+                    self.prepared(&first, sql)?;
+                }
+            }
+            _ => {
+                let kind = match about {
+                    b'l' => Kind::Lock,
+                    b'n' => Kind::Channel,
+                    b't' => Kind::Temporary,
+                    b'h' => Kind::Cursor,
+                    b'r' => Kind::Slot,
+                    _ => return None,
+                };
+                if self.is_listed(kind) {
+                    self.takes(first.len() + second.as_ref().map_or(0, |text| text.len()))?;
+                    self.holds.push(match kind {
+                        Kind::Lock => Hold::lock(&lock_key(&first)?, second.as_deref()),
+                        kind => Hold::new(kind, &first),
+                    });
+                }
+            }
         }
         Some(())
     }
@@ -141,10 +137,6 @@ impl Answer {
     pub(super) fn is_overfull(&self) -> bool {
         self.is_overfull
     }
-}
-
-fn boxed(text: Option<Cow<'_, str>>) -> Box<str> {
-    text.unwrap_or_default().into()
 }
 
 /// The key of an advisory lock as the client gave it, one number or two, from `objsubid`, `classid` and `objid` in

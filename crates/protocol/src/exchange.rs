@@ -569,6 +569,13 @@ impl Exchange {
         self.count == Count::Lost || oldest.is_some_and(|oldest| *oldest != Owed::Ours)
     }
 
+    /// Whether the server works on something that a cancel request ends. A COPY that waits for its data ends with the
+    /// connection.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        self.is_running() && !self.is_copying_in
+    }
+
     /// Whether the next answers are to a query of our own.
     #[must_use]
     pub fn is_ours(&self) -> bool {

@@ -186,7 +186,7 @@ impl ServerSession {
                 let progress = cleaning_up.cleanup.go_on(&mut self.exchange, &mut out);
                 self.progressed(progress, out)
             }
-            Life::Doomed(_) if is_at_work(&self.exchange) => Ended::Unclean { out, is_cancelled: false },
+            Life::Doomed(_) if self.exchange.is_at_work() => Ended::Unclean { out, is_cancelled: false },
             Life::Doomed(why) => Ended::Closed(*why),
             _ => self.progressed(proven(&self.exchange), out),
         }
@@ -203,12 +203,6 @@ impl ServerSession {
     #[must_use]
     pub fn may_be_given_back(&self) -> bool {
         self.exchange.may_be_lent() && self.cancels_sent == 0
-    }
-
-    /// Whether the server works on something that a cancel request ends, see [`is_at_work`].
-    #[must_use]
-    pub fn is_at_work(&self) -> bool {
-        is_at_work(&self.exchange)
     }
 
     /// Begins the cleanup. `reset` is the query that ends it, if any.
@@ -235,7 +229,7 @@ impl ServerSession {
     /// Gives up the server. A backend does not notice a closed connection before it has something to send: without a
     /// cancel request it would go on with its query, and no limit would count it.
     fn doomed(&mut self, why: Unfit) -> Ended {
-        if !is_at_work(&self.exchange) {
+        if !self.exchange.is_at_work() {
             return Ended::Closed(why);
         }
         self.life.becomes(Life::Doomed(why));
@@ -260,11 +254,6 @@ impl ServerSession {
 #[must_use]
 pub fn is_between(server: &ServerSession, client: &ClientSession) -> bool {
     server.exchange.may_end() && !client.is_torn() && !client.is_collecting()
-}
-
-/// Whether a server works on something that a cancel request ends. A COPY that waits for its data ends with the connection.
-fn is_at_work(exchange: &Exchange) -> bool {
-    exchange.is_running() && !exchange.is_copying_in()
 }
 
 /// A server that has answered our only query is clean if it is outside a transaction block.
@@ -308,7 +297,7 @@ mod tests {
             (b"Q", &[b"G"], false),
             (b"QQ", &[b"C", b"ZI"], true),
         ] {
-            assert_eq!(session_after(asked, answered).is_at_work(), is_at_work, "{asked:?} {answered:?}");
+            assert_eq!(session_after(asked, answered).exchange.is_at_work(), is_at_work, "{asked:?} {answered:?}");
         }
     }
 

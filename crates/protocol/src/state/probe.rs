@@ -103,13 +103,7 @@ impl Probe {
         self.is_empty
     }
 
-    /// Whether it only sends a mark.
-    #[must_use]
-    pub fn is_mark(&self) -> bool {
-        self.mark.is_some()
-    }
-
-    /// The number of its mark.
+    /// The number of its mark, if it only sends a mark.
     #[must_use]
     pub fn mark(&self) -> Option<u64> {
         self.mark

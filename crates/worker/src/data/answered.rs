@@ -87,7 +87,7 @@ impl<I: Io> Worker<I> {
             self.arm_server(server_key);
             return;
         }
-        if probe.is_mark() {
+        if probe.mark().is_some() {
             self.marked(server_key, client_key, *probe);
             return;
         }

@@ -113,7 +113,7 @@ impl<I: Io> Worker<I> {
             let before = cleaning.heard.replace(server.last_received);
             // A server that stays silent after the signal waits for the rest of a message, or handles the signal
             // without our help.
-            if before == Some(server.last_received) || !server.session.is_at_work() {
+            if before == Some(server.last_received) || !server.session.exchange.is_at_work() {
                 self.lose_server(key, Closed::Dirty, why.words());
                 return;
             }

@@ -141,27 +141,22 @@ impl Request {
     pub fn read(minor: u16, parameters: Vec<(String, String)>, rules: &StartupRules<'_>) -> Result<Self, Fault> {
         let replication = wanted_stream(&parameters)?;
         let (mut user, mut database, mut options) = (None, None, None);
-        let mut vars = Vars::new(rules.tracked);
         let mut unknown_options = Vec::new();
-        let mut given = Given { rules, vars: &mut vars, settings: Overrides::default(), unsupported: None };
+        let mut given =
+            Given { rules, vars: Vars::new(rules.tracked), settings: Overrides::default(), unsupported: None };
         for (name, value) in parameters {
-            if name == "user" {
-                user = Some(value);
-            } else if name == "database" {
-                database = Some(value);
-            } else if name.starts_with("_pq_.") {
-                unknown_options.push(name);
-            } else if name == "replication" {
+            match &*name {
+                "user" => user = Some(value),
+                "database" => database = Some(value),
+                _ if name.starts_with("_pq_.") => unknown_options.push(name),
                 // Was read first, because the treatment of `options` depends on it.
-            } else if name == "options" && replication.is_some() {
-                options = Some(value.into());
-            } else if name == "options" {
-                given.read_options(&value)?;
-            } else {
-                given.set(&name, &value, false, |name| Fault::StartupParameter { name });
+                "replication" => {}
+                "options" if replication.is_some() => options = Some(value.into()),
+                "options" => given.read_options(&value)?,
+                _ => given.set(&name, &value, false, |name| Fault::StartupParameter { name }),
             }
         }
-        let (settings, unsupported) = (given.settings, given.unsupported);
+        let Given { vars, settings, unsupported, .. } = given;
         let user = user.filter(|user| !user.is_empty()).ok_or(Fault::NoUser)?;
         if user.len() > USER_BYTES_MAX {
             return Err(Fault::UserTooLong);
@@ -191,7 +186,7 @@ fn wanted_stream(parameters: &[(String, String)]) -> Result<Option<Replication>,
 /// Collects the settings of a startup packet.
 struct Given<'a> {
     rules: &'a StartupRules<'a>,
-    vars: &'a mut Vars,
+    vars: Vars,
     settings: Overrides,
     unsupported: Option<Fault>,
 }

@@ -226,18 +226,15 @@ impl SessionEffects {
             self.prepared_names.extend(class.statements.iter().cloned());
         }
         for act in &class.acts {
-            if let Act::Prepare { touches, name, .. } = act {
-                self.prepared |= *touches;
-                if self.prepared_names.len() < PREPARED_NAMES_MAX {
-                    self.prepared_names.insert(name.clone());
-                }
-            }
             match act {
+                Act::Prepare { touches, name, .. } => {
+                    self.prepared |= *touches;
+                    if self.prepared_names.len() < PREPARED_NAMES_MAX {
+                        self.prepared_names.insert(name.clone());
+                    }
+                }
                 Act::Unlisten { channel } if self.listens_elsewhere => self.unlistens.sends(channel.as_deref()),
                 Act::DiscardAll if self.listens_elsewhere => self.unlistens.sends(None),
-                _ => {}
-            }
-            match act {
                 Act::Set(changes) => self.name_settings(changes.iter().map(|change| &change.name)),
                 Act::Other { names, .. } => self.name_settings(names.iter()),
                 _ => {}
@@ -514,7 +511,7 @@ impl SessionEffects {
                 self.prepared = DirtyState::ANYTHING;
             }
             if seen.statements().next().is_none() {
-                (self.prepared, self.prepared_names) = (DirtyState::NOTHING, BTreeSet::new());
+                self.has_no_statements();
             }
         }
         let touched = self.touched;

@@ -10,8 +10,8 @@ use protocol::fault::Fault;
 use reactor::Io;
 use reactor::tls::Security;
 
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::{Securing, Server, Stage as ServerStage};
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::{Securing, Server, ServerStage};
 use crate::worker::Worker;
 
 /// The outcome of a login whose client gets this error.

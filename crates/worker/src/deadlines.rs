@@ -12,8 +12,8 @@ use protocol::loan::Phase;
 use reactor::Io;
 use wire::backend::TxStatus;
 
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::{Server, ServerStage};
 use crate::planted::{are_settings_timed, end_of_request};
 use crate::registry::DatabasePlace;
 use crate::timers::Timer;
@@ -160,25 +160,29 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get(key)?;
         let is_along = server.session.life.phase() == Phase::ApplyingAlong;
         match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+            ServerStage::Resolving
+            | ServerStage::Connecting
+            | ServerStage::Securing(_)
+            | ServerStage::Login(_)
+            | ServerStage::Introducing => {
                 settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
             }
-            Stage::Idle => None,
-            Stage::Cleaning(cleaning) => {
+            ServerStage::Idle => None,
+            ServerStage::Cleaning(cleaning) => {
                 let end = cleaning.ends(settings.server_mend_timeout);
                 Some((cleaning.cancel_again.map_or(end, |at| at.min(end)), Fault::ServerCrashed))
             }
             // A replication stream has no end, and a base backup takes long.
-            Stage::Lent { .. } if server.dedicated.is_some() => None,
+            ServerStage::Lent { .. } if server.dedicated.is_some() => None,
             // PostgreSQL has answered; the wait for the listener has a limit of its own.
-            Stage::Lent { .. } if server.withheld.is_some() => None,
-            Stage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
+            ServerStage::Lent { .. } if server.withheld.is_some() => None,
+            ServerStage::Lent { .. } if server.session.life.probe().is_some_and(|probe| !probe.is_of_nothing()) => {
                 let fault = Fault::StateUnread { secs: settings.server_mend_timeout.as_secs() };
                 Some((server.request_time + settings.server_mend_timeout, fault))
             }
             // Settings sent by themselves take the server no time. Prepared statements may wait for locks, and settings
             // in one packet with a request are answered together with it: for these the query timeouts apply.
-            Stage::Lent { .. }
+            ServerStage::Lent { .. }
                 if are_settings_timed(
                     server.session.life.waits_since().is_some() && server.session.preparing.is_empty(),
                     is_along,
@@ -186,7 +190,7 @@ impl<I: Io> Worker<I> {
             {
                 Some((server.request_time + settings.server_mend_timeout, Fault::ServerCrashed))
             }
-            Stage::Lent { .. } => {
+            ServerStage::Lent { .. } => {
                 let user = self.registry.pool(server.pool)?.user;
                 let limits = &self.registry.users[user as usize];
                 let query = server.query_since.zip(limits.query_timeout);

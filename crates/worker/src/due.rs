@@ -11,8 +11,8 @@ use protocol::fault::Fault;
 use reactor::{Io, Level};
 use wire::write;
 
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::{Server, ServerStage};
 use crate::deadlines::ClientDue;
 use crate::planted::has_hold_expired;
 use crate::timers::Timer;
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
         };
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Lent { client } => {
+            ServerStage::Lent { client } => {
                 let (client, is_waiting) = (*client, server.session.life.waits_since().is_some());
                 if server.session.life.probe().is_some() {
                     self.lose_server(key, Closed::Dirty, "its session could not be read in time");
@@ -107,16 +107,16 @@ impl<I: Io> Worker<I> {
                     self.hurry_cleaning(key);
                 }
             }
-            Stage::Cleaning(cleaning) if self.now < cleaning.ends(self.active.settings.server_mend_timeout) => {
+            ServerStage::Cleaning(cleaning) if self.now < cleaning.ends(self.active.settings.server_mend_timeout) => {
                 self.cancel_again(key);
             }
-            Stage::Cleaning(cleaning) => {
+            ServerStage::Cleaning(cleaning) => {
                 let why = cleaning.too_late();
                 let line = self.server_prefix(key);
                 self.log.about(&line, Level::Warning, format_args!("was not clean in time ({why})"));
                 self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
-            Stage::Idle => {}
+            ServerStage::Idle => {}
             _ => self.dial_failed(key, Failure::unreachable("connect timeout")),
         }
     }

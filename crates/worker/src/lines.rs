@@ -14,7 +14,7 @@ use reactor::{Address, Io, Level, Peer, Subject};
 use route::Encoding;
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Ready, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::letters::Inquirer;
 use crate::worker::Worker;
 

@@ -11,7 +11,7 @@ use measure::{PHASES, Spent};
 use reactor::{Io, Level};
 use route::shape_however_read;
 
-use crate::data::client::{Client, Link, Stage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::data::statements::text_of;
 use crate::worker::Worker;
 
@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
     /// A client's transaction is over: logs it if it was long, and resets its course.
     #[cold]
     pub(crate) fn end_course(&mut self, key: Key, spent: &Spent) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let course = match ready.link {
             Link::Loan(server) => self.servers.get_mut(server).map(|server| server.course.get_or_insert_default()),
             Link::None | Link::Waiting(_) | Link::Delayed(_) => None,

@@ -10,8 +10,8 @@ use reactor::Io;
 use wire::MESSAGE_BYTES_MAX;
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage as ServerStage;
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::ServerStage;
 use crate::planted::is_aimed_at;
 use crate::worker::Worker;
 

@@ -14,7 +14,7 @@ use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::Evicted;
 use crate::worker::Worker;
 
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
     /// A client enters this phase of its transaction, which may begin with it.
     pub(crate) fn enters(&mut self, key: Key, phase: Phase) {
         let now = self.now;
-        if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.meter.division.enter(now, phase);
         }
     }
@@ -152,7 +152,7 @@ impl<I: Io> Worker<I> {
     /// Does the same for a client in the phase `from`.
     pub(crate) fn enters_from(&mut self, key: Key, from: Phase, phase: Phase) {
         let now = self.now;
-        if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
             ready.meter.division.go_on(now, from, phase);
         }
     }
@@ -160,7 +160,7 @@ impl<I: Io> Worker<I> {
     /// Counts a client's transaction that is over, if one had begun. Returns where its time went, if long ones are logged.
     pub(crate) fn count_transaction(&mut self, key: Key) -> Option<Spent> {
         let client = self.clients.get_mut(key)?;
-        let Stage::Ready(ready) = &mut client.stage else { return None };
+        let ClientStage::Ready(ready) = &mut client.stage else { return None };
         let spent = ready.meter.division.end(self.now).filter(|_| !client.is_own)?;
         let place = self.registry.pool_mut(ready.pool)?;
         place.measured.add(&spent);

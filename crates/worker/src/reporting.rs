@@ -11,7 +11,7 @@ use pool::{Failure, FailureKind, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::data::client::Stage as ClientStage;
+use crate::data::client::ClientStage;
 use crate::letters::ToControl;
 use crate::reports::{REPORT_TEXT_BYTES_MAX, Report, ReportKind};
 use crate::timers::Timer;

@@ -6,7 +6,7 @@
 use reactor::{Io, Level, Subject};
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::Stage;
+use crate::data::client::ClientStage;
 use crate::stopwatch::Work;
 use crate::worker::{Owner, Worker};
 
@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
         match self.owner(bits) {
             Some(Owner::Client(key)) => {
                 let pool = self.clients.get(key).and_then(|client| match &client.stage {
-                    Stage::Ready(ready) => self.registry.pool(ready.pool),
+                    ClientStage::Ready(ready) => self.registry.pool(ready.pool),
                     _ => None,
                 });
                 (Some(self.client_prefix(key)), pool.map(|pool| pool.database))

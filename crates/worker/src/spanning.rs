@@ -18,7 +18,7 @@ use reactor::{Address, Io, Peer};
 use route::{Dialect, TraceParent};
 
 use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::letters::ToControl;
 use crate::sampled::Sampled;
 use crate::spans::{
@@ -83,7 +83,9 @@ impl<I: Io> Worker<I> {
     /// The beginning of a client's request that is forwarded now.
     fn begun(&mut self, key: Key, server: ServerKey) -> Option<Begun> {
         let why = self.spans.waits.take(key);
-        let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = self.clients.get(key) else { return None };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(key) else {
+            return None;
+        };
         let server = self.servers.get(server)?;
         let so_far = ready.meter.division.so_far(self.now);
         // The wait of a transaction is part of its first request.
@@ -130,7 +132,7 @@ impl<I: Io> Worker<I> {
         tally: &AnswerTally,
         error: Option<SpanError>,
     ) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let Some(server) = self.servers.get(server) else { return };
         let OpenSpans { parent, begun, text } = open;
         let spent = ready.meter.division.so_far(self.now).since(&begun.before);
@@ -168,7 +170,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let Some(client) = self.clients.get(key) else { return };
-        let Stage::Ready(ready) = &client.stage else { return };
+        let ClientStage::Ready(ready) = &client.stage else { return };
         let Some(place) = self.registry.pool(ready.pool) else { return };
         let waited = micros(spent.of(Phase::Waiting));
         let statement = StatementSpans {
@@ -199,7 +201,7 @@ impl<I: Io> Worker<I> {
     /// A client is closed, perhaps in the middle of a request or while it waits for a server.
     #[cold]
     pub(crate) fn break_spans(&mut self, key: Key, error: SpanError) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         match ready.link {
             Link::Loan(server) => self.break_spans_of(key, server, error),
             Link::None | Link::Waiting(_) | Link::Delayed(_) => {
@@ -266,7 +268,7 @@ impl<I: Io> Worker<I> {
 
     /// A client with a pending request, and the beginning of that request as far as it has arrived.
     fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return None };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return None };
         let held = ready.held.as_ref()?;
         let torn = ready.session.scanner.torn_header();
         match held.in_one_piece() {

@@ -13,7 +13,7 @@ use reactor::Io;
 use route::Dialect;
 use wire::frame::HEADER_BYTES;
 
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::statements::text_of;
 use crate::letters::ToControl;
 use crate::sampled::{Sampled, TracedRequest};
@@ -58,12 +58,12 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return 0 };
         let name = self.active.tracked.application_name();
         let (database, vars) = match &client.stage {
-            Stage::Ready(ready) => match self.registry.pool(ready.pool) {
+            ClientStage::Ready(ready) => match self.registry.pool(ready.pool) {
                 Some(place) => (&*place.database_name, &*ready.session.vars),
                 None => return 0,
             },
-            Stage::Login(login) => (&*login.request.database, &login.request.vars),
-            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return 0,
+            ClientStage::Login(login) => (&*login.request.database, &login.request.vars),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return 0,
         };
         self.tracers.about(client.id, database, vars.get(name).unwrap_or_default())
     }
@@ -72,7 +72,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn trace(&mut self, key: Key, what: impl FnOnce(&Self, &Client) -> Option<What>) {
         let server = match self.clients.get(key).map(|client| &client.stage) {
-            Some(Stage::Ready(Ready { link: Link::Loan(server), .. })) => Some(*server),
+            Some(ClientStage::Ready(Ready { link: Link::Loan(server), .. })) => Some(*server),
             _ => None,
         };
         self.trace_with(key, server, what);
@@ -106,7 +106,7 @@ impl<I: Io> Worker<I> {
 
     /// A client is disconnected, perhaps before its login was complete.
     pub(crate) fn trace_failure(&mut self, key: Key, fault: &Fault) {
-        if matches!(self.clients.get(key), Some(Client { stage: Stage::Login(_), .. })) {
+        if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Login(_), .. })) {
             self.find_tracers(key);
         }
         self.trace(key, |_, _| Some(What::Left { why: fault.text().into() }));
@@ -117,7 +117,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn trace_login(&mut self, key: Key) {
         self.find_tracers(key);
         self.trace(key, |worker, client| {
-            let Stage::Ready(ready) = &client.stage else { return None };
+            let ClientStage::Ready(ready) = &client.stage else { return None };
             let name = worker.active.tracked.application_name();
             Some(What::LoggedIn {
                 database: worker.registry.pool(ready.pool)?.database_name.clone(),
@@ -140,7 +140,7 @@ impl<I: Io> Worker<I> {
         }
         let dialect = self.dialect_of(key);
         self.trace(key, |worker, client| {
-            let Stage::Ready(ready) = &client.stage else { return None };
+            let ClientStage::Ready(ready) = &client.stage else { return None };
             let request = ready.held_in_one_piece().filter(|_| ready.session.scanner.is_between());
             let request = request.map(|bytes| worker.requested(ready, bytes, dialect));
             Some(What::Waits { why: worker.pools.waits_for(ready.pool), request })
@@ -149,7 +149,7 @@ impl<I: Io> Worker<I> {
 
     pub(crate) fn dialect_of(&mut self, key: Key) -> Dialect {
         match self.clients.get(key).map(|client| &client.stage) {
-            Some(Stage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.active.tracked),
+            Some(ClientStage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.active.tracked),
             _ => Dialect::default(),
         }
     }
@@ -175,7 +175,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let dialect = self.dialect_of(key);
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let text = text_of(bytes, ready).bytes;
         let text = text[..text.len().min(KEPT_BYTES_MAX)].into();
@@ -184,7 +184,7 @@ impl<I: Io> Worker<I> {
         sampled.traced = Some(Box::new(TracedRequest { since: self.now, text, dialect }));
         server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
         self.trace(key, |worker, client| match &client.stage {
-            Stage::Ready(ready) => Some(What::Requested(worker.requested(ready, bytes, dialect))),
+            ClientStage::Ready(ready) => Some(What::Requested(worker.requested(ready, bytes, dialect))),
             _ => None,
         });
     }
@@ -220,7 +220,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn trace_pins(&mut self, key: Key) {
         self.trace(key, |_, client| {
-            let Stage::Ready(ready) = &client.stage else { return None };
+            let ClientStage::Ready(ready) = &client.stage else { return None };
             let pins = ready.session.session_effects.as_ref()?.pins();
             let words: Vec<_> = pins.iter().take(PINS_TOLD).map(|pin| pin.hold.words()).collect();
             Some(What::Keeps { what: words.join(", ") })

@@ -24,7 +24,7 @@ use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
-use crate::data::client::{Link, Stage};
+use crate::data::client::{ClientStage, Link};
 use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
@@ -358,17 +358,17 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.last_received = self.now;
         match &mut client.stage {
-            Stage::Ready(ready) => {
+            ClientStage::Ready(ready) => {
                 if let Some(pool) = self.registry.pool(ready.pool) {
                     let database = pool.database as usize;
                     self.registry.databases[database].totals.received += chunk.len() as u64;
                 }
                 self.hear(key, chunk);
             }
-            Stage::Greeting(_) => self.greeted(key, chunk.bytes()),
-            Stage::Cancelling(_) => {}
-            Stage::Login(_) => self.login_received(key, chunk.bytes()),
-            Stage::Console(_) => self.console_received(key, chunk.bytes()),
+            ClientStage::Greeting(_) => self.greeted(key, chunk.bytes()),
+            ClientStage::Cancelling(_) => {}
+            ClientStage::Login(_) => self.login_received(key, chunk.bytes()),
+            ClientStage::Console(_) => self.console_received(key, chunk.bytes()),
         }
     }
 
@@ -376,16 +376,16 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_drained(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         let ready = match &client.stage {
-            Stage::Ready(ready) => ready,
-            Stage::Login(_) => {
+            ClientStage::Ready(ready) => ready,
+            ClientStage::Login(_) => {
                 self.depart(key);
                 return;
             }
-            Stage::Console(_) => {
+            ClientStage::Console(_) => {
                 self.console_drained(key);
                 return;
             }
-            Stage::Greeting(_) | Stage::Cancelling(_) => return,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
         };
         let (link, listens) = (ready.link, ready.session.subscriptions.is_some());
         let database = self.registry.pool(ready.pool).map(|place| place.database);

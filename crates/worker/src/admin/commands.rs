@@ -10,7 +10,7 @@ use reactor::{Io, Level, Receive};
 use wire::{Request, Step, frontend, write};
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::{Commander, ToControl};
 use crate::worker::Worker;
 
@@ -20,7 +20,7 @@ impl<I: Io> Worker<I> {
         let mut at = 0;
         while at < bytes.len() {
             let Some(client) = self.clients.get_mut(key) else { return };
-            let Stage::Console(console) = &mut client.stage else { return };
+            let ClientStage::Console(console) = &mut client.stage else { return };
             let piece = match console.scanner.next(bytes, at, COMMAND_BYTES_MAX) {
                 Step::Piece(piece) => piece,
                 Step::More => break,
@@ -57,7 +57,7 @@ impl<I: Io> Worker<I> {
                 self.ask_control(key);
             }
         }
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if console.waiting.len() > REQUESTS_WAITING_MARK && !std::mem::replace(&mut console.is_paused, true) {
             self.io.pause(*conn);
         }
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
 
     /// Passes on the next request once the answer before has been sent: a client that does not read must not fill our memory.
     pub(crate) fn ask_control(&mut self, key: Key) {
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if console.is_busy || console.waiting.is_empty() {
             return;
         }
@@ -94,7 +94,7 @@ impl<I: Io> Worker<I> {
 
     /// The control thread has answered.
     pub(crate) fn console_answers(&mut self, key: Key, bytes: Vec<u8>, closes: bool) {
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.is_busy = false;
         if !bytes.is_empty() {
             self.io.send(*conn, bytes.into());
@@ -108,7 +108,7 @@ impl<I: Io> Worker<I> {
 
     /// The control thread sends a part of an answer that is not complete.
     pub(crate) fn console_is_told(&mut self, key: Key, bytes: Vec<u8>) {
-        let Some(Client { conn, stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         console.has_part = true;
         self.io.send(*conn, bytes.into());
         self.io.tell_when_drained(*conn);
@@ -116,7 +116,7 @@ impl<I: Io> Worker<I> {
 
     /// Everything for the client has been sent.
     pub(crate) fn console_drained(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Console(console), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Console(console), .. }) = self.clients.get_mut(key) else { return };
         if std::mem::take(&mut console.has_part) {
             (self.posts.control)(ToControl::ConsoleTook { from: self.id, client: key });
         }

@@ -13,8 +13,8 @@ use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
 use crate::admin::standing::{Order, Whose};
-use crate::data::client::Stage as ClientStage;
-use crate::data::server::{Server, Stage as ServerStage};
+use crate::data::client::ClientStage;
+use crate::data::server::{Server, ServerStage};
 use crate::letters::ToControl;
 use crate::worker::Worker;
 

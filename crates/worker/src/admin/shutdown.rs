@@ -7,8 +7,8 @@ use base::Key;
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::data::client::{Link, Stage as ClientStage};
-use crate::data::server::Stage as ServerStage;
+use crate::data::client::{ClientStage, Link};
+use crate::data::server::ServerStage;
 use crate::letters::{Shutdown, ToControl};
 use crate::worker::Worker;
 

@@ -16,8 +16,8 @@ use reactor::{Io, Peer};
 
 use crate::admin::console::CONSOLE;
 use crate::admin::seen::Doing;
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::{Server, ServerStage};
 use crate::letters::{
     ApplicationRow, ChannelRow, DatabaseRow, Detail, Parts, PinRow, PinTotal, PoolRow, Row, Snapshot, StatementsOf,
     TableRow, UserRow,
@@ -220,17 +220,17 @@ impl<I: Io> Worker<I> {
     /// What a server does, more exactly than by its state.
     fn detail_of_server(&self, server: &Server) -> &'static str {
         match &server.stage {
-            Stage::Resolving => "the name of its host is looked up",
-            Stage::Connecting => "connects",
-            Stage::Securing(_) => "agrees on TLS",
-            Stage::Login(_) => "logs in",
-            Stage::Introducing => "its session is prepared (connect_query)",
-            Stage::Idle => "",
-            Stage::Lent { .. } => {
+            ServerStage::Resolving => "the name of its host is looked up",
+            ServerStage::Connecting => "connects",
+            ServerStage::Securing(_) => "agrees on TLS",
+            ServerStage::Login(_) => "logs in",
+            ServerStage::Introducing => "its session is prepared (connect_query)",
+            ServerStage::Idle => "",
+            ServerStage::Lent { .. } => {
                 let client = server.client().and_then(|client| self.clients.get(client));
                 client.map_or("", |client| self.detail_of_client(client))
             }
-            Stage::Cleaning(cleaning) => detail(cleaning, server.session.life.phase()),
+            ServerStage::Cleaning(cleaning) => detail(cleaning, server.session.life.phase()),
         }
     }
 
@@ -263,13 +263,18 @@ impl<I: Io> Worker<I> {
     fn server_row(&self, key: Key, server: &Server) -> Row {
         let place = self.registry.pool(server.pool);
         let state = match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => "new",
-            Stage::Idle if self.wants_check(server) => "used",
-            Stage::Idle => "idle",
-            Stage::Lent { .. } => "active",
-            Stage::Cleaning(_) => word(server.session.life.phase()),
+            ServerStage::Resolving
+            | ServerStage::Connecting
+            | ServerStage::Securing(_)
+            | ServerStage::Login(_)
+            | ServerStage::Introducing => "new",
+            ServerStage::Idle if self.wants_check(server) => "used",
+            ServerStage::Idle => "idle",
+            ServerStage::Lent { .. } => "active",
+            ServerStage::Cleaning(_) => word(server.session.life.phase()),
         };
-        let is_at_rest = matches!(server.stage, Stage::Idle | Stage::Lent { .. }) && server.session.exchange.may_end();
+        let is_at_rest =
+            matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
         let port = self.registry.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
         Row {
@@ -328,14 +333,16 @@ impl<I: Io> Worker<I> {
         for (_, server) in self.servers.iter() {
             let Some(row) = rows.get_mut(&server.pool) else { continue };
             match &server.stage {
-                Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
-                    row.sv_login += 1
-                }
-                Stage::Idle if self.wants_check(server) => row.sv_used += 1,
-                Stage::Idle => row.sv_idle += 1,
-                Stage::Lent { .. } => row.sv_active += 1,
-                Stage::Cleaning(_) if word(server.session.life.phase()) == "tested" => row.sv_tested += 1,
-                Stage::Cleaning(_) => row.sv_being_canceled += 1,
+                ServerStage::Resolving
+                | ServerStage::Connecting
+                | ServerStage::Securing(_)
+                | ServerStage::Login(_)
+                | ServerStage::Introducing => row.sv_login += 1,
+                ServerStage::Idle if self.wants_check(server) => row.sv_used += 1,
+                ServerStage::Idle => row.sv_idle += 1,
+                ServerStage::Lent { .. } => row.sv_active += 1,
+                ServerStage::Cleaning(_) if word(server.session.life.phase()) == "tested" => row.sv_tested += 1,
+                ServerStage::Cleaning(_) => row.sv_being_canceled += 1,
             }
         }
         let mut rows: Vec<PoolRow> = rows.into_values().collect();

@@ -11,8 +11,8 @@ use pool::ServerKey;
 use reactor::{Io, Level};
 use route::DirtyState;
 
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::ServerStage;
 use crate::letters::LocksDiffer;
 use crate::worker::Worker;
 
@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.may_end()) else { return };
         let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
         match server.stage {
-            Stage::Idle => {
+            ServerStage::Idle => {
                 if is_new {
                     let what = if follows { "" } else { ", and keeps it: sessions do not follow their clients here" };
                     let (line, locks) = (self.server_prefix(key), locks.join(", "));
@@ -42,7 +42,7 @@ impl<I: Io> Worker<I> {
                     self.lose_server(key, Closed::Dirty, NOT_CLEAN);
                 }
             }
-            Stage::Lent { client, .. } if follows => self.ask_of_locks(key, client),
+            ServerStage::Lent { client, .. } if follows => self.ask_of_locks(key, client),
             _ => {}
         }
     }

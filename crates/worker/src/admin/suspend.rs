@@ -16,8 +16,8 @@ use protocol::loan::Life;
 use reactor::{Accepting, Completion, Conn, Io, Level, Receive};
 
 use crate::admin::suspended::{Frozen, Kept, Suspended};
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::{Server, ServerStage};
 use crate::letters::Order;
 use crate::planted::{freezes, outlasts_suspension};
 use crate::worker::{Owner, Worker};
@@ -79,8 +79,10 @@ impl<I: Io> Worker<I> {
             }
         }
         for (_, server) in self.servers.iter() {
-            let is_logged_in =
-                matches!(server.stage, Stage::Idle | Stage::Lent { .. } | Stage::Introducing | Stage::Cleaning(_));
+            let is_logged_in = matches!(
+                server.stage,
+                ServerStage::Idle | ServerStage::Lent { .. } | ServerStage::Introducing | ServerStage::Cleaning(_)
+            );
             if is_logged_in && !server.is_paused && !server.is_silenced() {
                 self.io.receive(server.conn, Receive::Stream);
             }
@@ -151,7 +153,8 @@ impl<I: Io> Worker<I> {
         let is_left = |packed: Option<&HashSet<Key>>, key: &Key| packed.is_none_or(|packed| !packed.contains(key));
         let clients = self.clients.iter().map(|(key, _)| key);
         let clients = clients.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.clients), key)).collect();
-        let idle = self.servers.iter().filter(|(_, server)| matches!(server.stage, Stage::Idle)).map(|(key, _)| key);
+        let idle =
+            self.servers.iter().filter(|(_, server)| matches!(server.stage, ServerStage::Idle)).map(|(key, _)| key);
         let servers = idle.filter(|key| is_left(frozen.as_ref().map(|frozen| &frozen.servers), key)).collect();
         (clients, servers)
     }
@@ -259,20 +262,22 @@ impl<I: Io> Worker<I> {
             Life::ApplyingBefore(_) | Life::Unapplied | Life::Deallocating(_) | Life::Probing(_)
         );
         match server.stage {
-            Stage::Idle => SuspendState::Rests,
-            Stage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
+            ServerStage::Idle => SuspendState::Rests,
+            ServerStage::Lent { client, .. } if self.clients.get(client).is_some_and(|client| client.is_own) => {
                 SuspendState::Exempt
             }
             // Until the server has the client's settings, the client's request is held.
-            Stage::Lent { .. } if is_awaited => SuspendState::Awaited,
-            Stage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => SuspendState::Awaited,
+            ServerStage::Lent { .. } if is_awaited => SuspendState::Awaited,
+            ServerStage::Lent { .. } if server.session.cancels_sent > 0 || self.is_aimed_at(key) => {
+                SuspendState::Awaited
+            }
             // A server with TLS cannot be handed over; its client can, once the transaction is over.
-            Stage::Lent { .. }
+            ServerStage::Lent { .. }
                 if self.is_departing() && server.security.is_some() && !server.session.exchange.may_end() =>
             {
                 SuspendState::Awaited
             }
-            Stage::Lent { .. } => SuspendState::Rests,
+            ServerStage::Lent { .. } => SuspendState::Rests,
             // Servers that are being dialed or cleaned up have no client.
             _ => SuspendState::Exempt,
         }

@@ -10,7 +10,7 @@ use reactor::Io;
 use route::{may_lock, shape_however_read};
 
 use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::statements::text_of;
 use crate::letters::Detail;
 use crate::registry::PoolPlace;
@@ -21,7 +21,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn wait_rows(&self) -> Vec<WaitRow> {
         let rows = |wants: fn(&Link) -> bool| {
             let of = move |(key, client): (Key, &Client)| match &client.stage {
-                Stage::Ready(ready) if wants(&ready.link) && !client.is_own => self.wait_row(key, client, ready),
+                ClientStage::Ready(ready) if wants(&ready.link) && !client.is_own => self.wait_row(key, client, ready),
                 _ => None,
             };
             self.clients.iter().filter_map(of).take(WAIT_ROWS_MAX)
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
 
     /// A client that waits for the first server of its pool in order to be let in.
     fn login_row(&self, client: &Client) -> Option<WaitRow> {
-        let Stage::Login(login) = &client.stage else { return None };
+        let ClientStage::Login(login) = &client.stage else { return None };
         let (pool, since) = login.waits_since().filter(|_| !client.is_own)?;
         let place = self.registry.pool(pool)?;
         let (addr, port) = self.address_of_peer(client);
@@ -125,7 +125,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn end_of_wait(&self, client: Key) -> Option<Time> {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return None };
         match ready.link {
             Link::Waiting(since) | Link::Delayed(since) => Some(since + self.pools.limits(ready.pool)?.wait_max?),
             Link::None | Link::Loan(_) => None,

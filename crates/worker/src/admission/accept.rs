@@ -16,7 +16,7 @@ use reactor::{Chunk, Io, Level, Peer, Receive};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::{Greeting, Handshake};
-use crate::data::client::{Client, Seat, Stage};
+use crate::data::client::{Client, ClientStage, Seat};
 use crate::letters::{CancelWait, GreetedClient, ToWorker};
 use crate::planted::{is_stuffed, sent_along};
 use crate::worker::{Owner, Worker};
@@ -30,7 +30,9 @@ impl<I: Io> Worker<I> {
         let is_operator =
             matches!(peer, Peer::Unix { uid: Some(uid), .. } if uid == self.active.own_uid || uid == ROOT);
         let greeting = Greeting { has_kept_descriptor: is_last && is_operator, ..Greeting::new(since_wall) };
-        let Some(key) = self.take_client(socket, peer, id, since, Stage::Greeting(Box::new(greeting))) else { return };
+        let Some(key) = self.take_client(socket, peer, id, since, ClientStage::Greeting(Box::new(greeting))) else {
+            return;
+        };
         if !self.count_unauthenticated(key) {
             return;
         }
@@ -47,7 +49,7 @@ impl<I: Io> Worker<I> {
     /// The control thread connects as a client.
     pub(crate) fn receive_own(&mut self, socket: I::Socket, is_listener: bool) {
         let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
-        let stage = Stage::Greeting(Box::new(Greeting::new(since_wall)));
+        let stage = ClientStage::Greeting(Box::new(Greeting::new(since_wall)));
         let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
         self.mark_own(key, true);
         if let Some(client) = self.clients.get_mut(key) {
@@ -69,7 +71,7 @@ impl<I: Io> Worker<I> {
         peer: Peer,
         id: u64,
         since: Time,
-        stage: Stage,
+        stage: ClientStage,
     ) -> Option<Key> {
         let conn = base::Key::NOWHERE;
         let (timer, seat, is_own, is_listener) = (None, Seat::default(), false, false);
@@ -110,7 +112,7 @@ impl<I: Io> Worker<I> {
     /// Handles bytes of a client before its startup packet is complete.
     pub(crate) fn greeted(&mut self, key: Key, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Greeting(greeting) = &mut client.stage else { return };
+        let ClientStage::Greeting(greeting) = &mut client.stage else { return };
         greeting.has_spoken = true;
         greeting.unread.extend_from_slice(bytes);
         match greeting::open(&greeting.unread) {
@@ -147,7 +149,7 @@ impl<I: Io> Worker<I> {
                 // for the end of the connection knows that the request hits no later query.
                 let limit = self.active.settings.cancel_wait_timeout;
                 let waits = CancelWait { since: self.now, until: limit.map(|limit| self.now + limit) };
-                client.stage = Stage::Cancelling(waits);
+                client.stage = ClientStage::Cancelling(waits);
                 self.io.receive(client.conn, Receive::Once);
                 self.arm_client(key);
                 self.route_cancel(&cancel_key, key, waits);
@@ -200,7 +202,7 @@ impl<I: Io> Worker<I> {
     /// established.
     fn secure_client(&mut self, key: Key, unread: &[u8]) {
         let (Some(client), Some(offer)) = (self.clients.get_mut(key), self.active.tls.offer.clone()) else { return };
-        if let Stage::Greeting(greeting) = &mut client.stage {
+        if let ClientStage::Greeting(greeting) = &mut client.stage {
             greeting.handshake = Some(if unread.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
         if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread) {
@@ -216,7 +218,7 @@ impl<I: Io> Worker<I> {
         let is_protocol_agreed = security.is_protocol_agreed;
         client.security = Some(security.clone());
         let handshake = match &mut client.stage {
-            Stage::Greeting(greeting) => greeting.handshake.take(),
+            ClientStage::Greeting(greeting) => greeting.handshake.take(),
             _ => None,
         };
         let conn = client.conn;
@@ -238,7 +240,7 @@ impl<I: Io> Worker<I> {
         let home = self.active.homes.home_of(&request.database);
         let Some(client) = self.clients.get_mut(key) else { return };
         if home == self.id || usize::from(home.0) >= self.posts.workers.len() {
-            client.stage = Stage::Login(Box::new(LoggingIn::new(request)));
+            client.stage = ClientStage::Login(Box::new(LoggingIn::new(request)));
             self.begin_login(key, &early);
             return;
         }
@@ -267,7 +269,7 @@ impl<I: Io> Worker<I> {
                 // still on its way.
                 self.io.tell_when_drained(conn);
                 if let Some(client) = self.clients.get_mut(key) {
-                    client.stage = Stage::Login(Box::new(LoggingIn::departing(request, early, since_wall)));
+                    client.stage = ClientStage::Login(Box::new(LoggingIn::departing(request, early, since_wall)));
                 }
             }
         }
@@ -276,7 +278,7 @@ impl<I: Io> Worker<I> {
     /// Our last byte has been sent; the client can move to its home worker now.
     pub(crate) fn depart(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let ClientStage::Login(login) = &mut client.stage else { return };
         if let Some((request, early, since_wall)) = login.departure() {
             self.go_home(key, request, early, since_wall);
         }
@@ -292,7 +294,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let GreetedClient { socket, peer, security, request, early, id, since, is_own, unauthenticated, .. } = arrived;
-        let stage = Stage::Login(Box::new(LoggingIn::new(request)));
+        let stage = ClientStage::Login(Box::new(LoggingIn::new(request)));
         let Some(key) = self.take_client(socket, peer, id, since, stage) else {
             self.posts.unauthenticated.give_back(&peer, unauthenticated);
             return;

@@ -14,8 +14,8 @@ use reactor::{Io, Level};
 
 use crate::admission::applicant::{Demand, Hashing, Recheck};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::{Server, Stage as ServerStage};
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::{Server, ServerStage};
 use crate::letters::{AuthQueryAnswer, Inquirer};
 use crate::planted::{asker, fault_of_part};
 use crate::registry::Doubt;

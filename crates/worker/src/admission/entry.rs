@@ -19,7 +19,7 @@ use wire::write;
 
 use crate::admin::console::{CONSOLE, ConsoleClient};
 use crate::admission::applicant::{Entry, LoginWait};
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::Right;
 use crate::worker::Worker;
 
@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
     /// The client has been authenticated.
     pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
         self.uncount_unauthenticated(key);
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         if *login.request.database == *CONSOLE {
             self.come_in(key, keys);
         } else if let Some(keys) = self.may_come_in(key, keys) {
@@ -38,13 +38,13 @@ impl<I: Io> Worker<I> {
     /// Takes a slot of the client's user. Not before authentication: a client that names another user would take that
     /// user's slot.
     pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         login.wait_for(LoginWait::Admission { keys });
         let Some(slot) = self.user_slot(key) else {
             self.take_seat(key);
             return;
         };
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
         let is_at_console = *name == *CONSOLE;
         if is_at_console && self.is_admin(&user) {
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
 
     /// The client has been authenticated and has its slots.
     pub(crate) fn take_seat(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get_mut(key) else { return };
         let Some(keys) = login.take_admission() else { return };
         let (peer, user, name) = (*peer, login.request.user.clone(), login.request.database.clone());
         if *name == *CONSOLE {
@@ -126,7 +126,7 @@ impl<I: Io> Worker<I> {
             self.fail_client(key, &fault);
             return;
         }
-        let Some(Client { stage: Stage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get(key) else { return };
         let (user, given) = (login.request.user.clone(), login.request.vars.clone());
         let minor = login.request.minor;
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
@@ -155,7 +155,8 @@ impl<I: Io> Worker<I> {
         write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), None);
         let Some(client) = self.clients.get_mut(key) else { return };
         let console = ConsoleClient::new(right, user, application_name, cancel_key);
-        let Stage::Login(login) = std::mem::replace(&mut client.stage, Stage::Console(Box::new(console))) else {
+        let ClientStage::Login(login) = std::mem::replace(&mut client.stage, ClientStage::Console(Box::new(console)))
+        else {
             return;
         };
         if let Some((timer, _)) = client.timer.take() {

@@ -14,7 +14,7 @@ use reactor::{Io, Level, Peer};
 
 use crate::admission::applicant::Demand;
 use crate::admission::questions::{ExternalAuth, PasswordQuestion};
-use crate::data::client::Stage;
+use crate::data::client::ClientStage;
 use crate::letters::ToControl;
 use crate::worker::Worker;
 
@@ -38,7 +38,7 @@ impl<I: Io> Worker<I> {
             Peer::Tcp { ip, .. } => ip.to_string(),
             Peer::Unix { .. } => "unix".to_owned(),
         };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let ClientStage::Login(login) = &mut client.stage else { return };
         let user: Arc<str> = login.request.user.as_ref().into();
         login.await_verdict(authenticator.clone(), password.clone());
         let question =

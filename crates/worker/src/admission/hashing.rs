@@ -17,7 +17,7 @@ use protocol::fault::Fault;
 use reactor::{Io, Level, Receive};
 
 use crate::admission::applicant::{Hashing, LoginWait, Recheck, SecretHashing};
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

@@ -19,14 +19,14 @@ use wire::{Scanner, Step as Found, frontend};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::{Demand, Entry, LoginWait, Proof, Recheck};
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// The client is at its home worker.
     pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
         login.unread.extend_from_slice(early);
         if self.may_knock(key) {
             self.take_place(key);
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
     /// Has the client take a slot of `max_client_conn`.
     pub(crate) fn take_place(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
-        let Stage::Login(login) = &client.stage else { return };
+        let ClientStage::Login(login) = &client.stage else { return };
         let (is_own, is_at_console) = (client.is_own, *login.request.database == *CONSOLE);
         if is_own {
             self.admit_own(key);
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
     /// The client has its slot: begins its authentication.
     pub(crate) fn prove(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let ClientStage::Login(login) = &mut client.stage else { return };
         login.step = LoginStep::Password;
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
         let peer = client.peer;
@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
                     self.ask_proof(key, demand, Some(secret));
                     return;
                 }
-                let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+                let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
                 login.wait_for(LoginWait::Secret(demand));
                 (self.posts.control)(ToControl::AskSecret(question));
             }
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
 
     /// Asks the client for its proof; `reported_secret` is the secret of its user as a server has reported it.
     pub(crate) fn ask_proof(&mut self, key: Key, demand: Demand, reported_secret: Option<Arc<Secret>>) {
-        let Some(Client { stage: Stage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), security, .. }) = self.clients.get_mut(key) else { return };
         let user = login.request.user.clone();
         let channel = security.as_ref().and_then(|security| security.end_point.clone());
         let mut authenticator = None;
@@ -151,7 +151,7 @@ impl<I: Io> Worker<I> {
             Ok(Step::Ask(asked)) => {
                 self.send_to_client(key, out);
                 let Some(client) = self.clients.get_mut(key) else { return };
-                let Stage::Login(login) = &mut client.stage else { return };
+                let ClientStage::Login(login) = &mut client.stage else { return };
                 // A response to SCRAM was computed with the old secret's salt, and says nothing about another secret.
                 let again = (is_old && (method == Method::Plain || !is_scram)).then_some((method, dice));
                 let proof = Proof { login: asked, authenticator, scanner: Scanner::default(), body: Vec::new(), again };
@@ -170,7 +170,7 @@ impl<I: Io> Worker<I> {
     /// Handles bytes of a client during its login.
     pub(crate) fn login_received(&mut self, key: Key, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let ClientStage::Login(login) = &mut client.stage else { return };
         if matches!(login.waits, LoginWait::Proof(_)) {
             self.read_proof(key, bytes);
         } else if login.unread.len() + bytes.len() > UNREAD_BYTES_MAX {
@@ -185,7 +185,7 @@ impl<I: Io> Worker<I> {
         while at < bytes.len() {
             let Some(client) = self.clients.get_mut(key) else { return };
             let proof = match &mut client.stage {
-                Stage::Login(login) => match &mut login.waits {
+                ClientStage::Login(login) => match &mut login.waits {
                     LoginWait::Proof(proof) => proof,
                     _ => {
                         // The response was complete; the rest is looked at later.
@@ -228,7 +228,7 @@ impl<I: Io> Worker<I> {
 
     fn check_proof(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let Stage::Login(login) = &mut client.stage else { return };
+        let ClientStage::Login(login) = &mut client.stage else { return };
         let LoginWait::Proof(proof) = std::mem::replace(&mut login.waits, LoginWait::Slot) else { return };
         let mut out = Vec::new();
         let Proof { login: asked, authenticator, scanner, body, again } = *proof;
@@ -273,7 +273,9 @@ impl<I: Io> Worker<I> {
 
     /// The control thread connects for queries of its own.
     fn admit_own(&mut self, key: Key) {
-        let Some(Client { stage: Stage::Login(login), is_listener, .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), is_listener, .. }) = self.clients.get_mut(key) else {
+            return;
+        };
         let is_listener = *is_listener;
         if !is_listener {
             // It takes the parameters of the server as they are.
@@ -305,7 +307,7 @@ impl<I: Io> Worker<I> {
         // A client that would be rejected in any case is not asked for a password; the limit of the database is
         // reported before that of the user.
         let newcomer = match &client.stage {
-            Stage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
+            ClientStage::Login(login) if login.waits_for().is_none() => Some(&login.request.database),
             _ => None,
         };
         let is_newcomer = newcomer.is_some();

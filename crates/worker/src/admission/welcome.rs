@@ -20,8 +20,8 @@ use reactor::{Io, Receive};
 
 use crate::admission::applicant::{LoginWait, add_host};
 use crate::data::accepted::AcceptedParameters;
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::data::server::Stage as ServerStage;
+use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::server::ServerStage;
 use crate::measured::Measured;
 use crate::planted::opens_paused;
 use crate::registry::{Doubt, PoolPlace, Welcome};

@@ -14,7 +14,7 @@ use protocol::cancel::CancelKey;
 use reactor::{Address, Close, Io, Level, Receive, Subject};
 use wire::write;
 
-use crate::cancel::tables::{CANCELS_MAX, Forward, Stage};
+use crate::cancel::tables::{CANCELS_MAX, Forward, ForwardStage};
 use crate::letters::{CancelWait, PeerRow, Requester, ToWorker};
 use crate::planted::{is_ready_for_next, take_out, who_asked};
 use crate::timers::Timer;
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
             return self.end_cancel_request(requester, CancelRequest::Failed);
         }
         let id = self.posts.ids.take();
-        let forward = Forward { peer, key, id, waits, timer: None, stage: Stage::Waiting, requester };
+        let forward = Forward { peer, key, id, waits, timer: None, stage: ForwardStage::Waiting, requester };
         let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
@@ -80,18 +80,18 @@ impl<I: Io> Worker<I> {
                 Known::Address(ip) => Address::Tcp(SocketAddr::new(ip, peer.port)),
                 Known::Nothing => return Err("DNS lookup failed".to_owned()),
                 Known::Later => {
-                    self.move_forward(key, Stage::Resolving { since });
+                    self.move_forward(key, ForwardStage::Resolving { since });
                     return Ok(());
                 }
             },
         };
         let made = self.io.connect(&address, Owner::Forward(key).to_bits());
         let conn = made.map_err(|error| format!("connect failed: {}", words(&error)))?;
-        self.move_forward(key, Stage::Connecting { conn, since });
+        self.move_forward(key, ForwardStage::Connecting { conn, since });
         Ok(())
     }
 
-    fn move_forward(&mut self, key: Key, stage: Stage) {
+    fn move_forward(&mut self, key: Key, stage: ForwardStage) {
         if let Some(forward) = self.cancel.forwards.rows.get_mut(key) {
             forward.stage = stage;
             self.time_forward(key);
@@ -111,8 +111,8 @@ impl<I: Io> Worker<I> {
     /// The host name of a peer has been looked up.
     pub(crate) fn forward_resolved(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
-        if let (peer, Stage::Resolving { .. }) = (forward.peer, forward.stage) {
-            self.move_forward(key, Stage::Waiting);
+        if let (peer, ForwardStage::Resolving { .. }) = (forward.peer, forward.stage) {
+            self.move_forward(key, ForwardStage::Waiting);
             self.start_forwards(peer);
         }
     }
@@ -121,10 +121,10 @@ impl<I: Io> Worker<I> {
     /// peer did not give out itself, and goes in clear text, as PgBouncer's do.
     pub(crate) fn forward_connected(&mut self, key: Key) {
         let Some(forward) = self.cancel.forwards.rows.get(key) else { return };
-        let Stage::Connecting { conn, .. } = forward.stage else { return };
+        let ForwardStage::Connecting { conn, .. } = forward.stage else { return };
         let mut out = Vec::new();
         write::cancel_request(&mut out, forward.key.bytes());
-        self.move_forward(key, Stage::Sent(conn));
+        self.move_forward(key, ForwardStage::Sent(conn));
         self.io.send(conn, out.into());
         self.io.receive(conn, Receive::Stream);
     }
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer failed; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
-        forward.stage = Stage::Unreached;
+        forward.stage = ForwardStage::Unreached;
         let peer = forward.peer;
         self.fail_forward(key, &format!("connect failed: {}", words(error)));
         self.start_forwards(peer);
@@ -176,15 +176,15 @@ impl<I: Io> Worker<I> {
     /// A request is over, whatever its result.
     fn end_forward(&mut self, key: Key) {
         let rows = &mut self.cancel.forwards.rows;
-        let Some(forward) = take_out(rows, key, |row| row.stage == Stage::Unreached) else { return };
+        let Some(forward) = take_out(rows, key, |row| row.stage == ForwardStage::Unreached) else { return };
         let requester = who_asked(forward.requester, rows.iter_mut().map(|(_, row)| &mut row.requester));
-        if let Stage::Connecting { conn, .. } | Stage::Sent(conn) = forward.stage {
+        if let ForwardStage::Connecting { conn, .. } | ForwardStage::Sent(conn) = forward.stage {
             self.io.close(conn, Close::Now);
         }
         if let Some(timer) = forward.timer {
             self.timers.remove(timer);
         }
-        let is_sent = matches!(forward.stage, Stage::Sent(_));
+        let is_sent = matches!(forward.stage, ForwardStage::Sent(_));
         self.end_cancel_request(requester, if is_sent { CancelRequest::Forwarded } else { CancelRequest::Failed });
     }
 
@@ -212,15 +212,17 @@ impl<I: Io> Worker<I> {
     /// The peers for which there has been a request.
     pub(crate) fn peer_rows(&self) -> Vec<PeerRow> {
         let row = |&peer: &u16| {
-            let count = |fits: fn(Stage) -> bool| {
+            let count = |fits: fn(ForwardStage) -> bool| {
                 let rows = self.cancel.forwards.rows.iter();
                 rows.filter(|(_, row)| row.peer == peer && fits(row.stage)).count() as u32
             };
             PeerRow {
                 peer,
-                active: count(|stage| matches!(stage, Stage::Sent(_))),
-                waiting: count(|stage| !matches!(stage, Stage::Sent(_))),
-                dialing: count(|stage| matches!(stage, Stage::Resolving { .. } | Stage::Connecting { .. })),
+                active: count(|stage| matches!(stage, ForwardStage::Sent(_))),
+                waiting: count(|stage| !matches!(stage, ForwardStage::Sent(_))),
+                dialing: count(|stage| {
+                    matches!(stage, ForwardStage::Resolving { .. } | ForwardStage::Connecting { .. })
+                }),
             }
         };
         self.cancel.forwards.known.iter().map(row).collect()

@@ -17,7 +17,7 @@ use wire::write;
 
 use crate::cancel::answer::write_cancelled;
 use crate::cancel::tables::Cancel;
-use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::letters::{CancelWait, Requester, ToControl, ToWorker};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
 use crate::spans::SpanError;

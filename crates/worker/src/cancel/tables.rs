@@ -53,12 +53,12 @@ impl Forwards {
 
     /// Connections to a peer, including those being established.
     pub(super) fn connections(&self, peer: u16) -> usize {
-        self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != Stage::Waiting).count()
+        self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != ForwardStage::Waiting).count()
     }
 
     /// The request that has waited longest for a connection to this peer.
     pub(super) fn first_waiting(&self, peer: u16) -> Option<Key> {
-        let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == Stage::Waiting);
+        let waiting = self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage == ForwardStage::Waiting);
         waiting.min_by_key(|(_, row)| row.id).map(|(key, _)| key)
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Forward {
     pub(super) waits: CancelWait,
     /// The timer of its deadline.
     pub(super) timer: Option<TimerId>,
-    pub(super) stage: Stage,
+    pub(super) stage: ForwardStage,
     pub(super) requester: Requester,
 }
 
@@ -84,17 +84,17 @@ impl Forward {
     pub(super) fn due(&self, settings: &Settings) -> Option<(Time, &'static str)> {
         let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
         let dial = match self.stage {
-            Stage::Resolving { since } | Stage::Connecting { since, .. } => {
+            ForwardStage::Resolving { since } | ForwardStage::Connecting { since, .. } => {
                 settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
             }
-            Stage::Waiting | Stage::Unreached | Stage::Sent(_) => None,
+            ForwardStage::Waiting | ForwardStage::Unreached | ForwardStage::Sent(_) => None,
         };
         wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum ForwardStage {
     /// It waits for one of the peer's connections.
     Waiting,
     /// It waits for the address of the peer.

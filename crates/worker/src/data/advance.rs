@@ -13,7 +13,7 @@ use reactor::Io;
 use wire::write;
 
 use crate::data::client::Ready;
-use crate::data::server::{Server, Stage as ServerStage};
+use crate::data::server::{Server, ServerStage};
 use crate::worker::Worker;
 
 /// Whether these bytes of a client, sent to a server that owed nothing, will make a probe necessary.

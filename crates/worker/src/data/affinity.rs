@@ -12,8 +12,8 @@ use pool::{ClientKey, ServerKey};
 use protocol::loan::{differ, is_between};
 use reactor::Io;
 
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::{Stage, fingerprint};
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::{ServerStage, fingerprint};
 use crate::planted::is_like;
 use crate::tasks::Task;
 use crate::tracers::What;
@@ -63,7 +63,7 @@ impl<I: Io> Worker<I> {
     /// Ends the loan of a server that is held for its client, if the client has not come back.
     pub(crate) fn end_affinity_hold(&mut self, server_key: ServerKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Stage::Lent { client: client_key } = server.stage else { return };
+        let ServerStage::Lent { client: client_key } = server.stage else { return };
         if !server.session.life.is_running() {
             return;
         }

@@ -10,7 +10,7 @@ use reactor::{Chunk, Io, Level};
 use wire::write;
 
 use crate::cancel::answer::write_cancelled;
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

@@ -8,7 +8,7 @@ use protocol::loan::{Life, Probed, ProbedState, conclude, differ, doubt_what_was
 use protocol::state::ANSWER_BYTES_MAX;
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::data::question::terms;
 use crate::data::server::Server;
 use crate::tasks::Task;

@@ -12,8 +12,8 @@ use protocol::loan::begin;
 use reactor::Io;
 
 use crate::course::Course;
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::ServerStage;
 use crate::watched::WAITED_LONG;
 use crate::worker::Worker;
 
@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
         };
         // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
         // cannot be undone.
-        assert!(matches!(server.stage, Stage::Idle), "a server was to be lent that is not at rest");
+        assert!(matches!(server.stage, ServerStage::Idle), "a server was to be lent that is not at rest");
         assert!(server.session.exchange.may_end(), "a server was to be lent that owes an answer");
         assert!(
             !server.session.is_in_message(),

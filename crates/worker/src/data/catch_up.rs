@@ -14,7 +14,7 @@ use protocol::vars::Vars;
 use reactor::{Io, Level};
 
 use crate::data::accepted::hash;
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::tasks::Task;
 use crate::worker::Worker;
 

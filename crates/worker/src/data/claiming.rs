@@ -13,7 +13,7 @@ use reactor::Io;
 use wire::backend::TxStatus;
 
 use crate::data::claims::{ClaimProgress, Claimed, Phase, begins};
-use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::letters::ToWorker;
 use crate::timers::Timer;
 use crate::worker::Worker;

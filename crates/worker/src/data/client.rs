@@ -19,7 +19,6 @@ use crate::admin::console::ConsoleClient;
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
 use crate::data::claims::Claimed;
-use crate::data::client::Stage as ClientStage;
 use crate::data::held::{Held, Skips, first_request};
 use crate::letters::CancelWait;
 use crate::measured::Meter;
@@ -50,7 +49,7 @@ pub(crate) struct Client {
     pub(crate) is_listener: bool,
     /// The console's tracers that follow this client.
     pub(crate) tracers: Mask,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ClientStage,
 }
 
 /// The slots that a client takes of the limits; given back when it is closed.
@@ -69,7 +68,7 @@ pub(crate) struct Seat {
 /// What the conversation with the client waits for.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // Nearly all clients are ready: a box would cost one more indirection for each message.
-pub(crate) enum Stage {
+pub(crate) enum ClientStage {
     /// The startup packet.
     Greeting(Box<Greeting>),
     /// The cancel request that it sent to be delivered; with the time since which it waits.

@@ -13,7 +13,7 @@ use reactor::{Close, Io, Level};
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoginWait;
 use crate::connections::outcome_of;
-use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::data::close_server::closed_for;
 use crate::data::server::Server;
 use crate::letters::{ToControl, ToWorker};

@@ -8,8 +8,8 @@ use pool::{CloseReason, Event, OpenReason, ServerKey};
 use reactor::{Close, Io, Level};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::{Server, ServerStage};
 use crate::letters::{HashAsker, ToControl};
 use crate::spans::SpanError;
 use crate::tracers::What;
@@ -63,14 +63,15 @@ impl<I: Io> Worker<I> {
         if let Some((timer, _)) = server.timer {
             self.timers.remove(timer);
         }
-        if matches!(&server.stage, Stage::Login(login) if login.is_awaiting_salted()) {
+        if matches!(&server.stage, ServerStage::Login(login) if login.is_awaiting_salted()) {
             (self.posts.control)(ToControl::HashUnneeded { from: self.id, asker: HashAsker::Server(key) });
         }
-        if matches!(server.stage, Stage::Securing(_)) {
+        if matches!(server.stage, ServerStage::Securing(_)) {
             // The last TLS messages are still to be sent.
             self.io.close(server.conn, Close::AfterSending);
         } else if hears
-            || server.session.exchange.owes_nothing() && !matches!(server.stage, Stage::Connecting | Stage::Resolving)
+            || server.session.exchange.owes_nothing()
+                && !matches!(server.stage, ServerStage::Connecting | ServerStage::Resolving)
         {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);

@@ -12,10 +12,10 @@ use protocol::fault::Fault;
 use protocol::loan::{Answers, Heard, Life, Place, ToClient};
 use reactor::{Chunk, Conn, Io};
 
-use crate::data::client::{Client, Stage as ClientStage, subscriptions_and_session_effects};
+use crate::data::client::{Client, ClientStage, subscriptions_and_session_effects};
 use crate::data::counts::Ends;
 use crate::data::flow::unpinned_for;
-use crate::data::server::{Server, Stage};
+use crate::data::server::{Server, ServerStage};
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
@@ -60,12 +60,12 @@ impl<I: Io> Worker<I> {
         match server.stage {
             _ if server.withheld.is_some() => self.withhold_more(key, chunk),
             _ if server.later.is_some() || lines_up => self.keep_for_later(key, chunk),
-            Stage::Login(_) => {
+            ServerStage::Login(_) => {
                 if let Some(at) = self.login_answered(key, chunk.bytes()) {
                     self.converse(key, Chunk::Own(chunk.bytes()[at..].into()), 0);
                 }
             }
-            Stage::Securing(_) => self.tls_answered(key, chunk.bytes()),
+            ServerStage::Securing(_) => self.tls_answered(key, chunk.bytes()),
             _ => self.converse(key, chunk, 0),
         }
         if is_full {
@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
         let withholds = self.withholds(key);
         let server = self.servers.get_mut(key)?;
         let (client_key, shares_parameters) = match server.stage {
-            Stage::Lent { client } => (Some(client), server.session.life.shares_parameters()),
+            ServerStage::Lent { client } => (Some(client), server.session.life.shares_parameters()),
             _ => (None, false),
         };
         let client = client_key.and_then(|client| self.clients.get_mut(client));
@@ -209,16 +209,20 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Lent { client } => match server.session.life {
+            ServerStage::Lent { client } => match server.session.life {
                 Life::ApplyingBefore(_) | Life::ApplyingAlong | Life::Unapplied | Life::Deallocating(_) => {
                     self.caught_up(key, client);
                 }
                 Life::Probing(_) => self.probed(key, client),
                 _ => self.end_loan_if_over(key, client),
             },
-            Stage::Cleaning(_) => self.cleaning_goes_on(key),
-            Stage::Introducing => self.introduced(key),
-            Stage::Idle | Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) => {}
+            ServerStage::Cleaning(_) => self.cleaning_goes_on(key),
+            ServerStage::Introducing => self.introduced(key),
+            ServerStage::Idle
+            | ServerStage::Resolving
+            | ServerStage::Connecting
+            | ServerStage::Securing(_)
+            | ServerStage::Login(_) => {}
         }
         if let Some(client) = client.filter(|_| listens) {
             self.ask_again(client);

@@ -9,8 +9,8 @@ use base::Key;
 use pool::ServerKey;
 use reactor::{End, Io, Level};
 
-use crate::data::client::{Client, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::client::{Client, ClientStage};
+use crate::data::server::ServerStage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -43,7 +43,11 @@ impl<I: Io> Worker<I> {
         self.release(key);
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Resolving | Stage::Connecting | Stage::Securing(_) | Stage::Login(_) | Stage::Introducing => {
+            ServerStage::Resolving
+            | ServerStage::Connecting
+            | ServerStage::Securing(_)
+            | ServerStage::Login(_)
+            | ServerStage::Introducing => {
                 let text: Arc<str> = match end {
                     End::Eof | End::Insecure(_) => "server conn crashed?".into(),
                     End::Broken(error) => format!("server conn crashed? ({error})").into(),

@@ -11,7 +11,7 @@ use protocol::loan::{doubt_what_was_read, is_between};
 use protocol::state::Counted;
 use reactor::Io;
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::planted::ends_obsolete;
 use crate::worker::Worker;
 

@@ -9,7 +9,7 @@ use pool::ServerKey;
 use reactor::{Chunk, Conn, Io, Receive};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::data::server::Server;
 use crate::lookups::QUEUE_BYTES_MARK;
 use crate::planted::{goes_on, is_too_slow};
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(client_key) else { return };
         // Anything that could mix two clients' bytes aborts the process: a restart costs a second, a mixed answer
         // cannot be undone.
-        let is_linked = matches!(&client.stage, Stage::Ready(ready) if ready.has_loan_of(key));
+        let is_linked = matches!(&client.stage, ClientStage::Ready(ready) if ready.has_loan_of(key));
         assert!(is_linked, "an answer was to be given to a client that has another server");
         let conn = client.conn;
         let chunk = unpinned_for(&self.io, conn, chunk);
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn mind_flow_to_client(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.clients.get_mut(client) else { return };
         let conn = row.conn;
-        if let Stage::Ready(ready) = &mut row.stage {
+        if let ClientStage::Ready(ready) = &mut row.stage {
             let division = &mut ready.meter.division;
             let before = if row.tracers != 0 { division.present() } else { None };
             division.go_on(self.now, Phase::FirstByte, Phase::Streaming);
@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
     /// come. PostgreSQL keeps answers to the extended protocol in its buffer until a Sync or Flush, so a Flush is sent.
     pub(crate) fn wait_for_answers(&mut self, key: ServerKey, client: Key, rest: Option<Chunk>) {
         if let Some(rest) = rest.map(|rest| self.unpinned(rest))
-            && let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(client)
+            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
         {
             ready.held.get_or_insert_default().push_front(rest);
         }
@@ -147,14 +147,14 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn pause_client(&mut self, key: Key) {
-        let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if !std::mem::replace(&mut ready.is_paused, true) {
             self.io.pause(*conn);
         }
     }
 
     pub(crate) fn resume_client(&mut self, key: Key) {
-        let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         if std::mem::take(&mut ready.is_paused) {
             self.io.receive(*conn, Receive::Stream);
         }

@@ -16,7 +16,7 @@ use reactor::{Chunk, Conn, Io};
 
 use crate::data::advance::are_asked_about;
 use crate::data::claims::may_claim;
-use crate::data::client::Stage;
+use crate::data::client::ClientStage;
 use crate::data::flow::{send_part, unpinned_for};
 use crate::registry::DatabasePlace;
 use crate::tasks::Task;
@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
         let one_by_one = self.limits.count_transactions() && self.goes_one_by_one(key);
         let settings = &self.active.settings;
         let client = self.clients.get_mut(key)?;
-        let Stage::Ready(ready) = &mut client.stage else { return None };
+        let ClientStage::Ready(ready) = &mut client.stage else { return None };
         let server = self.servers.get_mut(server_key)?;
         let place = self.registry.pool(server.pool);
         let is_shared = server.dedicated.is_none();

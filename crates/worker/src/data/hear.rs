@@ -8,14 +8,14 @@ use base::Key;
 use measure::Phase;
 use reactor::{Chunk, Io};
 
-use crate::data::client::{Client, Link, Stage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::data::held::{Held, Skips};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Handles bytes of a logged-in client.
     pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         if ready.is_leaving {
             return;
         }
@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
             Link::None if is_first => self.take_in(key, chunk),
             _ => {
                 let chunk = self.unpinned(chunk);
-                let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+                let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
                 let held = ready.held.get_or_insert_default();
                 held.push(chunk);
                 let is_full = held.len() > HELD_BYTES_MAX;
@@ -48,13 +48,13 @@ impl<I: Io> Worker<I> {
     /// Forwards the held bytes of a client to its server, as far as that is allowed.
     pub(crate) fn forward_held(&mut self, key: Key) {
         loop {
-            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
             if ready.is_leaving {
                 return;
             }
             let link = ready.link;
             let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
-            let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
             let server = match link {
                 Link::Loan(server) if may_forward => server,
                 Link::Loan(_) => return,
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn skip_rejected(&mut self, key: Key) {
         loop {
             let is_behind = self.is_behind(key);
-            let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
             if ready.skips == Skips::Nothing || ready.link != Link::None || ready.held.is_none() {
                 return;
             }

@@ -10,7 +10,7 @@ use protocol::loan::doubt_what_was_read;
 use protocol::state::Probe;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::data::server::fingerprint;
 use crate::planted::{is_nobody_elses, leave_unsent};
 use crate::upstream::begin_cleanup::reset_of;

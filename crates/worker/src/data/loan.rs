@@ -9,8 +9,8 @@ use pool::{ClientKey, ServerKey};
 use protocol::loan::Ended;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::client::{Client, ClientStage, Link};
+use crate::data::server::ServerStage;
 use crate::tasks::Task;
 use crate::upstream::begin_cleanup::reset_of;
 use crate::worker::Worker;
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
         }
         match server.session.ends(|| reset_of(&self.pools, &self.active, server.pool)) {
             Ended::Clean => {
-                server.stage = Stage::Idle;
+                server.stage = ServerStage::Idle;
                 self.unlink_flow(client_key, server_key);
                 self.give_back(server_key);
             }

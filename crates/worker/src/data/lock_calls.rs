@@ -9,7 +9,7 @@ use pool::{ClientKey, ServerKey};
 use protocol::state::SessionEffects;
 use reactor::Io;
 
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
 
     fn session_effects_of(&mut self, client: ClientKey) -> Option<&mut SessionEffects> {
         match self.clients.get_mut(client) {
-            Some(Client { stage: Stage::Ready(ready), .. }) => ready.session.session_effects.as_deref_mut(),
+            Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.session.session_effects.as_deref_mut(),
             _ => None,
         }
     }

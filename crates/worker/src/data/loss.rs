@@ -13,8 +13,8 @@ use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::data::client::Stage as ClientStage;
-use crate::data::server::{Server, Stage};
+use crate::data::client::ClientStage;
+use crate::data::server::{Server, ServerStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -45,8 +45,8 @@ impl<I: Io> Worker<I> {
         self.log.about(&line, Level::Error, format_args!("protocol surprise: {what}, message kind '{shown}'"));
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
-            Stage::Idle | Stage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
-            Stage::Lent { client, .. } => {
+            ServerStage::Idle | ServerStage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
+            ServerStage::Lent { client, .. } => {
                 self.lose_server(key, Closed::Dirty, what);
                 self.fail_client(client, &Fault::ServerSurprise);
             }
@@ -68,7 +68,8 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn close_endless(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
-        let (client, is_dialed) = (server.client(), !matches!(server.stage, Stage::Idle | Stage::Cleaning(_)));
+        let (client, is_dialed) =
+            (server.client(), !matches!(server.stage, ServerStage::Idle | ServerStage::Cleaning(_)));
         let (line, host) = (self.server_prefix(key), server.host.clone());
         let text = format_args!("{ENDLESS}, it is closed (host {host}, more than {} MiB)", OWN_ANSWER_BYTES_MAX >> 20);
         self.log.about(&line, Level::Error, text);
@@ -88,7 +89,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let (waits_since, has_said_all) = (server.session.life.waits_since(), server.session.has_said_all());
         match server.stage {
-            Stage::Lent { client } => match waits_since {
+            ServerStage::Lent { client } => match waits_since {
                 Some(since) => self.lose_before_use(key, client, since, why),
                 None if self.has_said_its_last(key) => {
                     self.lose_server(key, Closed::Client, "server closed the stream");
@@ -103,7 +104,7 @@ impl<I: Io> Worker<I> {
                     self.fail_client(client, &Fault::ServerCrashed);
                 }
             },
-            Stage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
+            ServerStage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
             _ => self.lose_server(key, Closed::Lost, why),
         }
     }

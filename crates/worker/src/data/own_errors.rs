@@ -12,7 +12,7 @@ use reactor::{Io, Level};
 use wire::notice::Notice;
 
 use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -32,14 +32,14 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
         let what = match (&server.stage, is_ours) {
-            (Stage::Introducing, true) if server.session.life.probe().is_none() => {
+            (ServerStage::Introducing, true) if server.session.life.probe().is_none() => {
                 "error while executing exec_on_query"
             }
             (_, true) => "error in a query of our own",
             (_, false) => "server said",
         };
         // A query that we have cancelled is expected to end with an error.
-        let is_wanted = !is_ours && matches!(server.stage, Stage::Cleaning(_));
+        let is_wanted = !is_ours && matches!(server.stage, ServerStage::Cleaning(_));
         let level = if is_wanted { Level::Debug } else { Level::Warning };
         let (severity, message) = (&notice.severity, &notice.message);
         self.log.about(&line, level, format_args!("{what}: {severity}: {message}"));
@@ -57,19 +57,21 @@ impl<I: Io> Worker<I> {
         let since = server.session.life.waits_since().unwrap_or(self.now);
         let failed = server.session.ours_failed(notice.sqlstate == QUERY_CANCELED);
         match (&server.stage, failed) {
-            (&Stage::Lent { client }, Failed::CancelledAlong) => self.cancelled_along(key, client, &notice.message),
+            (&ServerStage::Lent { client }, Failed::CancelledAlong) => {
+                self.cancelled_along(key, client, &notice.message)
+            }
             // A timeout that the previous session had set has ended the settings; no client is told.
-            (&Stage::Lent { client }, Failed::BeforeUse) => {
+            (&ServerStage::Lent { client }, Failed::BeforeUse) => {
                 self.uncount(key);
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
-            (&Stage::Lent { client }, Failed::NotTaken(ended)) => {
+            (&ServerStage::Lent { client }, Failed::NotTaken(ended)) => {
                 self.uncount(key);
                 self.unlink_from_client(key);
                 self.take_back(key, ended);
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
             }
-            (Stage::Cleaning(cleaning), failed) => {
+            (ServerStage::Cleaning(cleaning), failed) => {
                 let why = match failed {
                     Failed::NotClean(why) => Some(why.words()),
                     _ => cleaning.failure(),

@@ -10,7 +10,7 @@ use protocol::loan::apply_effects;
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::data::question::terms;
 use crate::worker::Worker;
 

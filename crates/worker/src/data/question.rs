@@ -14,7 +14,7 @@ use reactor::{Io, Level};
 use route::{Knowledge, Unread};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::ActiveConfig;
 use crate::registry::PoolPlace;
 use crate::worker::Worker;

@@ -10,7 +10,7 @@ use pool::{ClientKey, ServerKey};
 use protocol::state::{Counted, Kind, Policy};
 use reactor::Io;
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

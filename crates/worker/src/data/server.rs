@@ -42,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) security: Option<Arc<Security>>,
     /// When dialing began.
     pub(crate) since: Time,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ServerStage,
     /// The client whose dedicated server this is, if it is one.
     pub(crate) dedicated: Option<Box<Dedicated>>,
     /// The state of its session, and what it has been sent and has answered.
@@ -95,7 +95,7 @@ pub(crate) struct Server {
 
 /// What a server is doing.
 #[derive(Debug)]
-pub(crate) enum Stage {
+pub(crate) enum ServerStage {
     /// The name of its host is being looked up.
     Resolving,
     /// The connection is being established.
@@ -138,7 +138,7 @@ impl Server {
             host: "".into(),
             security: None,
             since: now,
-            stage: Stage::Resolving,
+            stage: ServerStage::Resolving,
             dedicated: None,
             session: ServerSession::new(vars),
             last_client: None,
@@ -170,20 +170,20 @@ impl Server {
     /// Lends the server to this client, or continues its loan in the given phase.
     pub(crate) fn lends(&mut self, client: ClientKey, life: Life) {
         debug_assert!(self.session.life.probe().is_none(), "a server was to be lent that is asked something");
-        self.stage = Stage::Lent { client };
+        self.stage = ServerStage::Lent { client };
         self.session.life.becomes(life);
     }
 
     /// The loan is over, and the server is clean.
     pub(crate) fn comes_to_rest(&mut self) {
-        self.stage = Stage::Idle;
+        self.stage = ServerStage::Idle;
         self.session.life.becomes(Life::Free);
     }
 
     /// The client that has the server.
     pub(crate) fn client(&self) -> Option<ClientKey> {
         match self.stage {
-            Stage::Lent { client, .. } => Some(client),
+            ServerStage::Lent { client, .. } => Some(client),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use protocol::loan::{AnswerTally, RequestText, request_text};
 use reactor::Io;
 use route::{Dialect, normalize};
 
-use crate::data::client::{Client, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::Server;
 use crate::sampled::Sampled;
 use crate::worker::Worker;
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             self.close_spans(client, key, *spans, &tally, None);
         }
         let client = client.and_then(|client| self.clients.get(client));
-        let Some(Client { stage: Stage::Ready(ready), is_own: false, .. }) = client else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = client else { return };
         if sampled.weight == 0 {
             return;
         }

@@ -15,7 +15,7 @@ use protocol::fault::{Fault, Hindrance, Unserved};
 use protocol::state::Kind;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Stage};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::worker::Worker;
 
 /// What the lent servers of a pool are used for.
@@ -45,12 +45,12 @@ impl<I: Io> Worker<I> {
 
     fn why_unserved(&mut self, client: Key) -> Option<Arc<Unserved>> {
         let pool = match &self.clients.get(client)?.stage {
-            Stage::Ready(ready) if matches!(ready.link, Link::Delayed(_)) => {
+            ClientStage::Ready(ready) if matches!(ready.link, Link::Delayed(_)) => {
                 return Some(Arc::new(Unserved { why: Hindrance::RateLimit, failure: None, holders: "".into() }));
             }
-            Stage::Ready(ready) => ready.pool,
-            Stage::Login(login) => login.waits_since()?.0,
-            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
+            ClientStage::Ready(ready) => ready.pool,
+            ClientStage::Login(login) => login.waits_since()?.0,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
         let why = self.pools.waits_for(pool)?;
         self.unserved(pool, why)
@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
             found.lent += 1;
             let client = server.client().and_then(|client| self.clients.get(client));
             let pin = match client {
-                Some(Client { stage: Stage::Ready(ready), .. }) => ready
+                Some(Client { stage: ClientStage::Ready(ready), .. }) => ready
                     .session
                     .session_effects
                     .as_ref()

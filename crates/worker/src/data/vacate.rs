@@ -16,7 +16,7 @@ use route::Claim;
 
 use crate::data::claims::{ClaimProgress, Phase};
 use crate::data::functions::FunctionsMade;
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -53,7 +53,8 @@ impl<I: Io> Worker<I> {
         }
         let is_there = |database, at: Option<&Address>| databases.contains(&database) && at == Some(address);
         let servers = self.servers.iter().filter(|(_, server)| is_there(server.database, server.address.as_ref()));
-        let (idle, others): (Vec<_>, Vec<_>) = servers.partition(|(_, server)| matches!(server.stage, Stage::Idle));
+        let (idle, others): (Vec<_>, Vec<_>) =
+            servers.partition(|(_, server)| matches!(server.stage, ServerStage::Idle));
         let (idle, others): (Vec<_>, Vec<_>) = (keys(idle), keys(others));
         if !idle.is_empty() {
             let (count, name, purpose) = (idle.len(), &claim.database, claim.purpose);

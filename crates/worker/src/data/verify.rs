@@ -6,7 +6,7 @@
 use pool::{ClientKey, ServerKey};
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

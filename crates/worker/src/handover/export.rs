@@ -16,8 +16,8 @@ use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
-use crate::data::server::Stage;
+use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::server::ServerStage;
 use crate::handover::parcel::{
     Cursor, Export, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
     PoolName,
@@ -104,7 +104,7 @@ impl<I: Io> Worker<I> {
             }
             // A server that the pool has lent is clean as well, because the attach command was put off.
             let is_clean = matches!(self.pools.state_of(key), State::Idle | State::Lent);
-            let may_go = matches!(server.stage, Stage::Idle) && is_clean && !self.pools.is_obsolete(key);
+            let may_go = matches!(server.stage, ServerStage::Idle) && is_clean && !self.pools.is_obsolete(key);
             // A server whose connection has ended meanwhile is left out.
             if may_go
                 && server.security.is_none()
@@ -142,7 +142,7 @@ impl<I: Io> Worker<I> {
                 // Queries of ours in front of a request are answered with it, in whichever process the server is by then.
                 let life = &server.session.life;
                 let may_go = matches!(life, Life::Running | Life::Foreseeing(_) | Life::ApplyingAlong);
-                matches!(server.stage, Stage::Lent { .. })
+                matches!(server.stage, ServerStage::Lent { .. })
                     && may_go
                     && server.security.is_none()
                     && server.session.cancels_sent == 0

@@ -24,7 +24,7 @@ use reactor::{Address, Io};
 
 use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::{Held, Skips};
 use crate::data::server::Server;
 use crate::handover::parcel::{

@@ -8,7 +8,7 @@ use pool::{Mode, PoolKey};
 use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
-use crate::data::client::Stage as ClientStage;
+use crate::data::client::ClientStage;
 use crate::data::server::Server;
 use crate::worker::Worker;
 

@@ -9,7 +9,7 @@ use base::{Key, Place};
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::ToWorker;
 use crate::limits::unauthenticated::{Loser, UNLISTED};
 use crate::worker::Worker;
@@ -46,10 +46,12 @@ impl<I: Io> Worker<I> {
         let has_shown = client.seat.unauthenticated.is_none();
         match &client.stage {
             // A cancel request gets no reply. The request itself is carried out all the same.
-            Stage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
-            Stage::Login(_) if has_shown => {}
-            Stage::Greeting(_) | Stage::Login(_) => self.fail_client_unlogged(key, &Fault::UnauthenticatedFull),
-            Stage::Ready(_) | Stage::Console(_) => {}
+            ClientStage::Cancelling(_) => self.drop_client(key, "max_unauthenticated_connections"),
+            ClientStage::Login(_) if has_shown => {}
+            ClientStage::Greeting(_) | ClientStage::Login(_) => {
+                self.fail_client_unlogged(key, &Fault::UnauthenticatedFull)
+            }
+            ClientStage::Ready(_) | ClientStage::Console(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use protocol::state::{Kind, Pin, Policy};
 use reactor::{Io, Level};
 use wire::write::{self, Says};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

@@ -17,7 +17,7 @@ use wire::{frontend, write};
 
 use crate::admin::console::CONSOLE;
 use crate::admission::applicant::LoginWait;
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::held::Skips;
 use crate::limits::rate_limits::Comes;
 use crate::spans::SpanError;
@@ -42,12 +42,14 @@ impl<I: Io> Worker<I> {
         if !self.limits.rating.counts_knocks {
             return true;
         }
-        let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get(key) else { return true };
+        let Some(Client { is_own: false, stage: ClientStage::Login(login), .. }) = self.clients.get(key) else {
+            return true;
+        };
         if *login.request.database == *CONSOLE && self.is_admin(&login.request.user) {
             return true;
         }
         let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);
-        if let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) {
+        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) {
             login.wait_for(if is_admitted { LoginWait::Slot } else { LoginWait::RateBeforeProof });
         }
         is_admitted
@@ -58,7 +60,7 @@ impl<I: Io> Worker<I> {
         if !self.limits.rating.counts_logins {
             return Some(keys);
         }
-        let Some(Client { is_own: false, stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else {
+        let Some(Client { is_own: false, stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else {
             return Some(keys);
         };
         login.wait_for(LoginWait::RateAfterProof(keys));
@@ -66,7 +68,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
         login.take_awaiting_rate().flatten()
     }
 
@@ -78,14 +80,14 @@ impl<I: Io> Worker<I> {
     /// Whether the requests of a client are forwarded one by one: where transactions are counted, the beginning of each
     /// must be seen. In session pooling one loan serves all transactions.
     pub(crate) fn goes_one_by_one(&self, key: Key) -> bool {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return false };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return false };
         let is_shared = self.registry.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
         is_shared && self.is_rated(key)
     }
 
     /// Whether a rule for transactions applies to this client.
     pub(crate) fn is_rated(&self, key: Key) -> bool {
-        let Some(Client { is_own: false, stage: Stage::Ready(ready), .. }) = self.clients.get(key) else {
+        let Some(Client { is_own: false, stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else {
             return false;
         };
         let rules = self.active.settings.rate_limits.values();
@@ -99,15 +101,15 @@ impl<I: Io> Worker<I> {
         let client = self.clients.get(key)?;
         let name = self.active.tracked.application_name();
         let (user, database, application_name) = match &client.stage {
-            Stage::Login(login) => {
+            ClientStage::Login(login) => {
                 (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
             }
-            Stage::Ready(ready) => (
+            ClientStage::Ready(ready) => (
                 &*self.registry.users[ready.session.user as usize].name,
                 &*self.registry.pool(ready.pool)?.database_name,
                 ready.session.vars.get(name).unwrap_or(""),
             ),
-            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => return None,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
         let address = match client.peer {
             Peer::Tcp { ip, .. } => Some(ip),
@@ -142,8 +144,8 @@ impl<I: Io> Worker<I> {
         self.arm_rates();
         let Some(client) = self.clients.get_mut(key) else { return };
         match &mut client.stage {
-            Stage::Ready(Ready { link: Link::Delayed(_), .. }) => {}
-            Stage::Ready(ready) => {
+            ClientStage::Ready(Ready { link: Link::Delayed(_), .. }) => {}
+            ClientStage::Ready(ready) => {
                 (ready.link, ready.is_notified) = (Link::Delayed(self.now), false);
                 ready.meter.division.enter(self.now, Phase::Waiting);
                 self.arm_client(key);
@@ -153,8 +155,8 @@ impl<I: Io> Worker<I> {
                 }
             }
             // So that a disconnect of the client is noticed.
-            Stage::Login(_) => self.io.receive(client.conn, Receive::Stream),
-            Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
+            ClientStage::Login(_) => self.io.receive(client.conn, Receive::Stream),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
         }
     }
 
@@ -165,7 +167,7 @@ impl<I: Io> Worker<I> {
         if self.spans.is_on {
             self.tell_unserved(key, SpanError::State(*b"53400"));
         }
-        let Some(Client { conn, stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else {
+        let Some(Client { conn, stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else {
             self.fail_client(key, &Fault::LoginRateExceeded { rule, limit: limit(&shortage.rule), millis });
             return;
         };
@@ -184,7 +186,9 @@ impl<I: Io> Worker<I> {
 
     /// The end of a rejected request has arrived: sends `ReadyForQuery`.
     pub(crate) fn end_skipping(&mut self, key: Key) {
-        let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
+            return;
+        };
         (ready.skips, ready.session.fate, *answered) = (Skips::Nothing, RequestFate::Forward, self.now);
         let mut out = Vec::new();
         write::ready_for_query(&mut out, TxStatus::Idle);

@@ -14,7 +14,7 @@ use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, Stage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::{Right, ToWorker};
 use crate::planted::{are_counted, gives_slot_back, is_full};
 use crate::worker::Worker;
@@ -94,19 +94,19 @@ impl<I: Io> Worker<I> {
     fn uncounted(&self, key: Key) -> Option<(Arc<str>, Arc<str>)> {
         let client = self.clients.get(key).filter(|client| !client.is_own && !client.seat.has_user_slot)?;
         match &client.stage {
-            Stage::Ready(ready) => {
+            ClientStage::Ready(ready) => {
                 let user = self.registry.users[ready.session.user as usize].name.clone();
                 Some((user, self.registry.pool(ready.pool)?.database_name.clone()))
             }
-            Stage::Login(login) => {
+            ClientStage::Login(login) => {
                 // A client that has not authenticated, or waits for the ledger, has not passed.
                 let has_passed = login.waits_for().is_some();
                 has_passed.then(|| (Arc::from(&*login.request.user), Arc::from(&*login.request.database)))
             }
-            Stage::Console(console) => {
+            ClientStage::Console(console) => {
                 (!self.is_admin(&console.user)).then(|| (Arc::from(&*console.user), CONSOLE.into()))
             }
-            Stage::Greeting(_) | Stage::Cancelling(_) => None,
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => None,
         }
     }
 
@@ -126,8 +126,8 @@ impl<I: Io> Worker<I> {
     /// The user slot that a client has to take, if its user is limited.
     pub(crate) fn user_slot(&self, key: Key) -> Option<LedgerKey> {
         match &self.clients.get(key)?.stage {
-            Stage::Login(login) => self.user_key(&login.request.user, &login.request.database),
-            Stage::Ready(ready) => {
+            ClientStage::Login(login) => self.user_key(&login.request.user, &login.request.database),
+            ClientStage::Ready(ready) => {
                 let database = &self.registry.pool(ready.pool)?.database_name;
                 self.user_key(&self.registry.users[ready.session.user as usize].name, database)
             }
@@ -185,7 +185,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn count_in(&mut self, key: Key, database: u32) {
-        let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
         let user = self.user(&login.request.user.clone());
         self.count_as(key, database, user);
     }
@@ -208,17 +208,17 @@ impl<I: Io> Worker<I> {
         }
         if client.seat.has_user_slot {
             let name = match &client.stage {
-                Stage::Login(login) => Arc::from(&*login.request.user),
-                Stage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
-                Stage::Console(console) => Arc::from(&*console.user),
-                Stage::Greeting(_) | Stage::Cancelling(_) => return,
+                ClientStage::Login(login) => Arc::from(&*login.request.user),
+                ClientStage::Ready(ready) => self.registry.users[ready.session.user as usize].name.clone(),
+                ClientStage::Console(console) => Arc::from(&*console.user),
+                ClientStage::Greeting(_) | ClientStage::Cancelling(_) => return,
             };
             self.give(&LedgerKey::UserClients(name));
         }
-        if gives_slot_back(client.seat.has_client_slot, matches!(client.stage, Stage::Login(_))) {
+        if gives_slot_back(client.seat.has_client_slot, matches!(client.stage, ClientStage::Login(_))) {
             self.give(&LedgerKey::Clients);
         }
-        if let Stage::Login(login) = &client.stage {
+        if let ClientStage::Login(login) = &client.stage {
             // The client may still wait for the ledger's answer. An answer already on its way finds no client, and its
             // slot is given back then.
             let user = LedgerKey::UserClients(Arc::from(&*login.request.user));

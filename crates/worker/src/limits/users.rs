@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use reactor::Io;
 
-use crate::data::client::Stage;
+use crate::data::client::ClientStage;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -36,9 +36,9 @@ impl<I: Io> Worker<I> {
             used.extend(client.seat.counted.map(|(_, user)| user));
             match &client.stage {
                 // Our own connections are not counted in `seat`.
-                Stage::Ready(ready) => used.extend([ready.session.user]),
-                Stage::Login(login) => used.extend(login.hashed_user()),
-                Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
+                ClientStage::Ready(ready) => used.extend([ready.session.user]),
+                ClientStage::Login(login) => used.extend(login.hashed_user()),
+                ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {}
             }
         }
         used

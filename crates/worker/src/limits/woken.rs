@@ -9,7 +9,7 @@ use pool::{Admission, Moment, Relief, Ticket};
 use reactor::{Io, Level};
 
 use crate::admission::applicant::LoginWait;
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::limits::rate_limits::Comes;
 use crate::worker::Worker;
 
@@ -23,7 +23,7 @@ impl<I: Io> Worker<I> {
             // No message may be sent before all clients resume: a client that is to be rejected is told when it is woken.
             Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
                 self.delay(key, &shortage, Comes::Anew);
-                if let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) {
+                if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
                     ready.link = Link::Delayed(since);
                 }
             }
@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get_mut(key) else { return };
         let comes = Comes::Again(ticket);
         match &client.stage {
-            Stage::Ready(Ready { link: Link::Delayed(since), .. }) => {
+            ClientStage::Ready(Ready { link: Link::Delayed(since), .. }) => {
                 let since = *since;
                 if !self.is_rated(key) || self.is_admitted(key, Moment::Begins, comes) {
                     self.want_again(key, since);
@@ -71,28 +71,29 @@ impl<I: Io> Worker<I> {
                     self.resume_if_free(key);
                 }
             }
-            Stage::Login(login) if matches!(login.waits, LoginWait::RateBeforeProof) => {
+            ClientStage::Login(login) if matches!(login.waits, LoginWait::RateBeforeProof) => {
                 if self.is_admitted(key, Moment::Knocks, comes)
-                    && let Some(Client { stage: Stage::Login(login), .. }) = self.clients.get_mut(key)
+                    && let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key)
                 {
                     login.wait_for(LoginWait::Slot);
                     self.take_place(key);
                 }
             }
-            Stage::Login(_) => {
+            ClientStage::Login(_) => {
                 if self.is_admitted(key, Moment::LogsIn, comes) {
                     let keys = self.take_shown_keys(key);
                     self.come_in(key, keys);
                 }
             }
-            Stage::Ready(_) | Stage::Greeting(_) | Stage::Cancelling(_) | Stage::Console(_) => {}
+            ClientStage::Ready(_) | ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => {
+            }
         }
     }
 
     /// Resumes reading from a client that was paused while it was delayed and has been rejected.
     fn resume_if_free(&mut self, key: Key) {
         let is_behind = self.is_behind(key);
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
         if ready.link == Link::None && !is_behind {
             self.resume_client(key);
             self.arm_client(key);

@@ -11,7 +11,7 @@ use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::state::{Kind, MARKS, Policy};
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::letters::ToControl;
 use crate::notify::backlog::Task;
 use crate::notify::listening::{Channel, Listening};

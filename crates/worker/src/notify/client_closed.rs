@@ -7,7 +7,7 @@ use base::Key;
 use pool::ClientKey;
 use reactor::Io;
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::server::Server;
 use crate::tasks::{ClientClose, Task};
 use crate::worker::Worker;

@@ -8,14 +8,14 @@ use reactor::Io;
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::data::client::{Client, Link, Ready, Stage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
     /// server otherwise.
     pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
-        let Some(Client { stage: Stage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
         let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
         let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.pool)) else { return };
         let database = place.database;
@@ -33,7 +33,9 @@ impl<I: Io> Worker<I> {
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.query_count += 1;
         totals.xact_count += 1;
-        let Some(Client { conn, stage: Stage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else { return };
+        let Some(Client { conn, stage: ClientStage::Ready(ready), answered, .. }) = self.clients.get_mut(key) else {
+            return;
+        };
         ready.session.subscriptions(losses).move_to_listener();
         ready.drop_first_request();
         *answered = self.now;
@@ -49,7 +51,7 @@ impl<I: Io> Worker<I> {
 
     /// Handles what a client without a server has sent behind the request that was answered.
     fn go_on_without_server(&mut self, key: ClientKey) {
-        let Some(Client { stage: Stage::Ready(ready @ Ready { link: Link::None, .. }), .. }) =
+        let Some(Client { stage: ClientStage::Ready(ready @ Ready { link: Link::None, .. }), .. }) =
             self.clients.get_mut(key)
         else {
             return;

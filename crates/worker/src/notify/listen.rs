@@ -7,7 +7,7 @@ use pool::{ClientKey, ServerKey};
 use protocol::state::{Kind, MARKS, Probe};
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {

@@ -8,7 +8,7 @@ use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
 use reactor::{Address, Io};
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage, has_subscriptions};
+use crate::data::client::{Client, ClientStage, Link, Ready, has_subscriptions};
 use crate::notify::listening::Listening;
 use crate::tasks::Task;
 use crate::worker::Worker;

@@ -17,7 +17,7 @@ use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
-use crate::data::client::{Client, Link, Ready, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::notify::backlog::Telling;
 use crate::worker::Worker;
 

@@ -15,8 +15,8 @@ use protocol::state::Probe;
 use reactor::{Chunk, Io};
 use wire::backend::TxStatus;
 
-use crate::data::client::{Client, Ready, Stage as ClientStage};
-use crate::data::server::{Server, Stage};
+use crate::data::client::{Client, ClientStage, Ready};
+use crate::data::server::{Server, ServerStage};
 use crate::notify::listening::{PATIENCE, Waiter, Withheld};
 use crate::planted::are_news_awaited;
 use crate::tasks::Task;
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
             }
             _ => true,
         };
-        let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, Stage::Lent { .. });
+        let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, ServerStage::Lent { .. });
         if is_free && is_at_rest && !is_torn {
             self.registry.databases[database as usize].listening.rounds.asks();
             self.ask(server_key, Probe::of_nothing());

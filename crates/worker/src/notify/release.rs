@@ -8,7 +8,7 @@ use reactor::{Chunk, Io, Receive};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::data::client::{Client, Ready, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::Server;
 use crate::notify::listening::{Waiter, Withheld};
 use crate::worker::Worker;

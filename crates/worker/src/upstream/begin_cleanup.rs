@@ -10,7 +10,7 @@ use protocol::loan::{Ended, Life};
 use reactor::Io;
 use wire::write;
 
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::letters::ActiveConfig;
 use crate::upstream::cleaning::{Cleaning, Query};
 use crate::worker::Worker;
@@ -36,7 +36,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         write::query(&mut out, sql);
         server.session.exchange.asks_ours();
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
+        server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
         self.io.send(server.conn, out.into());
         self.hear_server(key);
         self.arm_server(key);
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
     /// A server's query has run into `query_timeout`. A healthy server answers the cancel request at once and is kept;
     /// a hanging one must not occupy its slot for another `server_mend_timeout`.
     pub(crate) fn hurry_cleaning(&mut self, key: ServerKey) {
-        if let Some(Stage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
+        if let Some(ServerStage::Cleaning(cleaning)) = self.servers.get_mut(key).map(|server| &mut server.stage) {
             cleaning.is_hurried = true;
             self.arm_server(key);
         }
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
         match ended {
             Ended::Clean => {
                 let Some(server) = self.servers.get_mut(key) else { return };
-                server.stage = Stage::Idle;
+                server.stage = ServerStage::Idle;
                 self.resume_server(key);
                 self.give_back(key);
             }
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
 
     fn begin_cleaning(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Cleaning(Cleaning::new(self.now, server.last_received, None));
+        server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, None));
         (server.query_since, server.xact_since) = (None, None);
         self.resume_server(key);
         self.hear_server(key);
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
     /// planned. `was_sent` says that the postmaster has sent the signal.
     pub(crate) fn plan_another_cancel(&mut self, key: ServerKey, was_sent: bool) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
         let is_wanted = match server.session.life {
             Life::CleaningUp(_) => server.session.exchange.is_running(),
             Life::Doomed(_) => {
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
     /// Sends another cancel request, now that its time has come.
     pub(crate) fn cancel_again(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
         cleaning.cancel_again = None;
         if let Life::Doomed(why) = server.session.life {
             let before = cleaning.heard.replace(server.last_received);

@@ -9,7 +9,7 @@ use protocol::loan::{Ended, Life};
 use reactor::Io;
 
 use crate::data::question::terms;
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::tasks::Task;
 use crate::upstream::cleaning::Cleaning;
 use crate::worker::Worker;
@@ -20,7 +20,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key).filter(|server| !server.session.would_be_cancelled()) else {
             return;
         };
-        let Stage::Cleaning(cleaning) = &mut server.stage else { return };
+        let ServerStage::Cleaning(cleaning) = &mut server.stage else { return };
         // The server answers, so it does not hang. Further queries that the client had pipelined may have to be
         // cancelled as well.
         cleaning.is_hurried = false;
@@ -40,7 +40,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         match ended {
             Ended::Clean => {
-                server.stage = Stage::Idle;
+                server.stage = ServerStage::Idle;
                 self.tell_pools(Event::Cleaned { server: key });
             }
             Ended::Unclean { out, .. } => {
@@ -57,8 +57,8 @@ impl<I: Io> Worker<I> {
     pub(crate) fn cancels_over(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
-            Stage::Cleaning(_) => self.cleaning_goes_on(key),
-            Stage::Lent { client, .. } => {
+            ServerStage::Cleaning(_) => self.cleaning_goes_on(key),
+            ServerStage::Lent { client, .. } => {
                 let client = *client;
                 if server.session.exchange.may_end() && server.session.life.probe().is_none() && self.is_marked(client)
                 {

@@ -13,7 +13,7 @@ use reactor::Io;
 use wire::backend;
 
 use crate::admission::applicant::add_host;
-use crate::data::client::{Client, Stage as ClientStage};
+use crate::data::client::{Client, ClientStage};
 use crate::upstream::dedicated_client::{CLIENT_GONE, Dedicated};
 use crate::worker::Worker;
 

@@ -13,7 +13,7 @@ use protocol::vars::Vars;
 use reactor::{Address, Conn, Io, Level};
 
 use crate::data::close_server::opened_for;
-use crate::data::server::{Server, Stage};
+use crate::data::server::{Server, ServerStage};
 use crate::timers::Timer;
 use crate::upstream::names::{Asker, Known};
 use crate::worker::{Owner, Worker};
@@ -82,7 +82,7 @@ impl<I: Io> Worker<I> {
     /// Continues a dial whose host name has been looked up.
     pub(crate) fn server_resolved(&mut self, key: ServerKey, name: &Arc<str>) {
         let Some(server) = self.servers.get(key) else { return };
-        if let (Stage::Resolving, Some(entry)) =
+        if let (ServerStage::Resolving, Some(entry)) =
             (&server.stage, self.registry.databases[server.database as usize].entry.clone())
         {
             self.resolve(key, name, entry.port);
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
                 let Some(server) = self.servers.get_mut(key) else { return };
                 server.conn = conn;
                 server.address = Some(address);
-                server.stage = Stage::Connecting;
+                server.stage = ServerStage::Connecting;
             }
             Err(error) if is_scarce(&error) => {
                 // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
@@ -116,7 +116,7 @@ impl<I: Io> Worker<I> {
 
     /// Repeats a dial that found no free descriptor.
     pub(crate) fn redial(&mut self, key: ServerKey) {
-        if let Some(Server { stage: Stage::Resolving, address: Some(address), .. }) = self.servers.get(key) {
+        if let Some(Server { stage: ServerStage::Resolving, address: Some(address), .. }) = self.servers.get(key) {
             self.connect_server(key, address.clone());
         }
     }

@@ -14,7 +14,7 @@ use protocol::state::{Overrides, Probe};
 use reactor::Io;
 use route::{Dialect, DirtyState, classify};
 
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::registry::DatabasePlace;
 use crate::worker::Worker;
 
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Introducing;
+        server.stage = ServerStage::Introducing;
         self.ask(key, probe);
     }
 

@@ -13,7 +13,7 @@ use protocol::vars::Vars;
 use reactor::{Io, Level, Receive};
 use wire::{Step, write};
 
-use crate::data::server::Stage;
+use crate::data::server::ServerStage;
 use crate::registry::{Doubt, Welcome};
 use crate::worker::Worker;
 
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         let mut out = Vec::new();
         let login = ServerLogin::begin(identity, nonce, &mut out);
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Login(Box::new(login));
+        server.stage = ServerStage::Login(Box::new(login));
         self.io.send(server.conn, out.into());
         self.io.receive(server.conn, Receive::Stream);
     }
@@ -81,7 +81,7 @@ impl<I: Io> Worker<I> {
         let mut at = 0;
         while at < bytes.len() {
             let server = self.servers.get_mut(key)?;
-            let Stage::Login(login) = &mut server.stage else {
+            let ServerStage::Login(login) = &mut server.stage else {
                 return Some(at);
             };
             let piece = match server.session.scanner.next(bytes, at, LOGIN_MESSAGE_BYTES_MAX) {
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get_mut(key) else { return };
         match query {
             Some(query) => {
-                server.stage = Stage::Introducing;
+                server.stage = ServerStage::Introducing;
                 server.session.exchange.asks_ours();
                 let mut out = Vec::new();
                 write::query(&mut out, &query);

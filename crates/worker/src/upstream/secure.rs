@@ -12,7 +12,7 @@ use reactor::tls::{Demand, Security, Side};
 use reactor::{Address, Conn, Io, Level, Receive};
 use wire::write;
 
-use crate::data::server::{Securing, Server, Stage};
+use crate::data::server::{Securing, Server, ServerStage};
 use crate::planted::is_refusal;
 use crate::worker::{Owner, Worker};
 
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
     /// Sends `SSLRequest` to a server.
     pub(crate) fn ask_for_tls(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        server.stage = Stage::Securing(Securing::Asked);
+        server.stage = ServerStage::Securing(Securing::Asked);
         let conn = server.conn;
         self.send_tls_request(conn);
     }
@@ -87,7 +87,8 @@ impl<I: Io> Worker<I> {
 
     /// A server has answered `SSLRequest`.
     pub(crate) fn tls_answered(&mut self, key: ServerKey, bytes: &[u8]) {
-        let Some(Server { conn, host, stage: Stage::Securing(Securing::Asked), .. }) = self.servers.get(key) else {
+        let Some(Server { conn, host, stage: ServerStage::Securing(Securing::Asked), .. }) = self.servers.get(key)
+        else {
             return;
         };
         let (conn, host) = (*conn, host.clone());
@@ -109,7 +110,7 @@ impl<I: Io> Worker<I> {
             self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
         } else if let Some(server) = self.servers.get_mut(key) {
-            server.stage = Stage::Securing(Securing::Shaking);
+            server.stage = ServerStage::Securing(Securing::Shaking);
             server.demand = demand;
         }
     }

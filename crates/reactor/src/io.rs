@@ -207,6 +207,14 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// The address, if it is connected by TCP.
+    #[must_use]
+    pub fn tcp(self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp { ip, port } => Some(SocketAddr::new(ip, port)),
+            Self::Unix { .. } => None,
+        }
+    }
     /// The origin of this client, by which connections are shared out fairly.
     #[must_use]
     pub fn origin(self) -> Origin {

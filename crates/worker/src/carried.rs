@@ -69,10 +69,10 @@ pub(crate) fn executes(bytes: &[u8]) -> bool {
 }
 
 /// The messages in some bytes, as far as they have arrived.
-struct Messages<'r>(&'r [u8]);
+pub(crate) struct Messages<'r>(pub(crate) &'r [u8]);
 
-struct Message<'r> {
-    kind: u8,
+pub(crate) struct Message<'r> {
+    pub(crate) kind: u8,
     body: &'r [u8],
     is_whole: bool,
 }

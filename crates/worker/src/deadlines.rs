@@ -9,7 +9,7 @@ use base::{Key, Time};
 use pool::ServerKey;
 use protocol::fault::Fault;
 use protocol::loan::Phase;
-use reactor::Io;
+use reactor::{Io, TimerId, Wheel};
 use wire::backend::TxStatus;
 
 use crate::data::client::{Client, ClientStage, Link};
@@ -34,16 +34,8 @@ impl<I: Io> Worker<I> {
     /// Puts the client's next deadline into the wheel.
     pub(crate) fn arm_client(&mut self, key: Key) {
         let next = self.next_of_client(key).map(|(at, _)| at);
-        let Some(client) = self.clients.get_mut(key) else { return };
-        match (next, client.timer) {
-            (None, _) => {}
-            (Some(at), Some((_, armed))) if armed <= at => {}
-            (Some(at), old) => {
-                if let Some((old, _)) = old {
-                    self.timers.remove(old);
-                }
-                client.timer = Some((self.timers.insert(at, Timer::Client(key)), at));
-            }
+        if let (Some(at), Some(client)) = (next, self.clients.get_mut(key)) {
+            bring_forward(&mut self.timers, &mut client.timer, at, Timer::Client(key));
         }
     }
 
@@ -52,16 +44,8 @@ impl<I: Io> Worker<I> {
         let numbers = self.servers.get(key).and_then(Server::sequences_due);
         let withheld = self.servers.get(key).and_then(Server::withheld_until);
         let next = self.next_of_server(key).map(|(at, _)| at).into_iter().chain(numbers).chain(withheld).min();
-        let Some(server) = self.servers.get_mut(key) else { return };
-        match (next, server.timer) {
-            (None, _) => {}
-            (Some(at), Some((_, armed))) if armed <= at => {}
-            (Some(at), old) => {
-                if let Some((old, _)) = old {
-                    self.timers.remove(old);
-                }
-                server.timer = Some((self.timers.insert(at, Timer::Server(key)), at));
-            }
+        if let (Some(at), Some(server)) = (next, self.servers.get_mut(key)) {
+            bring_forward(&mut self.timers, &mut server.timer, at, Timer::Server(key));
         }
     }
 
@@ -92,20 +76,11 @@ impl<I: Io> Worker<I> {
                 let down = limit.map(|limit| client.since + limit).filter(may_be_down);
                 let fault = Fault::LoginTimeoutServerDown { cause: failure.map(|failure| failure.words().into()) };
                 let down = down.map(|at| (at, ClientDue::Fault(fault)));
-                let entry = self
-                    .registry
-                    .pool(pool)
-                    .and_then(|place| self.registry.databases[place.database as usize].entry.as_ref());
+                let entry = self.registry.entry_of(pool);
                 let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, &login.request.user));
-                let wait = wait.map(|limit| {
-                    (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None }))
-                });
                 // A login that waits for its first server waits like a query (PgBouncer, `janitor.c`, `pool_client_maint`).
-                let query = settings.query_timeout;
-                let query = query.map(|limit| {
-                    (since + limit, ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }))
-                });
-                down.into_iter().chain(query).chain(wait).min_by_key(|(at, _)| *at)
+                let query = end_of_query(since, settings.query_timeout);
+                down.into_iter().chain(query).chain(end_of_wait(since, wait)).min_by_key(|(at, _)| *at)
             }
             ClientStage::Ready(ready) => match ready.link {
                 Link::Loan(_) => None,
@@ -117,34 +92,18 @@ impl<I: Io> Worker<I> {
                     Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
                 }
                 Link::Waiting(since) => {
-                    let query = settings.query_timeout;
-                    let query = query.map(|limit| {
-                        (
-                            since + limit,
-                            ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }),
-                        )
-                    });
+                    let query = end_of_query(since, settings.query_timeout);
                     let notify = settings.query_wait_notify.filter(|_| !ready.is_notified);
                     let notify = notify.map(|after| (since + after, ClientDue::Notice));
                     query.into_iter().chain(notify).min_by_key(|(at, _)| *at)
                 }
                 // The timeouts count the whole wait, for the rate limit and for a server.
                 Link::Delayed(since) => {
-                    let query = settings.query_timeout;
-                    let query = query.map(|limit| {
-                        (
-                            since + limit,
-                            ClientDue::Fault(Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None }),
-                        )
-                    });
-                    let place = self.registry.pool(ready.pool)?;
-                    let entry = self.registry.databases[place.database as usize].entry.as_ref();
-                    let user = &place.user_name;
+                    let user = &self.registry.pool(ready.pool)?.user_name;
+                    let entry = self.registry.entry_of(ready.pool);
                     let wait = entry.and_then(|entry| settings.query_wait_timeout(entry, user));
-                    let wait = wait.map(|limit| {
-                        (since + limit, ClientDue::Fault(Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None }))
-                    });
-                    query.into_iter().chain(wait).min_by_key(|(at, _)| *at)
+                    let query = end_of_query(since, settings.query_timeout);
+                    query.into_iter().chain(end_of_wait(since, wait)).min_by_key(|(at, _)| *at)
                 }
             },
             // The cancel request itself has the same timeout; this one is for a request that was lost together with its
@@ -261,6 +220,29 @@ impl<I: Io> Worker<I> {
             self.timers.insert(self.now + time, Timer::Sweep);
         }
     }
+}
+
+/// Puts a deadline of a row into the wheel, unless the row has one that is not later.
+fn bring_forward(timers: &mut Wheel<Timer>, armed: &mut Option<(TimerId, Time)>, at: Time, timer: Timer) {
+    if armed.is_some_and(|(_, armed)| armed <= at) {
+        return;
+    }
+    if let Some((old, _)) = armed.take() {
+        timers.remove(old);
+    }
+    *armed = Some((timers.insert(at, timer), at));
+}
+
+/// The end of a wait for a server by `query_timeout`.
+fn end_of_query(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
+    let fault = |limit: Duration| Fault::QueryTimeoutWaiting { secs: limit.as_secs(), why: None };
+    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
+}
+
+/// The same by `query_wait_timeout`.
+fn end_of_wait(since: Time, limit: Option<Duration>) -> Option<(Time, ClientDue)> {
+    let fault = |limit: Duration| Fault::QueryWaitTimeout { secs: limit.as_secs(), why: None };
+    limit.map(|limit| (since + limit, ClientDue::Fault(fault(limit))))
 }
 
 /// How often the sweep runs; the timeout of databases made from `*` is an hour by default.

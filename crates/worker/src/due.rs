@@ -112,8 +112,7 @@ impl<I: Io> Worker<I> {
             }
             ServerStage::Cleaning(cleaning) => {
                 let why = cleaning.too_late();
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("was not clean in time ({why})"));
+                self.log_server(key, Level::Warning, format_args!("was not clean in time ({why})"));
                 self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
             ServerStage::Idle => {}

@@ -19,6 +19,18 @@ use crate::letters::Inquirer;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
+    /// Logs a line about a client.
+    pub(crate) fn log_client(&mut self, key: Key, level: Level, words: fmt::Arguments<'_>) {
+        let line = self.client_prefix(key);
+        self.log.about(&line, level, words);
+    }
+
+    /// Logs a line about a server.
+    pub(crate) fn log_server(&mut self, key: ServerKey, level: Level, words: fmt::Arguments<'_>) {
+        let line = self.server_prefix(key);
+        self.log.about(&line, level, words);
+    }
+
     /// The beginning of a log line about a client: `C-0x2a: shop/ann@10.0.0.1:5000 `.
     pub(crate) fn client_prefix(&self, key: Key) -> Subject {
         let Some(client) = self.clients.get(key) else { return Subject::default() };
@@ -46,7 +58,7 @@ impl<I: Io> Worker<I> {
         let place = self.registry.pool(server.pool);
         let (database, user) = place.map_or(("(nodb)", "(nouser)"), |place| (&*place.database_name, &*place.user_name));
         let of = |address: fmt::Arguments<'_>| Subject::connection(Id::Server(server.id), database, user, address);
-        let port = self.registry.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        let port = self.registry.port_of(server.database);
         match &server.address {
             Some(Address::Tcp(address)) => of(format_args!("{address}")),
             Some(Address::Unix(_) | Address::Abstract(_)) => of(format_args!("unix:{port}")),
@@ -79,10 +91,9 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn login_failed_line(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let (user, database) = (login.request.user.clone(), login.request.database.clone());
-        let line = self.client_prefix(key);
-        self.log.about(&line, Level::Log, format_args!("login failed: db={database} user={user}"));
+        self.log_client(key, Level::Log, format_args!("login failed: db={database} user={user}"));
     }
 
     /// Logs a login attempt: database, user, TLS and kind of replication.
@@ -90,10 +101,9 @@ impl<I: Io> Worker<I> {
         let Some(client) = self.clients.get(key).filter(|_| self.active.settings.log_connections) else { return };
         let tls = client.security.clone();
         let tls = tls.as_ref().map_or("no", |security| &security.summary);
-        let line = self.client_prefix(key);
         let stream = Replication::word(self.replication_of(key));
         let words = format_args!("login attempt: db={database} user={user} tls={tls} replication={stream}");
-        self.log.about(&line, Level::Log, words);
+        self.log_client(key, Level::Log, words);
     }
 
     /// Logs the name of the prepared statement that an error is about.
@@ -103,7 +113,6 @@ impl<I: Io> Worker<I> {
             Fault::StatementInUse { name } => (name, "was already prepared"),
             _ => return,
         };
-        let line = self.client_prefix(client);
-        self.log.about(&line, Level::Error, format_args!("prepared statement '{name}' {what}"));
+        self.log_client(client, Level::Error, format_args!("prepared statement '{name}' {what}"));
     }
 }

@@ -11,7 +11,6 @@ use measure::{PHASES, Spent};
 use reactor::{Io, Level};
 use route::shape_however_read;
 
-use crate::data::client::{Client, ClientStage, Link};
 use crate::data::statements::text_of;
 use crate::worker::Worker;
 
@@ -19,11 +18,9 @@ impl<I: Io> Worker<I> {
     /// A client's transaction is over: logs it if it was long, and resets its course.
     #[cold]
     pub(crate) fn end_course(&mut self, key: Key, spent: &Spent) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let course = match ready.link {
-            Link::Loan(server) => self.servers.get_mut(server).map(|server| server.course.get_or_insert_default()),
-            Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
-        };
+        let Some(ready) = self.clients.ready(key) else { return };
+        let server = ready.link.server().and_then(|server| self.servers.get_mut(server));
+        let course = server.map(|server| server.course.get_or_insert_default());
         // Nothing is known of a transaction that began before the setting was in force.
         let known = course.map(|course| course.end(self.now)).filter(|(round_trips, _)| *round_trips > 0);
         let enough = self.active.settings.log_min_duration_transaction;
@@ -44,8 +41,7 @@ impl<I: Io> Worker<I> {
                 let _ = write!(text, ", the longest {} ms: {shape}", millis(micros(took)));
             }
         }
-        let line = self.client_prefix(key);
-        self.log.about(&line, Level::Log, format_args!("{text}"));
+        self.log_client(key, Level::Log, format_args!("{text}"));
     }
 }
 

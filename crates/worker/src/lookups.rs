@@ -4,13 +4,13 @@
 //! Not here: deadlines (`deadlines`), log lines (`lines`).
 
 use base::Key;
-use pool::{ClientKey, ServerKey};
+use pool::{ClientKey, ServerKey, Subject};
 use protocol::replication::Replication;
 use reactor::Io;
 use wire::MESSAGE_BYTES_MAX;
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::{ClientStage, Ready};
 use crate::data::server::ServerStage;
 use crate::planted::is_aimed_at;
 use crate::worker::Worker;
@@ -25,6 +25,25 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Names and address of a client, by which rate limits and tracers choose clients.
+    pub(crate) fn subject(&self, key: Key) -> Option<Subject<'_>> {
+        let client = self.clients.get(key)?;
+        let name = self.active.tracked.application_name();
+        let (user, database, application_name) = match &client.stage {
+            ClientStage::Login(login) => {
+                (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
+            }
+            ClientStage::Ready(ready) => (
+                &*self.registry.users[ready.session.user as usize].name,
+                &*self.registry.pool(ready.pool)?.database_name,
+                ready.session.vars.get(name).unwrap_or(""),
+            ),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
+        };
+        let address = client.peer.tcp().map(|address| address.ip());
+        Some(Subject { user, database, address, application_name })
+    }
+
     /// The longest message accepted from a client, by its length word.
     pub(crate) fn message_bytes_max(&self) -> u32 {
         self.active.settings.max_packet_size.min(MESSAGE_BYTES_MAX)
@@ -32,12 +51,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a client has, or may have, session state on its server that must be probed.
     pub(crate) fn is_marked(&self, client: ClientKey) -> bool {
-        match self.clients.get(client) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked())
-            }
-            _ => false,
-        }
+        self.clients.ready(client).is_some_and(Ready::is_marked)
     }
 
     /// Whether bytes of the client may go to this server now.
@@ -58,13 +72,7 @@ impl<I: Io> Worker<I> {
     /// The server of a database's listener.
     pub(crate) fn server_for_all(&self, database: u32) -> Option<Key> {
         let session = self.registry.databases[database as usize].listening.session?;
-        match self.clients.get(session) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => match ready.link {
-                Link::Loan(server) => Some(server),
-                _ => None,
-            },
-            _ => None,
-        }
+        self.clients.ready(session)?.link.server()
     }
 
     /// Whether this is a listener's server. A suspended worker does not spread work over turns, so the answer is no.

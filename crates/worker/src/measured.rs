@@ -14,7 +14,7 @@ use measure::{Division, Histograms, Lives, Phase, Spent, Sums};
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage};
+use crate::data::client::ClientStage;
 use crate::letters::Evicted;
 use crate::worker::Worker;
 
@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
     /// A client enters this phase of its transaction, which may begin with it.
     pub(crate) fn enters(&mut self, key: Key, phase: Phase) {
         let now = self.now;
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(ready) = self.clients.ready_mut(key) {
             ready.meter.division.enter(now, phase);
         }
     }
@@ -152,7 +152,7 @@ impl<I: Io> Worker<I> {
     /// Does the same for a client in the phase `from`.
     pub(crate) fn enters_from(&mut self, key: Key, from: Phase, phase: Phase) {
         let now = self.now;
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(ready) = self.clients.ready_mut(key) {
             ready.meter.division.go_on(now, from, phase);
         }
     }

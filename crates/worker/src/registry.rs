@@ -81,7 +81,7 @@ pub(crate) struct DatabasePlace {
 }
 
 /// A user in use: of clients, of servers, or of both.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct UserPlace {
     pub(crate) name: Arc<str>,
     pub(crate) clients: u32,
@@ -198,19 +198,14 @@ impl DatabasePlace {
     }
 }
 
-impl UserPlace {
-    fn new(name: Arc<str>) -> Self {
-        Self {
-            name,
-            clients: 0,
-            query_timeout: None,
-            idle_transaction_timeout: None,
-            transaction_timeout: None,
-            client_idle_timeout: None,
-            derived: None,
-            hashing: None,
-        }
+/// Puts a row into a table, where a forgotten one has made room if possible. Returns its number.
+fn put<T>(rows: &mut Vec<T>, free: &mut Vec<u32>, row: T) -> u32 {
+    if let Some(number) = free.pop() {
+        rows[number as usize] = row;
+        return number;
     }
+    rows.push(row);
+    rows.len() as u32 - 1
 }
 
 impl Registry {
@@ -225,16 +220,7 @@ impl Registry {
         }
         self.scopes += 1;
         let place = DatabasePlace::new(name.clone(), entry, self.scopes);
-        let number = match self.free_databases.pop() {
-            Some(number) => {
-                self.databases[number as usize] = place;
-                number
-            }
-            None => {
-                self.databases.push(place);
-                self.databases.len() as u32 - 1
-            }
-        };
+        let number = put(&mut self.databases, &mut self.free_databases, place);
         self.database_numbers.insert(name.clone(), number);
         number
     }
@@ -254,17 +240,8 @@ impl Registry {
             return number;
         }
         let name: Arc<str> = name.into();
-        let place = UserPlace::new(name.clone());
-        let number = match self.free_users.pop() {
-            Some(number) => {
-                self.users[number as usize] = place;
-                number
-            }
-            None => {
-                self.users.push(place);
-                self.users.len() as u32 - 1
-            }
-        };
+        let place = UserPlace { name: name.clone(), ..UserPlace::default() };
+        let number = put(&mut self.users, &mut self.free_users, place);
         self.time_user(number, settings);
         self.user_numbers.insert(name, number);
         number
@@ -275,7 +252,7 @@ impl Registry {
         let unused: BTreeSet<u32> = self.user_numbers.values().copied().filter(|number| is_unused(*number)).collect();
         self.user_numbers.retain(|_, number| !unused.contains(number));
         for &number in &unused {
-            self.users[number as usize] = UserPlace::new("".into());
+            self.users[number as usize] = UserPlace::default();
         }
         for database in &mut self.databases {
             database.function_catalog.forget_users(&unused);
@@ -335,6 +312,16 @@ impl Registry {
 
     pub(crate) fn pool_mut(&mut self, key: PoolKey) -> Option<&mut PoolPlace> {
         self.pools.get_mut(key)
+    }
+
+    /// The configuration of a pool's database.
+    pub(crate) fn entry_of(&self, pool: PoolKey) -> Option<&Arc<Database>> {
+        self.databases[self.pool(pool)?.database as usize].entry.as_ref()
+    }
+
+    /// The port of a database's servers; 0 if the database was removed.
+    pub(crate) fn port_of(&self, database: u32) -> u16 {
+        self.databases[database as usize].entry.as_ref().map_or(0, |entry| entry.port)
     }
 
     /// The pools of a database.

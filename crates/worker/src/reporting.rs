@@ -98,9 +98,6 @@ impl<I: Io> Worker<I> {
 
     fn host_of_server(&self, key: ServerKey) -> Option<String> {
         let server = self.servers.get(key)?;
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
-        let port = entry.map_or(0, |entry| entry.port);
-        let host = if server.host.is_empty() { "unix" } else { &*server.host };
-        Some(format!("{host}:{port}"))
+        Some(format!("{}:{}", server.host_word(), self.registry.port_of(server.database)))
     }
 }

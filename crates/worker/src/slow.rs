@@ -6,7 +6,6 @@
 use reactor::{Io, Level, Subject};
 
 use crate::admin::console::CONSOLE;
-use crate::data::client::ClientStage;
 use crate::stopwatch::Work;
 use crate::worker::{Owner, Worker};
 
@@ -45,10 +44,7 @@ impl<I: Io> Worker<I> {
         let Work::Connection(bits) = work else { return (None, None) };
         match self.owner(bits) {
             Some(Owner::Client(key)) => {
-                let pool = self.clients.get(key).and_then(|client| match &client.stage {
-                    ClientStage::Ready(ready) => self.registry.pool(ready.pool),
-                    _ => None,
-                });
+                let pool = self.clients.ready(key).and_then(|ready| self.registry.pool(ready.pool));
                 (Some(self.client_prefix(key)), pool.map(|pool| pool.database))
             }
             Some(Owner::Server(key)) => {

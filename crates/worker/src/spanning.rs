@@ -7,14 +7,13 @@
 //! (`control::otlp`).
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
 use measure::{Phase, Spent};
 use pool::{Command, ServerKey};
 use protocol::loan::AnswerTally;
-use reactor::{Address, Io, Peer};
+use reactor::{Address, Io};
 use route::{Dialect, TraceParent};
 
 use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
@@ -132,15 +131,14 @@ impl<I: Io> Worker<I> {
         tally: &AnswerTally,
         error: Option<SpanError>,
     ) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get(server) else { return };
         let OpenSpans { parent, begun, text } = open;
         let spent = ready.meter.division.so_far(self.now).since(&begun.before);
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
         let server = ServerSpan {
             id: server.id,
             host: server.host.clone(),
-            port: entry.map_or(0, |entry| entry.port),
+            port: self.registry.port_of(server.database),
             address: match &server.address {
                 Some(Address::Tcp(address)) => Some(*address),
                 Some(Address::Unix(_) | Address::Abstract(_)) | None => None,
@@ -180,10 +178,7 @@ impl<I: Io> Worker<I> {
             database: place.database_name.clone(),
             user: self.registry.users[ready.session.user as usize].name.clone(),
             client: client.id,
-            client_address: match client.peer {
-                Peer::Tcp { ip, port } => Some(SocketAddr::new(ip, port)),
-                Peer::Unix { .. } => None,
-            },
+            client_address: client.peer.tcp(),
             wait: (server.is_none() || !waited.is_zero()).then_some((begun.why, waited)),
             server,
             error,
@@ -201,7 +196,7 @@ impl<I: Io> Worker<I> {
     /// A client is closed, perhaps in the middle of a request or while it waits for a server.
     #[cold]
     pub(crate) fn break_spans(&mut self, key: Key, error: SpanError) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         match ready.link {
             Link::Loan(server) => self.break_spans_of(key, server, error),
             Link::None | Link::Waiting(_) | Link::Delayed(_) => {
@@ -268,7 +263,7 @@ impl<I: Io> Worker<I> {
 
     /// A client with a pending request, and the beginning of that request as far as it has arrived.
     fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return None };
+        let Some(ready) = self.clients.ready(key) else { return None };
         let held = ready.held.as_ref()?;
         let torn = ready.session.scanner.torn_header();
         match held.in_one_piece() {

@@ -11,9 +11,9 @@ use protocol::fault::Fault;
 use protocol::loan::AnswerTally;
 use reactor::Io;
 use route::Dialect;
-use wire::frame::HEADER_BYTES;
 
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::carried::Messages;
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::statements::text_of;
 use crate::letters::ToControl;
 use crate::sampled::{Sampled, TracedRequest};
@@ -56,25 +56,14 @@ impl<I: Io> Worker<I> {
 
     fn tracers_about(&self, key: Key) -> Mask {
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return 0 };
-        let name = self.active.tracked.application_name();
-        let (database, vars) = match &client.stage {
-            ClientStage::Ready(ready) => match self.registry.pool(ready.pool) {
-                Some(place) => (&*place.database_name, &*ready.session.vars),
-                None => return 0,
-            },
-            ClientStage::Login(login) => (&*login.request.database, &login.request.vars),
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return 0,
-        };
-        self.tracers.about(client.id, database, vars.get(name).unwrap_or_default())
+        let Some(subject) = self.subject(key) else { return 0 };
+        self.tracers.about(client.id, subject.database, subject.application_name)
     }
 
     /// Records an event of a client if it is traced.
     #[cold]
     pub(crate) fn trace(&mut self, key: Key, what: impl FnOnce(&Self, &Client) -> Option<What>) {
-        let server = match self.clients.get(key).map(|client| &client.stage) {
-            Some(ClientStage::Ready(Ready { link: Link::Loan(server), .. })) => Some(*server),
-            _ => None,
-        };
+        let server = self.clients.get(key).and_then(Client::server);
         self.trace_with(key, server, what);
     }
 
@@ -117,7 +106,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn trace_login(&mut self, key: Key) {
         self.find_tracers(key);
         self.trace(key, |worker, client| {
-            let ClientStage::Ready(ready) = &client.stage else { return None };
+            let ready = client.ready()?;
             let name = worker.active.tracked.application_name();
             Some(What::LoggedIn {
                 database: worker.registry.pool(ready.pool)?.database_name.clone(),
@@ -140,7 +129,7 @@ impl<I: Io> Worker<I> {
         }
         let dialect = self.dialect_of(key);
         self.trace(key, |worker, client| {
-            let ClientStage::Ready(ready) = &client.stage else { return None };
+            let ready = client.ready()?;
             let request = ready.held_in_one_piece().filter(|_| ready.session.scanner.is_between());
             let request = request.map(|bytes| worker.requested(ready, bytes, dialect));
             Some(What::Waits { why: worker.pools.waits_for(ready.pool), request })
@@ -148,10 +137,8 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn dialect_of(&mut self, key: Key) -> Dialect {
-        match self.clients.get(key).map(|client| &client.stage) {
-            Some(ClientStage::Ready(ready)) => self.texts.dialect(&ready.session.vars, &self.active.tracked),
-            _ => Dialect::default(),
-        }
+        let ready = self.clients.ready(key);
+        ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session.vars, &self.active.tracked))
     }
 
     /// Describes a request that begins with these bytes.
@@ -175,7 +162,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let dialect = self.dialect_of(key);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         let text = text_of(bytes, ready).bytes;
         let text = text[..text.len().min(KEPT_BYTES_MAX)].into();
@@ -183,10 +170,7 @@ impl<I: Io> Worker<I> {
         let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
         sampled.traced = Some(Box::new(TracedRequest { since: self.now, text, dialect }));
         server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
-        self.trace(key, |worker, client| match &client.stage {
-            ClientStage::Ready(ready) => Some(What::Requested(worker.requested(ready, bytes, dialect))),
-            _ => None,
-        });
+        self.trace(key, |worker, client| Some(What::Requested(worker.requested(client.ready()?, bytes, dialect))));
     }
 
     /// A traced request has been answered.
@@ -220,7 +204,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     pub(crate) fn trace_pins(&mut self, key: Key) {
         self.trace(key, |_, client| {
-            let ClientStage::Ready(ready) = &client.stage else { return None };
+            let ready = client.ready()?;
             let pins = ready.session.session_effects.as_ref()?.pins();
             let words: Vec<_> = pins.iter().take(PINS_TOLD).map(|pin| pin.hold.words()).collect();
             Some(What::Keeps { what: words.join(", ") })
@@ -230,15 +214,7 @@ impl<I: Io> Worker<I> {
 
 /// The kinds of the first messages in these bytes.
 fn kinds(bytes: &[u8]) -> Box<[u8]> {
-    let (mut kinds, mut at) = (Vec::new(), 0);
-    while let Some(&[kind, a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
-        if kinds.len() == KINDS_MAX {
-            break;
-        }
-        kinds.push(kind);
-        at += 1 + u32::from_be_bytes([a, b, c, d]).max(4) as usize;
-    }
-    kinds.into()
+    Messages(bytes).take(KINDS_MAX).map(|message| message.kind).collect()
 }
 
 /// Bytes of a request's text that are kept until it is answered.

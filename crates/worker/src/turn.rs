@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::{Key, Slab, Time, WorkerId, earliest};
+use base::{Key, Time, WorkerId, earliest};
 use measure::Connections;
 use pool::{Event, Pools};
 use protocol::loan::Texts;
@@ -24,7 +24,7 @@ use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
-use crate::data::client::{ClientStage, Link};
+use crate::data::client::{ClientStage, Clients, Link};
 use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
             post: VecDeque::new(),
             posts,
             now,
-            clients: Slab::with_capacity(CONNECTIONS_MAX),
+            clients: Clients::with_capacity(CONNECTIONS_MAX),
             servers: Beside::default(),
             cancel: Cancels::default(),
             pools: Pools::new(seed),

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use base::{Key, Slab, Time, WorkerId};
+use base::{Key, Time, WorkerId};
 use measure::Connections;
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
@@ -22,7 +22,7 @@ use crate::admission::remembered::RememberedSecrets;
 use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
-use crate::data::client::Client;
+use crate::data::client::Clients;
 use crate::data::server::Server;
 use crate::letters::{ActiveConfig, Posts, ToWorker, Verified};
 use crate::limits::Limits;
@@ -50,7 +50,7 @@ pub struct Worker<I: Io> {
     pub(crate) active: Arc<ActiveConfig>,
     /// The time of this turn.
     pub(crate) now: Time,
-    pub(crate) clients: Slab<Client>,
+    pub(crate) clients: Clients,
     /// Servers, under the keys of their slots.
     pub(crate) servers: Beside<Server>,
     pub(crate) pools: Pools,

@@ -13,7 +13,7 @@ use protocol::fault::{Ender, Fault};
 use reactor::Io;
 
 use crate::admin::standing::{Order, Whose};
-use crate::data::client::ClientStage;
+use crate::data::client::{Client, ClientStage};
 use crate::data::server::{Server, ServerStage};
 use crate::letters::ToControl;
 use crate::worker::Worker;
@@ -165,12 +165,8 @@ impl<I: Io> Worker<I> {
         }
         let pools: BTreeSet<_> = numbers.iter().flat_map(|&number| self.registry.pools_of(number as u32)).collect();
         for key in self.clients.keys() {
-            let is_here = match self.clients.get(key).map(|client| &client.stage) {
-                Some(ClientStage::Ready(ready)) => pools.contains(&ready.pool),
-                Some(ClientStage::Login(login)) => login.waits_for().is_some_and(|pool| pools.contains(&pool)),
-                _ => false,
-            };
-            if is_here {
+            let pool = self.clients.get(key).and_then(Client::pool);
+            if pool.is_some_and(|pool| pools.contains(&pool)) {
                 self.fail_client(key, &Fault::DatabaseRemoved { by });
                 self.settle();
             }

@@ -7,7 +7,7 @@ use base::Key;
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::data::client::{ClientStage, Link};
+use crate::data::client::ClientStage;
 use crate::data::server::ServerStage;
 use crate::letters::{Shutdown, ToControl};
 use crate::worker::Worker;
@@ -68,12 +68,7 @@ impl<I: Io> Worker<I> {
 
     /// The clients that wait for a server.
     fn waiting_clients(&self) -> Vec<Key> {
-        let waits = |stage: &ClientStage| match stage {
-            ClientStage::Ready(ready) => matches!(ready.link, Link::Waiting(_) | Link::Delayed(_)),
-            ClientStage::Login(login) => login.waits_for().is_some(),
-            _ => false,
-        };
-        self.clients.iter().filter(|(_, client)| waits(&client.stage)).map(|(key, _)| key).collect()
+        self.clients.iter().filter(|(_, client)| client.is_waiting()).map(|(key, _)| key).collect()
     }
 
     /// Whether nothing is left that the shutdown waits for.

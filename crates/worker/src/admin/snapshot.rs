@@ -236,7 +236,7 @@ impl<I: Io> Worker<I> {
 
     /// What a client holds on its server.
     fn pin_rows(&self, key: Key) -> Vec<PinRow> {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return Vec::new() };
+        let Some(ready) = self.clients.ready(key) else { return Vec::new() };
         let (Link::Loan(server), Some(session_effects)) = (&ready.link, &ready.session.session_effects) else {
             return Vec::new();
         };
@@ -276,7 +276,7 @@ impl<I: Io> Worker<I> {
         let is_at_rest =
             matches!(server.stage, ServerStage::Idle | ServerStage::Lent { .. }) && server.session.exchange.may_end();
         let (ours, theirs) = (self.io.near_end(server.conn), self.io.far_end(server.conn));
-        let port = self.registry.databases[server.database as usize].entry.as_ref().map_or(0, |entry| entry.port);
+        let port = self.registry.port_of(server.database);
         Row {
             user: place.map_or_else(|| "(nouser)".into(), |place| place.user_name.clone()),
             database: place.map_or_else(|| "(nodb)".into(), |place| place.database_name.clone()),
@@ -314,20 +314,10 @@ impl<I: Io> Worker<I> {
         let mut rows: BTreeMap<_, _> =
             self.registry.pools().map(|(key, place)| (key, self.empty_row(key, place, detail))).collect();
         for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
-            let (pool, is_waiting) = match &client.stage {
-                ClientStage::Ready(ready) => (ready.pool, matches!(ready.link, Link::Waiting(_) | Link::Delayed(_))),
-                ClientStage::Login(login) => match login.waits_for() {
-                    Some(pool) => (pool, true),
-                    None => continue,
-                },
-                ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => continue,
-            };
-            if let Some(row) = rows.get_mut(&pool) {
-                if is_waiting {
-                    row.cl_waiting += 1;
-                } else {
-                    row.cl_active += 1;
-                }
+            match client.pool().and_then(|pool| rows.get_mut(&pool)) {
+                Some(row) if client.is_waiting() => row.cl_waiting += 1,
+                Some(row) => row.cl_active += 1,
+                None => {}
             }
         }
         for (_, server) in self.servers.iter() {

@@ -11,7 +11,6 @@ use pool::ServerKey;
 use reactor::{Io, Level};
 use route::DirtyState;
 
-use crate::data::client::{Client, ClientStage};
 use crate::data::server::ServerStage;
 use crate::letters::LocksDiffer;
 use crate::worker::Worker;
@@ -49,7 +48,7 @@ impl<I: Io> Worker<I> {
 
     /// A client does not hold what was known: its server is probed.
     fn ask_of_locks(&mut self, server_key: ServerKey, client_key: pool::ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(session_effects) =
             ready.session.session_effects.as_mut().filter(|session_effects| !session_effects.is_asked_for())
         else {

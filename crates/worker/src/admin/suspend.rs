@@ -16,6 +16,7 @@ use protocol::loan::Life;
 use reactor::{Accepting, Completion, Conn, Io, Level, Receive};
 
 use crate::admin::suspended::{Frozen, Kept, Suspended};
+use crate::admission::applicant::LoggingIn;
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::server::{Server, ServerStage};
 use crate::letters::Order;
@@ -118,11 +119,7 @@ impl<I: Io> Worker<I> {
             }
             // The parameters for the client may not be known any more.
             Command::Welcome { client } => {
-                let pool = match self.clients.get(client).map(|client| &client.stage) {
-                    Some(ClientStage::Login(login)) => login.waits_for(),
-                    _ => None,
-                };
-                if let Some(pool) = pool {
+                if let Some(pool) = self.clients.login(client).and_then(LoggingIn::waits_for) {
                     self.tell_pools(Event::Greets { pool, client });
                 }
             }
@@ -291,12 +288,8 @@ impl<I: Io> Worker<I> {
     fn close_the_restless(&mut self) {
         for key in self.clients.keys() {
             let Some(client) = self.clients.get(key) else { continue };
-            let server = match &client.stage {
-                ClientStage::Ready(crate::data::client::Ready { link: Link::Loan(server), .. }) => Some(*server),
-                _ => None,
-            };
             let is_at_rest =
-                self.is_client_at_rest(client) && server.is_none_or(|server| self.is_server_at_rest(server));
+                self.is_client_at_rest(client) && client.server().is_none_or(|server| self.is_server_at_rest(server));
             match client.stage {
                 _ if is_at_rest => {}
                 ClientStage::Cancelling(_) => self.drop_client(key, "suspend_timeout"),

@@ -20,23 +20,20 @@ impl<I: Io> Worker<I> {
     /// The clients that wait, and those that have a server; the first `WAIT_ROWS_MAX` of each.
     pub(crate) fn wait_rows(&self) -> Vec<WaitRow> {
         let rows = |wants: fn(&Link) -> bool| {
-            let of = move |(key, client): (Key, &Client)| match &client.stage {
-                ClientStage::Ready(ready) if wants(&ready.link) && !client.is_own => self.wait_row(key, client, ready),
-                _ => None,
+            let of = move |(key, client): (Key, &Client)| {
+                let ready = client.ready().filter(|ready| wants(&ready.link) && !client.is_own)?;
+                self.wait_row(key, client, ready)
             };
             self.clients.iter().filter_map(of).take(WAIT_ROWS_MAX)
         };
-        let waits = |link: &Link| matches!(link, Link::Waiting(_) | Link::Delayed(_));
         let logins = self.clients.iter().filter_map(|(_, client)| self.login_row(client)).take(WAIT_ROWS_MAX);
-        logins.chain(rows(waits)).chain(rows(|link| matches!(link, Link::Loan(_)))).collect()
+        let waits = rows(|link| link.waits_since().is_some());
+        logins.chain(waits).chain(rows(|link| link.server().is_some())).collect()
     }
 
     fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
         let place = self.registry.pool(ready.pool)?;
-        let server_key = match ready.link {
-            Link::Loan(server) => Some(server),
-            _ => None,
-        };
+        let server_key = ready.link.server();
         let server = server_key.and_then(|server| self.servers.get(server));
         let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
@@ -125,11 +122,8 @@ impl<I: Io> Worker<I> {
     }
 
     fn end_of_wait(&self, client: Key) -> Option<Time> {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return None };
-        match ready.link {
-            Link::Waiting(since) | Link::Delayed(since) => Some(since + self.pools.limits(ready.pool)?.wait_max?),
-            Link::None | Link::Loan(_) => None,
-        }
+        let ready = self.clients.ready(client)?;
+        Some(ready.link.waits_since()? + self.pools.limits(ready.pool)?.wait_max?)
     }
 
     /// The measurements of a pool.

@@ -122,8 +122,7 @@ impl<I: Io> Worker<I> {
                 if self.offers_tls(key) {
                     self.secure_client(key, &unread);
                 } else {
-                    let line = self.client_prefix(key);
-                    self.log.about(&line, Level::Log, format_args!("direct TLS is not offered here, closing"));
+                    self.log_client(key, Level::Log, format_args!("direct TLS is not offered here, closing"));
                     self.drop_client(key, "TLS is not offered");
                 }
             }
@@ -206,8 +205,7 @@ impl<I: Io> Worker<I> {
             greeting.handshake = Some(if unread.is_empty() { Handshake::ByRequest } else { Handshake::AtOnce });
         }
         if let Err(error) = self.io.secure(client.conn, Owner::Client(key).to_bits(), &Side::Called(offer), unread) {
-            let line = self.client_prefix(key);
-            self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {error}"));
+            self.log_client(key, Level::Error, format_args!("cannot begin TLS: {error}"));
             self.drop_client(key, "TLS is not offered");
         }
     }
@@ -226,9 +224,8 @@ impl<I: Io> Worker<I> {
         // As in PostgreSQL 17, a client that does not name the protocol may want another service, and a man in the
         // middle may have led it here.
         if handshake == Some(Handshake::AtOnce) && !is_protocol_agreed {
-            let line = self.client_prefix(key);
             let why = "received direct SSL connection request without ALPN protocol negotiation extension";
-            self.log.about(&line, Level::Log, format_args!("{why}"));
+            self.log_client(key, Level::Log, format_args!("{why}"));
             self.drop_client(key, why);
             return;
         }

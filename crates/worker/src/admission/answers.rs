@@ -14,7 +14,6 @@ use reactor::{Io, Level};
 
 use crate::admission::applicant::{Demand, Hashing, Recheck};
 use crate::admission::questions::{HashAsker, Hashed, SystemUser, Verdict};
-use crate::data::client::{Client, ClientStage};
 use crate::data::server::{Server, ServerStage};
 use crate::letters::{AuthQueryAnswer, Inquirer};
 use crate::planted::{asker, fault_of_part};
@@ -25,7 +24,7 @@ impl<I: Io> Worker<I> {
     /// An external authenticator has accepted or rejected a password.
     pub(crate) fn judged(&mut self, key: Key, verdict: Verdict) {
         let key = asker(key, &self.clients);
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         let Some((authenticator, password)) = login.take_awaiting_verdict() else { return };
         match verdict {
             Ok(()) => {
@@ -33,8 +32,7 @@ impl<I: Io> Worker<I> {
                 self.passed(key, None);
             }
             Err(why) => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("{why}"));
+                self.log_client(key, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &authenticator.fault());
             }
@@ -50,13 +48,12 @@ impl<I: Io> Worker<I> {
     }
 
     fn hashed_for_client(&mut self, key: Key, hashed: Hashed) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         let salted = match hashed {
             Ok(salted) => salted,
             // A client that waits for the same hash is next, when this one has gone.
             Err(why) if login.is_awaiting_hash() => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("{why}"));
+                self.log_client(key, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &Fault::HashingFull);
                 return;
@@ -81,7 +78,7 @@ impl<I: Io> Worker<I> {
 
     /// The secret has been hashed that this client waited for together with another client.
     fn ask_after_hash(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         if let Some(Hashing::Secret { method, reported_secret, .. }) =
             login.take_awaiting_hash().map(|hashing| *hashing)
         {
@@ -98,8 +95,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             Err(why) => {
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("server login failed: {why}"));
+                self.log_server(key, Level::Warning, format_args!("server login failed: {why}"));
                 self.dial_failed(key, Failure::unreachable(why));
             }
         }
@@ -107,13 +103,12 @@ impl<I: Io> Worker<I> {
 
     /// The system user of a client is known: checks whether it may be the database user that the client named.
     pub(crate) fn system_user(&mut self, key: Key, found: SystemUser) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let Some(map) = login.awaited_map() else { return };
         let name = match found {
             Ok(name) => name,
             Err(why) => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("{why}"));
+                self.log_client(key, Level::Warning, format_args!("{why}"));
                 self.login_failed_line(key);
                 self.fail_client(key, &Fault::SystemUsersFull);
                 return;
@@ -132,15 +127,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         if let (Some(map), false) = (&map, is_same) {
-            let line = self.client_prefix(key);
-            self.log.about(&line, Level::Error, format_args!("ident map {map} cannot be matched"));
+            self.log_client(key, Level::Error, format_args!("ident map {map} cannot be matched"));
         }
         self.fail_client(key, &Fault::UnixSocketRejected);
     }
 
     /// A server has answered `auth_query`.
     pub(crate) fn auth_query_answered(&mut self, key: Key, answer: AuthQueryAnswer) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         if let Some(again) = login.take_awaiting_recheck() {
             self.auth_query_answered_again(key, *again, answer);
             return;
@@ -148,8 +142,7 @@ impl<I: Io> Worker<I> {
         let Some(demand) = login.take_awaiting_secret() else { return };
         let fault = match answer {
             AuthQueryAnswer::User { name, .. } if *name != *login.request.user => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Error, format_args!("auth_query response is about another user: {name}"));
+                self.log_client(key, Level::Error, format_args!("auth_query response is about another user: {name}"));
                 Fault::BouncerConfig
             }
             AuthQueryAnswer::User { secret, .. } => {
@@ -161,22 +154,19 @@ impl<I: Io> Worker<I> {
             // The client is asked for a proof like any other, and no proof can be right.
             AuthQueryAnswer::Nobody if matches!(demand, Demand::Proof(Method::Plain | Method::Md5 | Method::Scram)) => {
                 let user = login.request.user.clone();
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
+                self.log_client(key, Level::Log, format_args!("no such user: {user}"));
                 self.ask_proof(key, demand, Some(Arc::new(Secret::None)));
                 return;
             }
             AuthQueryAnswer::Nobody => Fault::NoSuchUser,
             AuthQueryAnswer::Unanswered(why) => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Error, format_args!("{why}"));
+                self.log_client(key, Level::Error, format_args!("{why}"));
                 fault_of_part()
             }
             // The detail names the user of our login, and is for the log only: this client has not been authenticated.
             AuthQueryAnswer::Refused { sqlstate, text, detail, .. } => {
-                let line = self.client_prefix(key);
                 let detail = detail.as_deref().unwrap_or_default();
-                self.log.about(&line, Level::Error, format_args!("auth_query failed: {text} {detail}"));
+                self.log_client(key, Level::Error, format_args!("auth_query failed: {text} {detail}"));
                 Fault::ServerSaid { sqlstate, text, detail: Some(OWN_LOGIN.into()), hint: None, whose: None }
             }
         };
@@ -185,7 +175,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has answered `auth_query` once more: checks what the client has sent against the new secret.
     fn auth_query_answered_again(&mut self, key: Key, again: Recheck, answer: AuthQueryAnswer) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         let user = login.request.user.clone();
         match answer {
             AuthQueryAnswer::User { name, secret } if *name == *user => {
@@ -210,8 +200,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             AuthQueryAnswer::Unanswered(why) => {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Error, format_args!("{why}"));
+                self.log_client(key, Level::Error, format_args!("{why}"));
             }
             AuthQueryAnswer::User { .. } | AuthQueryAnswer::Nobody | AuthQueryAnswer::Refused { .. } => {}
         }

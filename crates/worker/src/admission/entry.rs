@@ -27,7 +27,7 @@ impl<I: Io> Worker<I> {
     /// The client has been authenticated.
     pub(crate) fn passed(&mut self, key: Key, keys: Option<ScramKeys>) {
         self.uncount_unauthenticated(key);
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         if *login.request.database == *CONSOLE {
             self.come_in(key, keys);
         } else if let Some(keys) = self.may_come_in(key, keys) {
@@ -38,13 +38,13 @@ impl<I: Io> Worker<I> {
     /// Takes a slot of the client's user. Not before authentication: a client that names another user would take that
     /// user's slot.
     pub(crate) fn come_in(&mut self, key: Key, keys: Option<ScramKeys>) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         login.wait_for(LoginWait::Admission { keys });
         let Some(slot) = self.user_slot(key) else {
             self.take_seat(key);
             return;
         };
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let (user, name) = (login.request.user.clone(), login.request.database.clone());
         let is_at_console = *name == *CONSOLE;
         if is_at_console && self.is_admin(&user) {
@@ -130,8 +130,7 @@ impl<I: Io> Worker<I> {
         let (user, given) = (login.request.user.clone(), login.request.vars.clone());
         let minor = login.request.minor;
         if *user == *CONSOLE && matches!(peer, Peer::Unix { .. }) {
-            let line = self.client_prefix(key);
-            self.log.about(&line, Level::Log, format_args!("pgbouncer access from unix socket"));
+            self.log_client(key, Level::Log, format_args!("pgbouncer access from unix socket"));
         }
         let tracked = &self.active.tracked;
         let mut vars = Vars::new(tracked);

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use auth::Password;
 use base::Key;
 use protocol::fault::Fault;
-use reactor::{Io, Level, Peer};
+use reactor::{Io, Level};
 
 use crate::admission::applicant::Demand;
 use crate::admission::questions::{ExternalAuth, PasswordQuestion};
-use crate::data::client::ClientStage;
 use crate::letters::ToControl;
 use crate::worker::Worker;
 
@@ -33,12 +32,8 @@ impl<I: Io> Worker<I> {
 
     /// Has an external authenticator judge a password.
     pub(crate) fn ask_external_auth(&mut self, key: Key, authenticator: ExternalAuth, password: Password) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let host = match client.peer {
-            Peer::Tcp { ip, .. } => ip.to_string(),
-            Peer::Unix { .. } => "unix".to_owned(),
-        };
-        let ClientStage::Login(login) = &mut client.stage else { return };
+        let Some((host, _)) = self.clients.get(key).map(|client| self.address_of_peer(client)) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         let user: Arc<str> = login.request.user.as_ref().into();
         login.await_verdict(authenticator.clone(), password.clone());
         let question =

@@ -25,14 +25,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn hash_proof(&mut self, key: Key, unproved: Unproved, derivation: Derivation, again: Option<Recheck>) {
         let (asked, allowed) = (derivation.iterations, self.active.settings.scram_iterations_max);
         if asked > allowed {
-            let line = self.client_prefix(key);
             let text = format_args!("SCRAM secret has {asked} iterations, more than {allowed} (scram_iterations_max)");
-            self.log.about(&line, Level::Error, text);
+            self.log_client(key, Level::Error, text);
             self.login_failed_line(key);
             self.fail_client(key, &Fault::BouncerConfig);
             return;
         }
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         login.wait_for(LoginWait::Hash(Box::new(Hashing::Proof { unproved, again })));
         self.hash_for_client(key, derivation);
     }
@@ -47,7 +46,7 @@ impl<I: Io> Worker<I> {
     ) {
         let Secret::Plain(password) = &*secret else { unreachable!("only a password is hashed") };
         let derivation = self.derivation_of(password.clone());
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let user = self.user(&login.request.user.clone());
         let Some(Client { stage: ClientStage::Login(login), conn, .. }) = self.clients.get_mut(key) else { return };
         login.wait_for(LoginWait::Hash(Box::new(Hashing::Secret {

@@ -26,7 +26,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// The client is at its home worker.
     pub(crate) fn begin_login(&mut self, key: Key, early: &[u8]) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         login.unread.extend_from_slice(early);
         if self.may_knock(key) {
             self.take_place(key);
@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
                     self.ask_proof(key, demand, Some(secret));
                     return;
                 }
-                let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return };
+                let Some(login) = self.clients.login_mut(key) else { return };
                 login.wait_for(LoginWait::Secret(demand));
                 (self.posts.control)(ToControl::AskSecret(question));
             }
@@ -133,8 +133,7 @@ impl<I: Io> Worker<I> {
         };
         let is_scram = method == Method::Scram || matches!(known.secret.as_deref(), Some(Secret::Scram(_)));
         if known.secret.is_none() && authenticator.is_none() {
-            let line = self.client_prefix(key);
-            self.log.about(&line, Level::Log, format_args!("no such user: {user}"));
+            self.log_client(key, Level::Log, format_args!("no such user: {user}"));
         }
         let mut dice = Dice { salt: [0; 4], nonce: [0; auth::scram::NONCE_BYTES] };
         self.io.randomness(&mut dice.salt);
@@ -254,8 +253,7 @@ impl<I: Io> Worker<I> {
             }
             Err((fault, why)) => {
                 if let Some(why) = why {
-                    let line = self.client_prefix(key);
-                    self.log.about(&line, Level::Log, format_args!("SCRAM authentication failed: {why}"));
+                    self.log_client(key, Level::Log, format_args!("SCRAM authentication failed: {why}"));
                 }
                 let again = again.map(|(method, dice)| Recheck { method, dice, body, fault: fault.clone() });
                 self.disproved(key, &fault, again);

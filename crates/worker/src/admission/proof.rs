@@ -44,8 +44,7 @@ impl<I: Io> Worker<I> {
             AuthType::Any => {
                 let entry = self.active.settings.database(database);
                 if entry.is_some_and(|entry| entry.user.is_none()) {
-                    let line = self.client_prefix(key);
-                    self.log.about(&line, Level::Error, format_args!("auth_type=any requires forced user"));
+                    self.log_client(key, Level::Error, format_args!("auth_type=any requires forced user"));
                     return Demand::Refusal(Fault::BouncerConfig);
                 }
                 Demand::Nothing

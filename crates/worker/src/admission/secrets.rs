@@ -15,7 +15,6 @@ use protocol::client::login::{Known, Method};
 use reactor::Io;
 
 use crate::admission::applicant::Recheck;
-use crate::data::client::{Client, ClientStage};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
 
@@ -71,7 +70,7 @@ impl<I: Io> Worker<I> {
     /// The cached secret of a client's user, if caching is on and the entry is not too old.
     pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
         self.active.settings.auth_query_cache_ttl?;
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
+        let Some(login) = self.clients.login_mut(key) else { return None };
         let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
         login.reported_secret = Some(secret.clone());
         login.is_secret_cached = true;
@@ -81,7 +80,7 @@ impl<I: Io> Worker<I> {
     /// Caches the secret of a client's user, if caching is on and there is a secret.
     pub(crate) fn remember_secret(&mut self, key: Key, secret: &Arc<Secret>) {
         let Some(believed) = self.active.settings.auth_query_cache_ttl.filter(|_| !secret.is_none()) else { return };
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let (database, user) = (&login.request.database, &login.request.user);
         self.remembered.keep(database, user, secret.clone(), self.now + believed, self.now);
     }
@@ -90,7 +89,7 @@ impl<I: Io> Worker<I> {
     /// can be checked against another secret the server is asked once more: then returns true, and the client waits for
     /// the answer.
     pub(crate) fn doubt_secret(&mut self, key: Key, again: Option<Recheck>) -> bool {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
+        let Some(login) = self.clients.login_mut(key) else { return false };
         if !std::mem::take(&mut login.is_secret_cached) {
             return false;
         }
@@ -98,7 +97,7 @@ impl<I: Io> Worker<I> {
         self.remembered.forget(&database, &user);
         let Some(again) = again else { return false };
         let Ok(Some(question)) = self.secret_question(Inquirer::Client(key), &database, &user) else { return false };
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return false };
+        let Some(login) = self.clients.login_mut(key) else { return false };
         login.await_secret_again(again);
         (self.posts.control)(ToControl::AskSecret(question));
         true

@@ -5,13 +5,11 @@
 //! then.
 //! Not here: which process a key belongs to (`requests`, `protocol::cancel`).
 
-use std::net::SocketAddr;
-
 use base::{Id, Key, WorkerId};
-use config::{Host, Peer};
+use config::Peer;
 use measure::CancelRequest;
 use protocol::cancel::CancelKey;
-use reactor::{Address, Close, Io, Level, Receive, Subject};
+use reactor::{Close, Io, Level, Receive, Subject};
 use wire::write;
 
 use crate::cancel::tables::{CANCELS_MAX, Forward, ForwardStage};
@@ -72,18 +70,13 @@ impl<I: Io> Worker<I> {
 
     fn dial_peer(&mut self, key: Key, peer: &Peer) -> Result<(), String> {
         let since = self.now;
-        let address = match &peer.host {
-            Host::Ip(ip) => Address::Tcp(SocketAddr::new(*ip, peer.port)),
-            host @ Host::Unix(_) => Address::Unix(host.socket_name(peer.port).unwrap_or_default().into()),
-            host @ Host::Abstract(_) => Address::Abstract(host.socket_name(peer.port).unwrap_or_default().into()),
-            Host::Name(name) => match self.address_of(name, Asker::Forward(key)) {
-                Known::Address(ip) => Address::Tcp(SocketAddr::new(ip, peer.port)),
-                Known::Nothing => return Err("DNS lookup failed".to_owned()),
-                Known::Later => {
-                    self.move_forward(key, ForwardStage::Resolving { since });
-                    return Ok(());
-                }
-            },
+        let address = match self.address_of(&peer.host, peer.port, Asker::Forward(key)) {
+            Known::Address(address) => address,
+            Known::Nothing(_) => return Err("DNS lookup failed".to_owned()),
+            Known::Later => {
+                self.move_forward(key, ForwardStage::Resolving { since });
+                return Ok(());
+            }
         };
         let made = self.io.connect(&address, Owner::Forward(key).to_bits());
         let conn = made.map_err(|error| format!("connect failed: {}", words(&error)))?;

@@ -97,8 +97,7 @@ impl<I: Io> Worker<I> {
                     CancelRequest::Queued
                 }
                 Link::Loan(_) | Link::None => {
-                    let line = self.client_prefix(client);
-                    self.log.about(&line, Level::Debug, format_args!("cancel request for idle client"));
+                    self.log_client(client, Level::Debug, format_args!("cancel request for idle client"));
                     CancelRequest::Idle
                 }
             },

@@ -13,7 +13,7 @@ use protocol::loan::{differ, is_between};
 use reactor::Io;
 
 use crate::data::client::{Client, ClientStage};
-use crate::data::server::{ServerStage, fingerprint};
+use crate::data::server::ServerStage;
 use crate::planted::is_like;
 use crate::tasks::Task;
 use crate::tracers::What;
@@ -32,10 +32,7 @@ impl<I: Io> Worker<I> {
         else {
             return false;
         };
-        if self.pools.is_returned_at_once(
-            server.pool,
-            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client),
-        ) {
+        if self.pools.is_returned_at_once(server.pool, server.fingerprint()) {
             return false;
         }
         let is_ending = self.admin.is_going_down() || self.admin.is_resting() || self.pools.is_obsolete(server_key);
@@ -67,7 +64,7 @@ impl<I: Io> Worker<I> {
         if !server.session.life.is_running() {
             return;
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         if !is_between(&server.session, &ready.session) {
             return;
         }

@@ -45,8 +45,7 @@ impl<I: Io> Worker<I> {
             (server.query_since, server.xact_since) = (None, None);
         }
         if self.active.settings.verbose > 0 {
-            let line = self.server_prefix(key);
-            self.log.about(&line, Level::Debug, format_args!("plans are out of date: statements are prepared anew"));
+            self.log_server(key, Level::Debug, format_args!("plans are out of date: statements are prepared anew"));
         }
         self.arm_server(key);
         true

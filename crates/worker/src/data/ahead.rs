@@ -11,13 +11,12 @@ use pool::{ClientKey, Mode, ServerKey};
 use protocol::loan::Life;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Whether a client's request can be sent to a server that lacks the client's settings, since it depends on none of them.
     pub(crate) fn needs_nothing(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return false };
+        let Some(ready) = self.clients.ready(client_key) else { return false };
         let Some(server) = self.servers.get(server_key) else { return false };
         let place = self.registry.pool(server.pool).filter(|place| place.follows && place.mode != Mode::Session);
         // At its end the server would be probed, and the server's settings are not those of the client.
@@ -31,7 +30,7 @@ impl<I: Io> Worker<I> {
 
     /// Sends a server a request that depends on none of the client's settings.
     pub(crate) fn lend_unapplied(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         server.lends(client_key, Life::Unapplied);
         if let Some(request) = ready.pop_held() {

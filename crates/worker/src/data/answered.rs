@@ -31,7 +31,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let server_vars = server.session.vars.clone();
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) {
+        if let Some(ready) = self.clients.ready(client_key) {
             let mut vars = (*ready.session.vars).clone();
             if self.active.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             }
             vars.respell(&server_vars);
             let vars = self.known_vars.share(vars);
-            if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) {
+            if let Some(ready) = self.clients.ready_mut(client_key) {
                 ready.session.vars = vars;
             }
             self.startup_parameters_accepted(client_key);
@@ -56,7 +56,7 @@ impl<I: Io> Worker<I> {
 
     /// A request that was sent without settings has been answered: its known effects hold for both sessions, or it had none.
     pub(crate) fn end_unapplied(&mut self, server_key: ServerKey, client_key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
         if let Some(session_effects) =
             ready.session.session_effects.as_mut().filter(|session_effects| !session_effects.is_known())
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         // If the loan goes on, the server is sent the settings before any other request.
         let is_lent = |server: &&mut Server| server.client() == Some(client_key);
         let Some(server) = self.servers.get_mut(server_key).filter(is_lent) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client_key) else { return };
+        let Some(ready) = self.clients.ready(client_key) else { return };
         if differ(&server.session, &ready.session) && server.session.exchange.may_end() {
             self.catch_up(server_key, client_key, self.now);
         }
@@ -91,7 +91,7 @@ impl<I: Io> Worker<I> {
             self.marked(server_key, client_key, *probe);
             return;
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(place) = self.registry.pool(server.pool) else {
             // The server is closed when it is given back.
             ready.session.session_effects = None;
@@ -121,7 +121,7 @@ impl<I: Io> Worker<I> {
             let text = format_args!("session has more than is followed ({most} MiB), server {server}");
             self.log.about(&client, Level::Warning, text);
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let Some(session_effects) = &ready.session.session_effects else { return };
         if session_effects.pins().is_empty() {
             self.end_loan_if_over(server_key, client_key);
@@ -139,7 +139,7 @@ impl<I: Io> Worker<I> {
     /// Applies what a probe has reported. Returns whether the server is being sent UNLISTEN now.
     fn heed_state(&mut self, server_key: ServerKey, client_key: ClientKey, state: ProbedState) -> bool {
         let Some(database) = self.servers.get(server_key).map(|server| server.database) else { return true };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return true;
         };
         let losses = self.registry.databases[database as usize].listening.losses;

@@ -28,7 +28,7 @@ impl<I: Io> Worker<I> {
 
     /// The same. Returns whether nothing had to be sent, so that the client's held bytes may be forwarded now.
     pub(crate) fn catches_up(&mut self, server_key: ServerKey, client_key: ClientKey, since: Time) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         let Some(server) = self.servers.get_mut(server_key) else { return false };
@@ -78,7 +78,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a server of the pool has accepted the startup parameters of this client, or the same ones of another client.
     pub(crate) fn are_parameters_accepted(&mut self, key: ClientKey) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return false };
+        let Some(ready) = self.clients.ready_mut(key) else { return false };
         let Some(place) = self.registry.pool_mut(ready.pool) else { return false };
         let is_latest = |latest: &Rc<Vars>| {
             Rc::ptr_eq(latest, &ready.session.initial_vars) && ready.session.initial_overrides.is_none()
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
 
     /// A server has accepted the startup parameters of this client.
     pub(crate) fn startup_parameters_accepted(&mut self, key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         if !std::mem::replace(&mut ready.are_parameters_accepted, true) {
             let hash = hash(ready, &self.active.tracked);
             if let Some(place) = self.registry.pool_mut(ready.pool) {

@@ -13,7 +13,7 @@ use reactor::Io;
 use wire::backend::TxStatus;
 
 use crate::data::claims::{ClaimProgress, Claimed, Phase, begins};
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::Link;
 use crate::letters::ToWorker;
 use crate::timers::Timer;
 use crate::worker::Worker;
@@ -21,13 +21,12 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Whether the client's last statement was such a one.
     pub(crate) fn has_claimed(&self, key: Key) -> bool {
-        let client = self.clients.get(key).map(|client| &client.stage);
-        matches!(client, Some(ClientStage::Ready(ready)) if ready.claimed.is_some())
+        self.clients.ready(key).is_some_and(|ready| ready.claimed.is_some())
     }
 
     /// A client sends something to its server: notes whether that is such a statement, and nothing else.
     pub(crate) fn note_claim(&mut self, key: Key, server_key: ServerKey, bytes: &[u8]) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         let before = ready.claimed.take();
         let Some(server) = self.servers.get(server_key).filter(|server| server.dedicated.is_none()) else { return };
         if ready.session.scanner.is_in_body() || !ready.session.scanner.torn_header().is_empty() {
@@ -48,7 +47,7 @@ impl<I: Io> Worker<I> {
 
     /// If such a statement is still unanswered, has idle servers of its database closed.
     pub(crate) fn claim_due(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &mut ready.claimed) else { return };
         let Some(server) = self.servers.get(server) else { return };
         // PostgreSQL may not have begun to execute messages that no Sync follows.
@@ -65,7 +64,7 @@ impl<I: Io> Worker<I> {
 
     /// A client's server has changed the catalog: if it did so by such a statement, all workers are told.
     pub(crate) fn claim_done(&mut self, key: Key) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         let (Link::Loan(server), Some(claimed)) = (ready.link, &ready.claimed) else { return };
         let Some(address) = self.servers.get(server).and_then(|server| server.address.clone()) else { return };
         self.post_claim_progress(ClaimProgress { claim: claimed.claim.clone(), address, phase: Phase::Done });

@@ -4,10 +4,11 @@
 //! Not here: what is done with its messages (`hear`, `forward`), how it logged in (`admission`).
 
 use std::num::NonZeroU64;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use base::{Slab, Time};
-use pool::{ClientKey, HoldHistory, PoolKey, ServerKey};
+use base::{Key, Slab, Time};
+use pool::{ClientKey, Fingerprint, HoldHistory, PoolKey, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::loan::ClientSession;
 use protocol::replication::Replication;
@@ -20,10 +21,66 @@ use crate::admission::applicant::LoggingIn;
 use crate::admission::greeting::Greeting;
 use crate::data::claims::Claimed;
 use crate::data::held::{Held, Skips, first_request};
+use crate::data::server::fingerprint;
 use crate::letters::CancelWait;
 use crate::measured::Meter;
 use crate::notify::listening::ListenWait;
 use crate::tracers::Mask;
+
+/// The clients of a worker.
+#[derive(Debug)]
+pub(crate) struct Clients(Slab<Client>);
+
+impl Clients {
+    pub(crate) fn with_capacity(capacity: u32) -> Self {
+        Self(Slab::with_capacity(capacity))
+    }
+
+    /// A client that is logged in to a pool.
+    #[inline]
+    pub(crate) fn ready(&self, key: Key) -> Option<&Ready> {
+        self.0.get(key).and_then(Client::ready)
+    }
+
+    #[inline]
+    pub(crate) fn ready_mut(&mut self, key: Key) -> Option<&mut Ready> {
+        match &mut self.0.get_mut(key)?.stage {
+            ClientStage::Ready(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    /// A client that is logging in.
+    pub(crate) fn login(&self, key: Key) -> Option<&LoggingIn> {
+        match &self.0.get(key)?.stage {
+            ClientStage::Login(login) => Some(login),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn login_mut(&mut self, key: Key) -> Option<&mut LoggingIn> {
+        match &mut self.0.get_mut(key)?.stage {
+            ClientStage::Login(login) => Some(login),
+            _ => None,
+        }
+    }
+}
+
+impl Deref for Clients {
+    type Target = Slab<Client>;
+
+    #[inline]
+    fn deref(&self) -> &Slab<Client> {
+        &self.0
+    }
+}
+
+impl DerefMut for Clients {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Slab<Client> {
+        &mut self.0
+    }
+}
 
 /// One client.
 #[derive(Debug)]
@@ -129,6 +186,25 @@ pub(crate) enum Link {
     Loan(ServerKey),
 }
 
+impl Link {
+    /// The client's server.
+    #[inline]
+    pub(crate) fn server(self) -> Option<ServerKey> {
+        match self {
+            Self::Loan(server) => Some(server),
+            Self::None | Self::Delayed(_) | Self::Waiting(_) => None,
+        }
+    }
+
+    /// Since when it has waited, for a rate limit or a server.
+    pub(crate) fn waits_since(self) -> Option<Time> {
+        match self {
+            Self::Delayed(since) | Self::Waiting(since) => Some(since),
+            Self::None | Self::Loan(_) => None,
+        }
+    }
+}
+
 impl Ready {
     /// The memory that it takes: prepared statements, bytes that no server has been sent, session state that is followed.
     pub(crate) fn memory(&self) -> usize {
@@ -158,20 +234,31 @@ impl Ready {
         }
     }
 
+    /// Whether the client has, or may have, session state on its server that must be probed.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked())
+    }
+
+    /// Whether the client is known to keep its server for something.
+    pub(crate) fn has_pins(&self) -> bool {
+        self.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
+    }
+
+    /// Whether the client's server has to be probed before it is known what the client has there.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for())
+    }
+
+    /// The fingerprint of its session, for the choice of a server. `key` is that of the client.
+    pub(crate) fn fingerprint(&self, key: ClientKey) -> Fingerprint {
+        fingerprint(self.session.overrides.as_deref(), self.session.placeholders, Some(key))
+    }
+
     /// Whether the client has this server.
     pub(crate) fn has_loan_of(&self, server: ServerKey) -> bool {
         self.link == Link::Loan(server)
     }
-}
 
-impl Client {
-    /// Since when the client has been silent while nothing was owed to it: time in which it waited for an answer does not count.
-    pub(crate) fn silent_since(&self) -> Time {
-        self.last_received.max(self.answered)
-    }
-}
-
-impl Ready {
     /// Takes the first of the held chunks.
     pub(crate) fn pop_held(&mut self) -> Option<Chunk> {
         let held = self.held.as_mut()?;
@@ -231,6 +318,45 @@ impl Ready {
             *place = bytes.next()?;
         }
         Some((header[0], u32::from_be_bytes([header[1], header[2], header[3], header[4]])))
+    }
+}
+
+impl Client {
+    /// What is kept of a client that is logged in to a pool.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<&Ready> {
+        match &self.stage {
+            ClientStage::Ready(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    /// The pool of a client that is logged in, or waits for the first server of its pool.
+    pub(crate) fn pool(&self) -> Option<PoolKey> {
+        match &self.stage {
+            ClientStage::Ready(ready) => Some(ready.pool),
+            ClientStage::Login(login) => login.waits_for(),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
+        }
+    }
+
+    /// The client's server.
+    pub(crate) fn server(&self) -> Option<ServerKey> {
+        self.ready().and_then(|ready| ready.link.server())
+    }
+
+    /// Whether the client waits for a server, to be let in or for its request.
+    pub(crate) fn is_waiting(&self) -> bool {
+        match &self.stage {
+            ClientStage::Ready(ready) => ready.link.waits_since().is_some(),
+            ClientStage::Login(login) => login.waits_for().is_some(),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
+        }
+    }
+
+    /// Since when the client has been silent while nothing was owed to it: time in which it waited for an answer does not count.
+    pub(crate) fn silent_since(&self) -> Time {
+        self.last_received.max(self.answered)
     }
 }
 

@@ -90,10 +90,9 @@ impl<I: Io> Worker<I> {
     /// Whether a client is in the middle of a message from its server, so that it would read an error of ours as a part
     /// of that message.
     fn is_answer_torn(&self, client: &Client) -> bool {
-        let ClientStage::Ready(ready) = &client.stage else { return false };
-        match ready.link {
-            Link::Loan(server) => self.servers.get(server).is_some_and(|server| server.session.is_in_message()),
-            Link::None | Link::Waiting(_) | Link::Delayed(_) => ready.is_answer_torn,
+        match client.server() {
+            Some(server) => self.servers.get(server).is_some_and(|server| server.session.is_in_message()),
+            None => client.ready().is_some_and(|ready| ready.is_answer_torn),
         }
     }
 
@@ -119,8 +118,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.clients.get(key) {
             let conn = client.conn;
             if self.active.settings.verbose > 0 {
-                let line = self.client_prefix(key);
-                self.log.about(&line, Level::Debug, format_args!("closing because: {why}"));
+                self.log_client(key, Level::Debug, format_args!("closing because: {why}"));
             }
             self.count_login_end(key, LoginOutcome::Refused);
             self.forget_client(key);
@@ -134,8 +132,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { return };
         let age = self.now.since(client.since).as_secs();
-        let line = self.client_prefix(key);
-        self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
+        self.log_client(key, Level::Log, format_args!("closing because: {why} (age={age}s)"));
     }
 
     /// Takes a client away from its server or out of the queue that it waits in.
@@ -213,7 +210,7 @@ impl<I: Io> Worker<I> {
     /// A pool refuses a client a server.
     pub(crate) fn refuse(&mut self, key: Key, why: Refusal) {
         let mut pool = None;
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(ready) = self.clients.ready_mut(key) {
             ready.link = Link::None;
             pool = Some(ready.pool);
         }

@@ -8,7 +8,7 @@ use pool::{CloseReason, Event, OpenReason, ServerKey};
 use reactor::{Close, Io, Level};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::Link;
 use crate::data::server::{Server, ServerStage};
 use crate::letters::{HashAsker, ToControl};
 use crate::spans::SpanError;
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         }
         let Some(server) = self.servers.get(key) else { return };
         if let Some(client) = server.client()
-            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+            && let Some(ready) = self.clients.ready_mut(client)
         {
             ready.link = Link::None;
             ready.is_answer_torn = server.session.is_in_message();
@@ -49,8 +49,7 @@ impl<I: Io> Worker<I> {
             && let Some(server) = self.servers.get(key)
         {
             let age = self.now.since(server.since).as_secs();
-            let line = self.server_prefix(key);
-            self.log.about(&line, Level::Log, format_args!("closing because: {why} (age={age}s)"));
+            self.log_server(key, Level::Log, format_args!("closing because: {why} (age={age}s)"));
         }
         self.unpledge(key);
         let hears = self.hears_dedicated(key);
@@ -95,7 +94,7 @@ impl<I: Io> Worker<I> {
     /// A server goes: if it was being dialed as a dedicated server, its client waits for another one.
     pub(crate) fn unpledge(&mut self, key: ServerKey) {
         let Some(dedicated) = self.servers.get(key).and_then(|server| server.dedicated.as_ref()) else { return };
-        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(dedicated.client)
+        if let Some(login) = self.clients.login_mut(dedicated.client)
             && login.dedicating == Some(key)
         {
             login.dedicating = None;
@@ -109,10 +108,7 @@ impl<I: Io> Worker<I> {
         let Some(dedicated) = server.dedicated.as_ref().filter(|_| server.session.exchange.is_copying_in()) else {
             return false;
         };
-        match self.clients.get(dedicated.client) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => !ready.session.is_torn(),
-            _ => false,
-        }
+        self.clients.ready(dedicated.client).is_some_and(|ready| !ready.session.is_torn())
     }
 }
 

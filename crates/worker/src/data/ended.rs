@@ -9,7 +9,7 @@ use base::Key;
 use pool::ServerKey;
 use reactor::{End, Io, Level};
 
-use crate::data::client::{Client, ClientStage};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::ServerStage;
 use crate::worker::Worker;
 
@@ -17,8 +17,7 @@ impl<I: Io> Worker<I> {
     /// A client has closed its connection, or it broke.
     pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
         if let End::Insecure(why) = end {
-            let line = self.client_prefix(key);
-            self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
+            self.log_client(key, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
         if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
             // The client does not wait for its cancel request to be delivered; the request goes on.
@@ -26,18 +25,14 @@ impl<I: Io> Worker<I> {
             return;
         }
         // Its Terminate may be held, unread, behind a probe or in the wait queue of its pool.
-        let has_said_goodbye = match self.clients.get(key) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.has_said_goodbye(),
-            _ => false,
-        };
+        let has_said_goodbye = self.clients.ready(key).is_some_and(Ready::has_said_goodbye);
         self.part_from_client(key, if has_said_goodbye { "client close request" } else { "client unexpected eof" });
     }
 
     /// A server has closed its connection, or it broke.
     pub(crate) fn server_ended(&mut self, key: ServerKey, end: &End) {
         if let End::Insecure(why) = end {
-            let line = self.server_prefix(key);
-            self.log.about(&line, Level::Warning, format_args!("TLS handshake error: {why}"));
+            self.log_server(key, Level::Warning, format_args!("TLS handshake error: {why}"));
         }
         // What the server has sent before is still given to its client.
         self.release(key);

@@ -11,7 +11,6 @@ use protocol::loan::{doubt_what_was_read, is_between};
 use protocol::state::Counted;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage};
 use crate::planted::ends_obsolete;
 use crate::worker::Worker;
 
@@ -27,7 +26,7 @@ impl<I: Io> Worker<I> {
     fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         server.affinity_hold.come_back();
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         // In session mode a loan lasts as long as its client, and so does the loan of a dedicated server in any mode.
@@ -47,8 +46,7 @@ impl<I: Io> Worker<I> {
         }
         doubt_what_was_read(&mut server.session, &mut ready.session);
         let counted = ready.session.counting.ends();
-        let mut is_marked =
-            ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_marked());
+        let mut is_marked = ready.is_marked();
         if counted != Counted::Neither || server.session.sequences_until.is_some() {
             is_marked = self.count_sequences(server_key, client_key, counted);
         }
@@ -64,7 +62,7 @@ impl<I: Io> Worker<I> {
     /// waits for, such as the data of a COPY that has failed. Not while more is held, which may be the rest of a
     /// header.
     pub(crate) fn end_loan_after(&mut self, key: ClientKey, server_key: ServerKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         let server = self.servers.get(server_key).filter(|_| ready.held.is_none() && ready.has_loan_of(server_key));
         if server.is_some_and(|server| is_between(&server.session, &ready.session)) {
             self.end_loan_if_over(server_key, key);

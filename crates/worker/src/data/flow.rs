@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
     /// come. PostgreSQL keeps answers to the extended protocol in its buffer until a Sync or Flush, so a Flush is sent.
     pub(crate) fn wait_for_answers(&mut self, key: ServerKey, client: Key, rest: Option<Chunk>) {
         if let Some(rest) = rest.map(|rest| self.unpinned(rest))
-            && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+            && let Some(ready) = self.clients.ready_mut(client)
         {
             ready.held.get_or_insert_default().push_front(rest);
         }

@@ -15,7 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Handles bytes of a logged-in client.
     pub(crate) fn hear(&mut self, key: Key, chunk: Chunk) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         if ready.is_leaving {
             return;
         }
@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
             Link::None if is_first => self.take_in(key, chunk),
             _ => {
                 let chunk = self.unpinned(chunk);
-                let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+                let Some(ready) = self.clients.ready_mut(key) else { return };
                 let held = ready.held.get_or_insert_default();
                 held.push(chunk);
                 let is_full = held.len() > HELD_BYTES_MAX;
@@ -48,13 +48,13 @@ impl<I: Io> Worker<I> {
     /// Forwards the held bytes of a client to its server, as far as that is allowed.
     pub(crate) fn forward_held(&mut self, key: Key) {
         loop {
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+            let Some(ready) = self.clients.ready(key) else { return };
             if ready.is_leaving {
                 return;
             }
             let link = ready.link;
             let may_forward = matches!(link, Link::Loan(server) if self.may_forward(server));
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let Some(ready) = self.clients.ready_mut(key) else { return };
             let server = match link {
                 Link::Loan(server) if may_forward => server,
                 Link::Loan(_) => return,

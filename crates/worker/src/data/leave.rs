@@ -5,13 +5,13 @@
 //! (`upstream::begin_cleanup`).
 
 use measure::Closed;
-use pool::{ClientKey, Event, Fingerprint, Return, ServerKey};
+use pool::{ClientKey, Event, Return, ServerKey};
 use protocol::loan::doubt_what_was_read;
 use protocol::state::Probe;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage, Link};
-use crate::data::server::fingerprint;
+use crate::data::client::Link;
+use crate::data::server::Server;
 use crate::planted::{is_nobody_elses, leave_unsent};
 use crate::upstream::begin_cleanup::reset_of;
 use crate::upstream::dedicated_client::CLIENT_GONE_IN_THE_MIDDLE;
@@ -21,7 +21,7 @@ impl<I: Io> Worker<I> {
     /// Separates a client from its server, whatever the state of the loan.
     pub(crate) fn abandon(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         ready.link = Link::None;
         // A probe that asks nothing needs no answer.
         if server.session.life.probe().is_some_and(Probe::is_of_nothing) {
@@ -37,7 +37,7 @@ impl<I: Io> Worker<I> {
             self.forget_sequences(server_key, client_key);
         }
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         leave_unsent(&mut ready.held, &mut self.io, server.conn);
         let reset = reset_of(&self.pools, &self.active, server.pool);
         let ended = server.session.is_left(&mut ready.session, reset);
@@ -46,9 +46,7 @@ impl<I: Io> Worker<I> {
 
     /// Gives a clean server back to its pool.
     pub(crate) fn give_back(&mut self, server: ServerKey) {
-        let fingerprint = self.servers.get(server).map_or(Fingerprint::default(), |server| {
-            fingerprint(server.session.overrides.as_deref(), server.session.placeholders, server.last_client)
-        });
+        let fingerprint = self.servers.get(server).map(Server::fingerprint).unwrap_or_default();
         self.tell_pools(Event::Returned { server, as_: Return::Clean, fingerprint });
     }
 
@@ -63,7 +61,7 @@ impl<I: Io> Worker<I> {
     /// Values of sequences that a client has drawn here are no longer a reason to keep the server.
     pub(crate) fn forget_sequences(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         if let Some(statement) =
             ready.session.session_effects.as_mut().and_then(|session_effects| session_effects.lets_go_of_sequences())
         {

@@ -9,7 +9,6 @@ use pool::{ClientKey, ServerKey};
 use protocol::state::SessionEffects;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -48,9 +47,6 @@ impl<I: Io> Worker<I> {
     }
 
     fn session_effects_of(&mut self, client: ClientKey) -> Option<&mut SessionEffects> {
-        match self.clients.get_mut(client) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => ready.session.session_effects.as_deref_mut(),
-            _ => None,
-        }
+        self.clients.ready_mut(client)?.session.session_effects.as_deref_mut()
     }
 }

@@ -13,7 +13,7 @@ use protocol::loan::{OWN_ANSWER_BYTES_MAX, Unfit};
 use reactor::{Io, Level};
 use wire::notice::Notice;
 
-use crate::data::client::ClientStage;
+use crate::data::client::{Client, Ready};
 use crate::data::server::{Server, ServerStage};
 use crate::worker::Worker;
 
@@ -40,9 +40,8 @@ impl<I: Io> Worker<I> {
     /// The server has sent something that the protocol does not allow here. Neither the server nor its client can go on.
     pub(crate) fn surprised(&mut self, key: ServerKey, kind: u8, what: &str) {
         self.protocol_surprises += 1;
-        let line = self.server_prefix(key);
         let shown = kind.escape_ascii();
-        self.log.about(&line, Level::Error, format_args!("protocol surprise: {what}, message kind '{shown}'"));
+        self.log_server(key, Level::Error, format_args!("protocol surprise: {what}, message kind '{shown}'"));
         let Some(server) = self.servers.get(key) else { return };
         match server.stage {
             ServerStage::Idle | ServerStage::Cleaning(_) => self.lose_server(key, Closed::Dirty, what),
@@ -127,12 +126,7 @@ impl<I: Io> Worker<I> {
     /// clients are not told of (`lose_given_channels`).
     fn keeps_something(&self, client: ClientKey) -> bool {
         let client = self.clients.get(client).filter(|client| !client.is_listener);
-        client.is_some_and(|client| match &client.stage {
-            ClientStage::Ready(ready) => {
-                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
-            }
-            _ => false,
-        })
+        client.and_then(Client::ready).is_some_and(Ready::has_pins)
     }
 }
 

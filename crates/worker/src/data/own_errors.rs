@@ -84,8 +84,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn cannot_be_made_clean(&mut self, key: ServerKey, why: &str) {
-        let line = self.server_prefix(key);
-        self.log.about(&line, Level::Debug, format_args!("cannot be made clean"));
+        self.log_server(key, Level::Debug, format_args!("cannot be made clean"));
         self.lose_server(key, Closed::Dirty, why);
     }
 
@@ -98,8 +97,7 @@ impl<I: Io> Worker<I> {
             let database = server.database as usize;
             let text = format!("cannot prepare statement \"{name}\" of its client here: {}", notice.message);
             if self.registry.databases[database].function_catalog.is_news(Kind::Statement, &text) {
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Log, format_args!("{text}"));
+                self.log_server(key, Level::Log, format_args!("{text}"));
             }
         }
         true

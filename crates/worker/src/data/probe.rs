@@ -10,7 +10,7 @@ use protocol::loan::apply_effects;
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage};
+use crate::data::client::ClientStage;
 use crate::data::question::terms;
 use crate::worker::Worker;
 
@@ -29,12 +29,8 @@ impl<I: Io> Worker<I> {
         if self.apply_effects(server_key, client_key) {
             return self.is_over_or_kept(server_key, client_key);
         }
-        let is_known = match self.clients.get(client_key) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.is_asked_for())
-            }
-            _ => false,
-        };
+        let ready = self.clients.ready(client_key);
+        let is_known = ready.is_some_and(|ready| ready.session.session_effects.is_some() && !ready.is_asked_for());
         if !is_known || !self.move_channels(server_key, client_key) {
             self.probe_session(server_key, client_key, false);
         }
@@ -45,7 +41,7 @@ impl<I: Io> Worker<I> {
     /// done anything else.
     fn apply_effects(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         let place = self.registry.pool(server.pool).filter(|place| place.follows);
@@ -59,10 +55,10 @@ impl<I: Io> Worker<I> {
 
     /// It is known what a client has on its server: returns whether that is nothing, or keeps the server for the client.
     fn is_over_or_kept(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
-        if ready.session.session_effects.as_ref().is_none_or(|session_effects| session_effects.pins().is_empty()) {
+        if !ready.has_pins() {
             return true;
         }
         if !self.move_channels(server_key, client_key) {

@@ -70,14 +70,13 @@ impl<I: Io> Worker<I> {
             Some(Unread::Some) => "functions with longer texts than are read: these may do anything",
             Some(Unread::All) => "more functions than are read: any statement may do anything",
         };
-        let line = self.server_prefix(server);
-        self.log.about(&line, Level::Warning, format_args!("database has {what}"));
+        self.log_server(server, Level::Warning, format_args!("database has {what}"));
     }
 
     /// Probes a server if that is needed; `unlistens` has the server leave its channels at once.
     pub(crate) fn probe_session(&mut self, server_key: ServerKey, client_key: ClientKey, unlistens: bool) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         if !self.registry.pool(server.pool).is_some_and(|place| place.follows) {
             // The setting has changed. The server is closed when it is given back.
             ready.session.session_effects = None;
@@ -85,9 +84,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         // A cancel request that is still on its way would hit the probe.
-        let is_asked_for =
-            ready.session.session_effects.as_ref().is_some_and(|session_effects| session_effects.is_asked_for());
-        if server.session.cancels_sent > 0 || !is_asked_for {
+        if server.session.cancels_sent > 0 || !ready.is_asked_for() {
             self.arm_server(server_key);
             return;
         }

@@ -194,13 +194,21 @@ impl Server {
         self.affinity_hold.is_waiting() && !session.scanner.is_in_body() && session.exchange.owes_nothing()
     }
 
+    /// Its host for logs and events; `unix` for a unix socket.
+    pub(crate) fn host_word(&self) -> &str {
+        if self.host.is_empty() { "unix" } else { &self.host }
+    }
+
+    /// The fingerprint of its session, for the choice of a server.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        fingerprint(self.session.overrides.as_deref(), self.session.placeholders, self.last_client)
+    }
+
     /// The process ID of its backend, from its cancel key; 0 before the login.
     pub(crate) fn pid(&self) -> u32 {
         self.cancel_key.first_chunk().map_or(0, |pid| u32::from_be_bytes(*pid))
     }
-}
 
-impl Server {
     /// Until when something is withheld from its client at most.
     pub(crate) fn withheld_until(&self) -> Option<Time> {
         self.withheld.as_ref().map(|withheld| withheld.until)
@@ -210,9 +218,7 @@ impl Server {
     pub(crate) fn is_silenced(&self) -> bool {
         self.later.is_some() || self.withheld.as_ref().is_some_and(|withheld| withheld.is_paused)
     }
-}
 
-impl Server {
     /// Until when the server is kept for `currval` and `lastval` while its client is silent.
     pub(crate) fn sequences_due(&self) -> Option<Time> {
         self.session.sequences_until.filter(|_| self.client().is_some() && self.session.exchange.may_end())

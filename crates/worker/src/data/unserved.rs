@@ -15,7 +15,7 @@ use protocol::fault::{Fault, Hindrance, Unserved};
 use protocol::state::Kind;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::Link;
 use crate::worker::Worker;
 
 /// What the lent servers of a pool are used for.
@@ -44,14 +44,11 @@ impl<I: Io> Worker<I> {
     }
 
     fn why_unserved(&mut self, client: Key) -> Option<Arc<Unserved>> {
-        let pool = match &self.clients.get(client)?.stage {
-            ClientStage::Ready(ready) if matches!(ready.link, Link::Delayed(_)) => {
-                return Some(Arc::new(Unserved { why: Hindrance::RateLimit, failure: None, holders: "".into() }));
-            }
-            ClientStage::Ready(ready) => ready.pool,
-            ClientStage::Login(login) => login.waits_since()?.0,
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
-        };
+        let client = self.clients.get(client)?;
+        if client.ready().is_some_and(|ready| matches!(ready.link, Link::Delayed(_))) {
+            return Some(Arc::new(Unserved { why: Hindrance::RateLimit, failure: None, holders: "".into() }));
+        }
+        let pool = client.pool()?;
         let why = self.pools.waits_for(pool)?;
         self.unserved(pool, why)
     }
@@ -78,15 +75,9 @@ impl<I: Io> Worker<I> {
         for key in self.pools.lent(pool) {
             let Some(server) = self.servers.get(key) else { continue };
             found.lent += 1;
-            let client = server.client().and_then(|client| self.clients.get(client));
-            let pin = match client {
-                Some(Client { stage: ClientStage::Ready(ready), .. }) => ready
-                    .session
-                    .session_effects
-                    .as_ref()
-                    .and_then(|session_effects| session_effects.pins().kinds().next()),
-                _ => None,
-            };
+            let ready = server.client().and_then(|client| self.clients.ready(client));
+            let session_effects = ready.and_then(|ready| ready.session.session_effects.as_ref());
+            let pin = session_effects.and_then(|session_effects| session_effects.pins().kinds().next());
             match (server.xact_since, pin) {
                 _ if server.dedicated.is_some() => found.replication += 1,
                 (Some(since), _) => {

@@ -5,7 +5,7 @@
 //! Not here: which statement it is (`claiming`), what a pool does about it (`pool::Event::Vacate`).
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+
 use std::sync::Arc;
 
 use config::{Database, Host};
@@ -17,6 +17,7 @@ use route::Claim;
 use crate::data::claims::{ClaimProgress, Phase};
 use crate::data::functions::FunctionsMade;
 use crate::data::server::ServerStage;
+use crate::upstream::names::fixed_address;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -100,10 +101,6 @@ fn keys<T>(rows: Vec<(ServerKey, T)>) -> Vec<ServerKey> {
 fn may_be_at(entry: &Database, address: &Address) -> bool {
     entry.hosts.iter().any(|host| match (host, address) {
         (Host::Name(_), Address::Tcp(address)) => address.port() == entry.port,
-        (Host::Ip(ip), Address::Tcp(address)) => *address == SocketAddr::new(*ip, entry.port),
-        (Host::Unix(_), Address::Unix(path)) | (Host::Abstract(_), Address::Abstract(path)) => {
-            host.socket_name(entry.port).as_deref() == Some(path)
-        }
-        _ => false,
+        _ => fixed_address(host, entry.port).as_ref() == Some(address),
     })
 }

@@ -6,7 +6,6 @@
 use pool::{ClientKey, ServerKey};
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -17,7 +16,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let Some(server) = self.servers.get(server_key) else { return false };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
@@ -32,10 +31,9 @@ impl<I: Io> Worker<I> {
     /// Counts and logs, without any value, that a server has reported something else than was known.
     pub(crate) fn tell_of_mistake(&mut self, server_key: ServerKey, client_key: ClientKey, what: &str) {
         self.verified.mistaken += 1;
-        let line = self.client_prefix(client_key);
         let server = self.server_prefix(server_key).to_string();
         let server = server.trim_end();
         let text = format_args!("session differs from what was known of it: {what} (session_verify), server {server}");
-        self.log.about(&line, Level::Error, text);
+        self.log_client(client_key, Level::Error, text);
     }
 }

@@ -13,7 +13,6 @@ use wire::{Step, frontend};
 
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::held::Skips;
-use crate::data::server::fingerprint;
 use crate::tasks::Task;
 use crate::worker::Worker;
 
@@ -22,7 +21,7 @@ impl<I: Io> Worker<I> {
     #[inline]
     pub(crate) fn take_in_some(&mut self, key: Key, chunk: Chunk) {
         let length_max = self.message_bytes_max();
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         let bytes = chunk.bytes();
         let mut at = 0;
         while at < bytes.len() {
@@ -68,7 +67,7 @@ impl<I: Io> Worker<I> {
         if at < bytes.len() {
             let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
             let rest = self.unpinned(rest);
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+            let Some(ready) = self.clients.ready_mut(key) else { return };
             ready.held.get_or_insert_default().push_front(rest);
             self.want_when_whole(key);
         }
@@ -79,7 +78,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn want_when_whole(&mut self, key: Key) {
         let length_max = self.message_bytes_max();
         let is_query_refused = self.active.settings.disable_pqexec;
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         let (Some(held), Some((kind, length))) = (&ready.held, ready.next_header()) else { return };
         if ready.skips != Skips::Nothing {
             return;
@@ -111,18 +110,16 @@ impl<I: Io> Worker<I> {
         if self.limits.count_transactions() && !self.may_begin(key) {
             return;
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         ready.is_notified = false;
-        let (pool, fingerprint) =
-            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        let (pool, fingerprint) = (ready.pool, ready.fingerprint(key));
         self.want(key, self.now, Event::Wants { pool, client: key, fingerprint });
     }
 
     /// The client's server was lost before it was sent the request: the held request goes to another server.
     pub(crate) fn want_again(&mut self, key: Key, since: Time) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
-        let (pool, fingerprint) =
-            (ready.pool, fingerprint(ready.session.overrides.as_deref(), ready.session.placeholders, Some(key)));
+        let Some(ready) = self.clients.ready(key) else { return };
+        let (pool, fingerprint) = (ready.pool, ready.fingerprint(key));
         self.want(key, since, Event::WantsAgain { pool, client: key, since, fingerprint });
     }
 

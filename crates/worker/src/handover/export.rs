@@ -16,7 +16,7 @@ use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::ServerStage;
 use crate::handover::parcel::{
     Cursor, Export, PackedClient, PackedPool, PackedReady, PackedServer, PackedStage, PackedVars, Pair, Parcel,
@@ -65,7 +65,7 @@ impl<I: Io> Worker<I> {
                 parcel.sockets.extend(sockets);
                 parcel.export.pairs.push(pair);
                 clients.push(key);
-                servers.extend(linked(client));
+                servers.extend(client.server());
             }
         }
         parcel.export.statements = gathered.pack();
@@ -77,7 +77,7 @@ impl<I: Io> Worker<I> {
     fn packed_pair(&self, client: &Client, gathered: &mut Gathered) -> std::io::Result<Option<(Pair, Vec<I::Socket>)>> {
         let Some(packed) = self.packed_client(client, gathered) else { return Ok(None) };
         let (mut conns, mut sockets) = (vec![client.conn], Vec::new());
-        let server = match linked(client) {
+        let server = match client.server() {
             None => None,
             Some(key) => {
                 let Some(server) = self.packed_server(key, gathered) else { return Ok(None) };
@@ -136,7 +136,7 @@ impl<I: Io> Worker<I> {
             ClientStage::Ready(_) => true,
             ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
         };
-        let may_server = match linked(client) {
+        let may_server = match client.server() {
             None => true,
             Some(server) => self.servers.get(server).is_some_and(|server| {
                 // Queries of ours in front of a request are answered with it, in whichever process the server is by then.
@@ -254,10 +254,7 @@ impl<I: Io> Worker<I> {
                 skips: ready.skips,
                 is_answer_torn: ready.is_answer_torn,
                 held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
-                waits_since: match ready.link {
-                    Link::Waiting(since) | Link::Delayed(since) => Some(since.0),
-                    Link::None | Link::Loan(_) => None,
-                },
+                waits_since: ready.link.waits_since().map(|since| since.0),
             })),
             ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
@@ -311,17 +308,6 @@ impl<I: Io> Worker<I> {
             self.lose_server(key, Closed::Shutdown, "online restart");
         }
         self.admin.hand_over();
-    }
-}
-
-/// The client's server.
-fn linked(client: &Client) -> Option<ServerKey> {
-    match &client.stage {
-        ClientStage::Ready(ready) => match ready.link {
-            Link::Loan(server) => Some(server),
-            Link::None | Link::Waiting(_) | Link::Delayed(_) => None,
-        },
-        _ => None,
     }
 }
 

@@ -69,11 +69,8 @@ impl<I: Io> Worker<I> {
             if let ClientStage::Ready(ready) = &mut client.stage
                 && ready.pool == pool
             {
-                let holds = ready
-                    .session
-                    .session_effects
-                    .as_ref()
-                    .is_some_and(|session_effects| session_effects.kept_since().is_some());
+                let session_effects = ready.session.session_effects.as_ref();
+                let holds = session_effects.is_some_and(|session_effects| session_effects.kept_since().is_some());
                 if holds && !keeps && !client.is_own {
                     holders.push(key);
                 }

@@ -35,8 +35,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn may_listen_beside(&self, pool: PoolKey) -> bool {
         let Some(place) = self.registry.pool(pool) else { return false };
         let settings = &self.active.settings;
-        let entry = self.registry.databases[place.database as usize].entry.as_ref();
-        let of_database = entry.and_then(|entry| settings.max_db_connections(entry));
+        let of_database = self.registry.entry_of(pool).and_then(|entry| settings.max_db_connections(entry));
         of_database != Some(1) && settings.max_user_connections(&place.user_name) != Some(1)
     }
 }

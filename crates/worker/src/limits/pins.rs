@@ -10,7 +10,7 @@ use protocol::state::{Kind, Pin, Policy};
 use reactor::{Io, Level};
 use wire::write::{self, Says};
 
-use crate::data::client::{Client, ClientStage};
+use crate::data::client::{Client, ClientStage, Ready};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -36,12 +36,7 @@ impl<I: Io> Worker<I> {
         let is_new = !is_passing && pins.iter().all(|pin| pin.since == self.now);
         let limit = rules.servers_max.filter(|_| is_new)?;
         // Starts from the servers, because a pool may have thousands of times as many clients.
-        let is_kept = |client: &&Client| match &client.stage {
-            ClientStage::Ready(ready) if !client.is_own => {
-                ready.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
-            }
-            _ => false,
-        };
+        let is_kept = |client: &&Client| !client.is_own && client.ready().is_some_and(Ready::has_pins);
         let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let lent = lent.filter_map(|(_, server)| self.clients.get(server.client()?));
         let kept = lent.filter(is_kept).count();

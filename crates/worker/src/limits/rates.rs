@@ -8,10 +8,10 @@
 use auth::ScramKeys;
 use base::Key;
 use measure::Phase;
-use pool::{Admission, Mode, Moment, RateRule, Shortage, Subject, millis};
+use pool::{Admission, Mode, Moment, RateRule, Shortage, millis};
 use protocol::fault::Fault;
 use protocol::loan::RequestFate;
-use reactor::{Io, Level, Peer, Receive};
+use reactor::{Io, Level, Receive};
 use wire::backend::TxStatus;
 use wire::{frontend, write};
 
@@ -49,7 +49,7 @@ impl<I: Io> Worker<I> {
             return true;
         }
         let is_admitted = self.is_admitted(key, Moment::Knocks, Comes::Anew);
-        if let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) {
+        if let Some(login) = self.clients.login_mut(key) {
             login.wait_for(if is_admitted { LoginWait::Slot } else { LoginWait::RateBeforeProof });
         }
         is_admitted
@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key) else { return None };
+        let Some(login) = self.clients.login_mut(key) else { return None };
         login.take_awaiting_rate().flatten()
     }
 
@@ -80,7 +80,7 @@ impl<I: Io> Worker<I> {
     /// Whether the requests of a client are forwarded one by one: where transactions are counted, the beginning of each
     /// must be seen. In session pooling one loan serves all transactions.
     pub(crate) fn goes_one_by_one(&self, key: Key) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return false };
+        let Some(ready) = self.clients.ready(key) else { return false };
         let is_shared = self.registry.pool(ready.pool).is_some_and(|place| place.mode != Mode::Session);
         is_shared && self.is_rated(key)
     }
@@ -95,27 +95,6 @@ impl<I: Io> Worker<I> {
             && self.subject(key).is_some_and(|subject| {
                 rules.into_iter().any(|rule| rule.moment() == Moment::Begins && rule.only.is_about(&subject))
             })
-    }
-
-    fn subject(&self, key: Key) -> Option<Subject<'_>> {
-        let client = self.clients.get(key)?;
-        let name = self.active.tracked.application_name();
-        let (user, database, application_name) = match &client.stage {
-            ClientStage::Login(login) => {
-                (&*login.request.user, &*login.request.database, login.request.vars.get(name).unwrap_or(""))
-            }
-            ClientStage::Ready(ready) => (
-                &*self.registry.users[ready.session.user as usize].name,
-                &*self.registry.pool(ready.pool)?.database_name,
-                ready.session.vars.get(name).unwrap_or(""),
-            ),
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
-        };
-        let address = match client.peer {
-            Peer::Tcp { ip, .. } => Some(ip),
-            Peer::Unix { .. } => None,
-        };
-        Some(Subject { user, database, address, application_name })
     }
 
     pub(crate) fn admit(&self, key: Key, moment: Moment, is_again: bool) -> Admission {

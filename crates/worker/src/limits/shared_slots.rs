@@ -125,14 +125,8 @@ impl<I: Io> Worker<I> {
 
     /// The user slot that a client has to take, if its user is limited.
     pub(crate) fn user_slot(&self, key: Key) -> Option<LedgerKey> {
-        match &self.clients.get(key)?.stage {
-            ClientStage::Login(login) => self.user_key(&login.request.user, &login.request.database),
-            ClientStage::Ready(ready) => {
-                let database = &self.registry.pool(ready.pool)?.database_name;
-                self.user_key(&self.registry.users[ready.session.user as usize].name, database)
-            }
-            _ => None,
-        }
+        let subject = self.subject(key)?;
+        self.user_key(subject.user, subject.database)
     }
 
     /// Takes that slot. Returns whether the client has it at once; otherwise the ledger answers (`granted`).
@@ -185,7 +179,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn count_in(&mut self, key: Key, database: u32) {
-        let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get(key) else { return };
+        let Some(login) = self.clients.login(key) else { return };
         let user = self.user(&login.request.user.clone());
         self.count_as(key, database, user);
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use pool::{CloseReason, PoolKey};
 use reactor::{Io, Level};
 
-use crate::data::client::ClientStage;
 use crate::deadlines::SWEEP_PERIOD;
 use crate::worker::Worker;
 
@@ -89,11 +88,7 @@ impl<I: Io> Worker<I> {
 
     /// The pool of each client that has one, including the control thread's connections, which are not counted elsewhere.
     fn pools_of_clients(&self) -> impl Iterator<Item = PoolKey> {
-        self.clients.iter().filter_map(|(_, client)| match &client.stage {
-            ClientStage::Ready(ready) => Some(ready.pool),
-            ClientStage::Login(login) => login.waits_for(),
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => None,
-        })
+        self.clients.iter().filter_map(|(_, client)| client.pool())
     }
 
     /// Closes the pools of a database: waiting clients get an error, servers are closed.

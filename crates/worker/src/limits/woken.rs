@@ -9,7 +9,7 @@ use pool::{Admission, Moment, Relief, Ticket};
 use reactor::{Io, Level};
 
 use crate::admission::applicant::LoginWait;
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{ClientStage, Link, Ready};
 use crate::limits::rate_limits::Comes;
 use crate::worker::Worker;
 
@@ -23,7 +23,7 @@ impl<I: Io> Worker<I> {
             // No message may be sent before all clients resume: a client that is to be rejected is told when it is woken.
             Some(Admission::Delayed(shortage) | Admission::Rejected(shortage)) => {
                 self.delay(key, &shortage, Comes::Anew);
-                if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+                if let Some(ready) = self.clients.ready_mut(key) {
                     ready.link = Link::Delayed(since);
                 }
             }
@@ -73,7 +73,7 @@ impl<I: Io> Worker<I> {
             }
             ClientStage::Login(login) if matches!(login.waits, LoginWait::RateBeforeProof) => {
                 if self.is_admitted(key, Moment::Knocks, comes)
-                    && let Some(Client { stage: ClientStage::Login(login), .. }) = self.clients.get_mut(key)
+                    && let Some(login) = self.clients.login_mut(key)
                 {
                     login.wait_for(LoginWait::Slot);
                     self.take_place(key);
@@ -93,7 +93,7 @@ impl<I: Io> Worker<I> {
     /// Resumes reading from a client that was paused while it was delayed and has been rejected.
     fn resume_if_free(&mut self, key: Key) {
         let is_behind = self.is_behind(key);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         if ready.link == Link::None && !is_behind {
             self.resume_client(key);
             self.arm_client(key);

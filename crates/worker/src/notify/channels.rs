@@ -22,7 +22,7 @@ impl<I: Io> Worker<I> {
     /// Whether the listener may take over the channels that this client's server listens to (`session_policy`).
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.dedicated.is_none()) else { return false };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return false };
+        let Some(ready) = self.clients.ready(client) else { return false };
         let channels = ready
             .session
             .session_effects
@@ -54,7 +54,7 @@ impl<I: Io> Worker<I> {
 
     /// Adds a client to a channel; asks the control thread to listen if the channel is new.
     pub(crate) fn subscribe(&mut self, client: ClientKey, database: u32, channel: Box<str>) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(ready) = self.clients.ready_mut(client) else { return };
         let place = &mut self.registry.databases[database as usize];
         let Listening { channels, last_request, losses, .. } = &mut place.listening;
         let entry = channels.entry(channel.clone()).or_default();
@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has sent UNLISTEN, and the probe has shown as far as it can which channels are left.
     pub(crate) fn leave_channels(&mut self, client: ClientKey, database: u32) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(ready) = self.clients.ready_mut(client) else { return };
         let Some(session_effects) = &mut ready.session.session_effects else { return };
         let left = session_effects.unlistens.take();
         let Some(subscriptions) = &mut ready.session.subscriptions else { return };
@@ -114,7 +114,7 @@ impl<I: Io> Worker<I> {
 
     /// A client goes, or its session state is no longer followed: it listens to nothing.
     pub(crate) fn stop_listening(&mut self, client: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(ready) = self.clients.ready_mut(client) else { return };
         let Some(mut subscriptions) = ready.session.subscriptions.take() else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         self.unsubscribe(client, database, &subscriptions.leaves(|_| true));

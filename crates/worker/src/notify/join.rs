@@ -13,7 +13,6 @@ use reactor::Io;
 use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
-use crate::data::client::{Client, ClientStage};
 use crate::notify::listening::{ListenWait, PATIENCE, Waiter};
 use crate::planted::has_caught_up_already;
 use crate::tasks::Task;
@@ -23,7 +22,7 @@ impl<I: Io> Worker<I> {
     /// Returns whether the first message of a client without a server, of this length, only listens to channels
     /// to which the listener listens already. Then the client waits for the listener's answer.
     pub(crate) fn begin_listen_wait(&mut self, key: ClientKey, length: u32) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return false };
+        let Some(ready) = self.clients.ready(key) else { return false };
         let Some(place) = self.registry.pool(ready.pool) else { return false };
         let database = place.database as usize;
         // Databases without a listener end here.
@@ -57,7 +56,7 @@ impl<I: Io> Worker<I> {
         }
         listening.waits = number;
         let until = self.now + PATIENCE;
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) {
+        if let Some(ready) = self.clients.ready_mut(key) {
             ready.listen_wait =
                 Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
         }

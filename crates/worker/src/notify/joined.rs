@@ -15,7 +15,7 @@ impl<I: Io> Worker<I> {
     /// Ends the client's wait `number`: the client listens now if the listener has caught up (`has_caught_up`), and gets a
     /// server otherwise.
     pub(crate) fn end_listen_wait(&mut self, key: ClientKey, number: Option<u64>, has_caught_up: bool) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(key) else { return };
+        let Some(ready) = self.clients.ready_mut(key) else { return };
         let wait = ready.listen_wait.take_if(|wait| number.is_none_or(|number| wait.number == number));
         let (Some(wait), Some(place)) = (wait, self.registry.pool(ready.pool)) else { return };
         let database = place.database;

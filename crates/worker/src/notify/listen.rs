@@ -7,7 +7,6 @@ use pool::{ClientKey, ServerKey};
 use protocol::state::{Kind, MARKS, Probe};
 use reactor::{Io, Level};
 
-use crate::data::client::{Client, ClientStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -17,7 +16,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return false };
         let number = server.database;
         let is_shared = self.listens_for_all(server_key, client_key);
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         let Some(session_effects) = ready.session.session_effects.as_mut().filter(|_| is_shared) else { return false };
@@ -37,7 +36,7 @@ impl<I: Io> Worker<I> {
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else {
+        let Some(ready) = self.clients.ready_mut(client_key) else {
             return false;
         };
         if !ready.session.subscriptions(losses).may_move(names()) {
@@ -53,7 +52,7 @@ impl<I: Io> Worker<I> {
         self.io.randomness(&mut number);
         let number = u64::from_be_bytes(number);
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         if server.session.cancels_sent > 0 || !server.session.exchange.is_proven() {
             // A cancel request under way would hit the mark, or it is not certain which answer belongs to which request.
             self.arm_server(server_key);
@@ -69,7 +68,7 @@ impl<I: Io> Worker<I> {
     /// The server has sent the mark, and all notifications before it: the server may leave its channels now.
     pub(crate) fn marked(&mut self, server_key: ServerKey, client_key: ClientKey, probe: Probe) {
         let Some(server) = self.servers.get(server_key) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client_key) else { return };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return };
         let place = &mut self.registry.databases[server.database as usize];
         let subscriptions = ready.session.subscriptions(place.listening.losses);
         let number = probe.mark();
@@ -87,8 +86,7 @@ impl<I: Io> Worker<I> {
         let function_catalog = &mut place.function_catalog;
         let text = "nobody can take over what this client listens to: its server cannot NOTIFY";
         if function_catalog.is_news(Kind::Channel, text) {
-            let line = self.client_prefix(client_key);
-            self.log.about(&line, Level::Warning, format_args!("{text}"));
+            self.log_client(client_key, Level::Warning, format_args!("{text}"));
         }
         self.arm_server(server_key);
         self.catch_up(server_key, client_key, self.now);
@@ -97,7 +95,7 @@ impl<I: Io> Worker<I> {
     /// A client was imported from another process that listened for it. It gets no notifications until the listener of
     /// this process listens.
     pub(crate) fn comes_listening(&mut self, client: ClientKey, channels: Vec<Box<str>>) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(ready) = self.clients.ready_mut(client) else { return };
         let database = self.registry.pool(ready.pool).map(|place| place.database);
         let Some(database) = database.filter(|_| !channels.is_empty()) else { return };
         ready

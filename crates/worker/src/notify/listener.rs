@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
         *answered = (*answered).max(server.answered);
         self.unlink_flow(client_key, server_key);
         self.tell_pools(Event::Left { pool, client: listener });
-        if let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(listener) {
+        if let Some(ready) = self.clients.ready_mut(listener) {
             ready.link = Link::Loan(server_key);
             ready.session.session_effects.get_or_insert_default().comes_keeping(pins);
         }

@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
         if channel_of(body) == Some(MARKS) {
             let client = mark_of(body).and_then(|number| Some((number, listening.marks.take(number)?)));
             if let Some((number, client)) = client
-                && let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client)
+                && let Some(ready) = self.clients.ready_mut(client)
                 && let Some(subscriptions) = ready.session.subscriptions_if_any(listening.losses)
             {
                 subscriptions.shared_mark(number);
@@ -95,7 +95,7 @@ impl<I: Io> Worker<I> {
         let next = rest.next().map(Bound::Included);
         self.notify.backlog.tells(clients.len());
         for client in clients {
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(ready) = self.clients.ready_mut(client) else { continue };
             ready.session.subscriptions(losses).shared(body);
             self.tell_news(client);
             self.wait_for_slow_client(database, client);
@@ -157,9 +157,8 @@ impl<I: Io> Worker<I> {
             if subscriptions.is_owed_word() {
                 return;
             }
-            let line = self.client_prefix(client_key);
             let what = format_args!("more notifications wait for it than notify_queue_size allows: they are lost");
-            self.log.about(&line, Level::Warning, what);
+            self.log_client(client_key, Level::Warning, what);
             self.tell_of_loss(client_key, false);
             return;
         }

@@ -127,7 +127,7 @@ impl<I: Io> Worker<I> {
     /// notified since.
     pub(crate) fn end_own_news(&mut self, key: ServerKey, client: ClientKey) {
         let Some(exchange) = self.servers.get(key).map(|server| &server.session.exchange) else { return };
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { return };
+        let Some(ready) = self.clients.ready_mut(client) else { return };
         if let Some(session_effects) = &mut ready.session.session_effects {
             session_effects.unlistens.is_ready(exchange.status() == TxStatus::Idle, exchange.owes_client_nothing());
         }

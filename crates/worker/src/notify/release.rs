@@ -97,7 +97,7 @@ impl<I: Io> Worker<I> {
 
     /// The listener has not answered a client in time: nothing waits for it any longer, until it answers.
     pub(crate) fn join_too_late(&mut self, key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else { return };
+        let Some(ready) = self.clients.ready(key) else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         let everybody = self.registry.databases[database as usize].listening.rounds.give_up();
         self.release_all(everybody, false);

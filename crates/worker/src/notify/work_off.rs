@@ -12,7 +12,7 @@ use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::Io;
 
-use crate::data::client::{Client, ClientStage, Link};
+use crate::data::client::Link;
 use crate::notify::backlog::{CHANNEL_COST, CLIENT_COST, Task};
 use crate::notify::listening::Channel;
 use crate::worker::Worker;
@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
 
     /// To how many channels a client listens, if it does so in this database.
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return None };
+        let Some(ready) = self.clients.ready(client) else { return None };
         let subscriptions = ready.session.subscriptions.as_ref()?;
         let is_there = self.registry.pool(ready.pool).is_some_and(|place| place.database == database);
         is_there.then(|| subscriptions.channel_count())
@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
             };
             entry.telling = Some(Bound::Excluded(client));
             self.notify.backlog.costs(CLIENT_COST);
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(ready) = self.clients.ready_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
             subscriptions.listener_listens(&channel);
             // The client's channels are moved all at once.
@@ -128,7 +128,7 @@ impl<I: Io> Worker<I> {
             if listening.channels.get(&channel).is_some_and(|entry| entry.clients.contains(&client)) {
                 continue;
             }
-            let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get_mut(client) else { continue };
+            let Some(ready) = self.clients.ready_mut(client) else { continue };
             let Some(subscriptions) = ready.session.subscriptions_if_any(losses) else { continue };
             if subscriptions.listener_leaves(&channel) {
                 self.notify.backlog.costs(subscriptions.channel_count() * CHANNEL_COST);
@@ -146,7 +146,7 @@ impl<I: Io> Worker<I> {
     /// The listener has stopped listening to a channel that a client had handed over to it. Unless the client is to be
     /// disconnected (`notify_lost`), the listener is asked again, and the client is told of the loss once it listens.
     fn lose_channel(&mut self, client: ClientKey, database: u32, channel: &str) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        let Some(ready) = self.clients.ready(client) else { return };
         if self.active.settings.notify_lost == NotifyLost::Disconnect || !self.may_listen_beside(ready.pool) {
             // Without a listener the client would get no notifications, whatever it is told.
             self.fail_client(client, &Fault::NotificationsLost);
@@ -191,7 +191,7 @@ impl<I: Io> Worker<I> {
 
     /// Ends the loan of a client whose server only listens, so that the listener takes over its channels.
     fn end_loan_of_listener(&mut self, client: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else { return };
+        let Some(ready) = self.clients.ready(client) else { return };
         if let Link::Loan(server) = ready.link
             && self
                 .servers

@@ -4,7 +4,6 @@
 //! Not here: when to dial and when to try again (`pool::dial`), the addresses of host names (`host_names`), what
 //! follows on the connection (`secure`, `login`).
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use config::{Database, Host, LoadBalance};
@@ -46,15 +45,7 @@ impl<I: Io> Worker<I> {
                 Host::Unix(_) | Host::Abstract(_) => "".into(),
             };
         }
-        match host {
-            Host::Ip(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, entry.port))),
-            host @ (Host::Unix(_) | Host::Abstract(_)) => {
-                let name: Box<str> = host.socket_name(entry.port).unwrap_or_default().into();
-                let is_abstract = matches!(host, Host::Abstract(_));
-                self.connect_server(key, if is_abstract { Address::Abstract(name) } else { Address::Unix(name) });
-            }
-            Host::Name(name) => self.resolve(key, &name, entry.port),
-        }
+        self.reach(key, &host, entry.port);
     }
 
     /// Chooses one of several hosts: in turn, or the same one until it fails.
@@ -68,12 +59,11 @@ impl<I: Io> Worker<I> {
         entry.hosts[place.host % entry.hosts.len()].clone()
     }
 
-    fn resolve(&mut self, key: ServerKey, name: &Arc<str>, port: u16) {
-        match self.address_of(name, Asker::Server(key)) {
-            Known::Address(ip) => self.connect_server(key, Address::Tcp(SocketAddr::new(ip, port))),
-            Known::Nothing => {
-                let why = self.why_unknown(name);
-                self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(why.as_deref(), None));
+    fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {
+        match self.address_of(host, port, Asker::Server(key)) {
+            Known::Address(address) => self.connect_server(key, address),
+            Known::Nothing(why) => {
+                self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(Some(&why), None));
             }
             Known::Later => {}
         }
@@ -85,7 +75,7 @@ impl<I: Io> Worker<I> {
         if let (ServerStage::Resolving, Some(entry)) =
             (&server.stage, self.registry.databases[server.database as usize].entry.clone())
         {
-            self.resolve(key, name, entry.port);
+            self.reach(key, &Host::Name(name.clone()), entry.port);
         }
     }
 
@@ -99,18 +89,13 @@ impl<I: Io> Worker<I> {
             }
             Err(error) if is_scarce(&error) => {
                 // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("connect delayed: {}", words(&error)));
+                self.log_server(key, Level::Warning, format_args!("connect delayed: {}", words(&error)));
                 if let Some(server) = self.servers.get_mut(key) {
                     server.address = Some(address);
                     self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
                 }
             }
-            Err(error) => {
-                let line = self.server_prefix(key);
-                self.log.about(&line, Level::Warning, format_args!("connect failed: {}", words(&error)));
-                self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(&error)), None));
-            }
+            Err(error) => self.connect_failed(key, &error),
         }
     }
 
@@ -123,8 +108,7 @@ impl<I: Io> Worker<I> {
 
     /// The connection attempt failed; the reactor has closed the socket.
     pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
-        let line = self.server_prefix(key);
-        self.log.about(&line, Level::Warning, format_args!("connect failed: {}", words(error)));
+        self.log_server(key, Level::Warning, format_args!("connect failed: {}", words(error)));
         self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(error)), None));
     }
 

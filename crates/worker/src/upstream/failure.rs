@@ -53,9 +53,7 @@ impl<I: Io> Worker<I> {
     fn whose_login(&self, key: ServerKey) -> Arc<str> {
         let Some(server) = self.servers.get(key) else { return Arc::default() };
         let user = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-        let entry = self.registry.databases[server.database as usize].entry.as_ref();
-        let port = entry.map_or(0, |entry| entry.port);
-        let host = if server.host.is_empty() { "unix" } else { &*server.host };
+        let (host, port) = (server.host_word(), self.registry.port_of(server.database));
         format!("host {host}, port {port}, user \"{user}\"").into()
     }
 
@@ -76,9 +74,8 @@ impl<I: Io> Worker<I> {
 
     /// Whether the servers of a pool are logged in with a secret from `auth_query`.
     pub(crate) fn is_told_secret(&self, pool: PoolKey) -> bool {
-        let Some(place) = self.registry.pool(pool) else { return false };
-        let entry = self.registry.databases[place.database as usize].entry.as_ref();
-        entry.is_some_and(|entry| self.secret_of_pool(place, entry).1)
+        let place = self.registry.pool(pool).zip(self.registry.entry_of(pool));
+        place.is_some_and(|(place, entry)| self.secret_of_pool(place, entry).1)
     }
 
     /// A server refused the password of a pool's user. If that secret came from `auth_query`, it is queried again,

@@ -4,26 +4,33 @@
 //! Not here: the lookup itself, which the control thread does (`control::names`); its answer (`resolved`); dialing
 //! (`dial`, `cancel::peers`).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::Io;
+use config::Host;
+use reactor::{Address, Io};
 
 use crate::letters::{HostRow, ToControl};
-use crate::upstream::names::{Asker, Known, NamePlace};
+use crate::upstream::names::{Asker, Known, NamePlace, fixed_address};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Returns the next address of this name, or asks the control thread to look it up.
-    pub(crate) fn address_of(&mut self, name: &Arc<str>, asker: Asker) -> Known {
+    /// Returns the address of a host, which is the next one if the host is given by name. If the name has to be looked
+    /// up, asks the control thread to do so.
+    pub(crate) fn address_of(&mut self, host: &Host, port: u16, asker: Asker) -> Known {
+        let Host::Name(name) = host else { return fixed_address(host, port).map_or(Known::Later, Known::Address) };
         let place = self.registry.names.entry(name.clone()).or_default();
         if place.until > self.now
             && let Some(found) = &place.found
         {
             place.turn += 1;
             return match found {
-                Ok(addresses) => Known::Address(addresses[place.turn % addresses.len()]),
-                Err(_) => Known::Nothing,
+                Ok(addresses) => {
+                    let ip = addresses[place.turn % addresses.len()];
+                    Known::Address(Address::Tcp(SocketAddr::new(ip, port)))
+                }
+                Err(why) => Known::Nothing(why.clone()),
             };
         }
         place.waiting.push(asker);
@@ -31,11 +38,6 @@ impl<I: Io> Worker<I> {
             (self.posts.control)(ToControl::Resolve { from: self.id, name: name.clone() });
         }
         Known::Later
-    }
-
-    /// The error of the last lookup of this name, if it failed.
-    pub(crate) fn why_unknown(&self, name: &str) -> Option<Arc<str>> {
-        self.registry.names.get(name)?.found.as_ref()?.as_ref().err().cloned()
     }
 
     /// Rows of the remembered names and how long they are still valid.

@@ -44,9 +44,8 @@ impl<I: Io> Worker<I> {
     /// shared server (`is_shared`) gets the `application_name` of the client that logged in last: most clients of a
     /// pool are one program, and a reset goes back to this name, so that it need not be set again.
     fn identity(&self, pool: PoolKey, is_shared: bool) -> Result<Identity, Failure> {
-        let place = self.registry.pool(pool).ok_or_else(|| Failure::unreachable("database removed"))?;
-        let entry = self.registry.databases[place.database as usize].entry.as_ref();
-        let entry = entry.ok_or_else(|| Failure::unreachable("database removed"))?;
+        let place = self.registry.pool(pool).zip(self.registry.entry_of(pool));
+        let (place, entry) = place.ok_or_else(|| Failure::unreachable("database removed"))?;
         let parameters = [
             ("client_encoding", &entry.client_encoding),
             ("datestyle", &entry.datestyle),

@@ -106,8 +106,7 @@ impl<I: Io> Worker<I> {
         let begun = demand.clone().ok_or_else(|| "it has just been switched off".to_owned());
         let begun = begun.and_then(|demand| self.secure_server(conn, Owner::Server(key), demand, host));
         if let Err(why) = begun {
-            let line = self.server_prefix(key);
-            self.log.about(&line, Level::Error, format_args!("cannot begin TLS: {why}"));
+            self.log_server(key, Level::Error, format_args!("cannot begin TLS: {why}"));
             self.dial_failed(key, Failure::unreachable("sslreq processing failed"));
         } else if let Some(server) = self.servers.get_mut(key) {
             server.stage = ServerStage::Securing(Securing::Shaking);
@@ -130,8 +129,7 @@ impl<I: Io> Worker<I> {
     /// The TLS handshake with a server is complete: begins the login.
     pub(crate) fn server_secured(&mut self, key: ServerKey, security: Arc<Security>) {
         if self.active.settings.log_connections {
-            let line = self.server_prefix(key);
-            self.log.about(&line, Level::Log, format_args!("SSL established: {}", security.summary));
+            self.log_server(key, Level::Log, format_args!("SSL established: {}", security.summary));
         }
         self.count_handshake(HandshakePeer::Server, &security);
         let Some(server) = self.servers.get_mut(key) else { return };

@@ -130,14 +130,14 @@ impl<I: Io> Worker<I> {
         if let Some(deadline) = self.admin.rest_deadline() {
             return deadline;
         }
-        if let Some(now) = self.notify.next_turn(self.now) {
+        if let Some(now) = self.notify.backlog.next_deadline(self.now) {
             return Some(now);
         }
         earliest([
             self.pools.next_deadline(),
             self.timers.next_deadline(),
             self.affinity_holds.next_deadline(),
-            self.notify.next_deadline(),
+            self.notify.alarms.next_deadline(),
         ])
     }
 
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
-        self.notify.begin_turn();
+        self.notify.backlog.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && !self.admin.is_resting() {
             self.apply_new_configurations();
@@ -337,7 +337,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Order { question, order } => self.obey(question, order),
             ToWorker::ForgetOrder { question } => self.forget_order(question),
             ToWorker::Pack { from, out } => drop(out.send(self.pack(from))),
-            ToWorker::KeyGone(key) => self.cancel.forget_moved_key(key),
+            ToWorker::KeyGone(key) => drop(self.cancel.moved_keys.remove(&key)),
             ToWorker::Arrive(imports) => self.arrive(*imports),
             ToWorker::HandedOver => self.part_from_the_rest(),
             ToWorker::WakeUp => self.go_on(),

@@ -130,23 +130,24 @@ impl<I: Io> Worker<I> {
         let owner = match bits >> 62 {
             0 => Owner::Client(self.clients.key_at(index)?),
             1 => Owner::Server(self.servers.key_at(index)?),
-            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.key_at(index)?),
-            _ => Owner::Forward(self.cancel.forward_at(index & !(FORWARD as u32))?),
+            _ if bits & FORWARD == 0 => Owner::Cancel(self.cancel.rows.key_at(index)?),
+            _ => Owner::Forward(self.cancel.forwards.rows.key_at(index & !(FORWARD as u32))?),
         };
         is_from_tenant((owner.to_bits() ^ bits) & KEY_BITS == 0).then_some(owner)
     }
 
     /// Reports an event to the pools and queues their commands.
     pub(crate) fn tell_pools(&mut self, event: Event) {
-        let mut wanted = std::mem::take(&mut self.commands_spare);
-        self.pools.handle(self.now, event, &mut wanted);
-        self.tasks.extend(wanted.drain(..).map(Task::Pools));
-        self.commands_spare = wanted;
+        self.with_pools(|pools, now, wanted| pools.handle(now, event, wanted));
     }
 
-    /// Queues commands that the pools returned for something other than an event.
-    pub(crate) fn queue(&mut self, commands: Vec<Command>) {
-        self.tasks.extend(commands.into_iter().map(Task::Pools));
+    /// Has the pools do something at this time, and queues the commands that they want carried out.
+    pub(crate) fn with_pools<T>(&mut self, act: impl FnOnce(&mut Pools, Time, &mut Vec<Command>) -> T) -> T {
+        let mut wanted = std::mem::take(&mut self.commands_spare);
+        let result = act(&mut self.pools, self.now, &mut wanted);
+        self.tasks.extend(wanted.drain(..).map(Task::Pools));
+        self.commands_spare = wanted;
+        result
     }
 
     /// Queues what one module needs from another that is not below it.

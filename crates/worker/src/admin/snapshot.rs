@@ -51,7 +51,7 @@ impl<I: Io> Worker<I> {
             connections: self.connections,
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
                 as u32,
-            turned_away: self.limits.turned_away(),
+            turned_away: self.limits.turned_away,
             verified: self.verified,
             busy: self.io.awake(),
             alive: self.now.since(self.begun),

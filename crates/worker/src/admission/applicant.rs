@@ -132,11 +132,6 @@ impl LoggingIn {
         }
     }
 
-    /// What the client sent before it was let in.
-    pub(crate) fn into_unread(self) -> Vec<u8> {
-        self.unread
-    }
-
     /// Takes the state that the client waits in, if it is the wanted one. A client that waits for nothing more waits for us.
     fn take<T>(&mut self, wanted: impl FnOnce(LoginWait) -> Result<T, LoginWait>) -> Option<T> {
         match wanted(std::mem::replace(&mut self.waits, LoginWait::Slot)) {
@@ -156,11 +151,6 @@ impl LoggingIn {
         })
     }
 
-    /// The client waits until `auth_query` has been answered once more.
-    pub(crate) fn await_secret_again(&mut self, again: Recheck) {
-        self.wait_for(LoginWait::SecretAgain(Box::new(again)));
-    }
-
     /// What is to be checked again after `auth_query`, if the client waits for that.
     pub(crate) fn take_awaiting_recheck(&mut self) -> Option<Box<Recheck>> {
         self.take(|waits| match waits {
@@ -177,27 +167,12 @@ impl LoggingIn {
         })
     }
 
-    /// Whether the client waits for `auth_query`.
-    pub(crate) fn is_awaiting_secret(&self) -> bool {
-        matches!(self.waits, LoginWait::Secret(_) | LoginWait::SecretAgain(_))
-    }
-
-    /// The client waits for an external authenticator.
-    pub(crate) fn await_verdict(&mut self, authenticator: ExternalAuth, password: Password) {
-        self.wait_for(LoginWait::Verdict(authenticator, password));
-    }
-
     /// The external authenticator and the password, if the client waits for the verdict.
     pub(crate) fn take_awaiting_verdict(&mut self) -> Option<(ExternalAuth, Password)> {
         self.take(|waits| match waits {
             LoginWait::Verdict(authenticator, password) => Ok((authenticator, password)),
             waits => Err(waits),
         })
-    }
-
-    /// Whether an external authenticator is judging the client's password.
-    pub(crate) fn is_awaiting_verdict(&self) -> bool {
-        matches!(self.waits, LoginWait::Verdict(..))
     }
 
     /// What the client needs a hash for, if it waits for one.

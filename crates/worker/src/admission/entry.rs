@@ -167,7 +167,7 @@ impl<I: Io> Worker<I> {
         let totals = &mut self.registry.databases[database as usize].totals;
         totals.client_login_count += 1;
         self.connections.login_ends(login.step, LoginOutcome::Accepted);
-        self.hear_early(key, login.into_unread());
+        self.hear_early(key, login.unread);
     }
 
     pub(crate) fn user_slot_taken(&mut self, key: Key, user: &LedgerKey) {

@@ -12,7 +12,7 @@ use base::Key;
 use protocol::fault::Fault;
 use reactor::{Io, Level};
 
-use crate::admission::applicant::Demand;
+use crate::admission::applicant::{Demand, LoginWait};
 use crate::admission::questions::{ExternalAuth, PasswordQuestion};
 use crate::letters::ToControl;
 use crate::worker::Worker;
@@ -35,7 +35,7 @@ impl<I: Io> Worker<I> {
         let Some((host, _)) = self.clients.get(key).map(|client| self.address_of_peer(client)) else { return };
         let Some(login) = self.clients.login_mut(key) else { return };
         let user: Arc<str> = login.request.user.as_ref().into();
-        login.await_verdict(authenticator.clone(), password.clone());
+        login.wait_for(LoginWait::Verdict(authenticator.clone(), password.clone()));
         let question =
             PasswordQuestion { from: self.id, client: key, authenticator, user, password, host: host.into() };
         (self.posts.control)(ToControl::AskExternalAuth(question));

@@ -14,7 +14,7 @@ use base::Key;
 use protocol::client::login::{Known, Method};
 use reactor::Io;
 
-use crate::admission::applicant::Recheck;
+use crate::admission::applicant::{LoginWait, Recheck};
 use crate::letters::{Inquirer, ToControl};
 use crate::worker::Worker;
 
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
         let Some(again) = again else { return false };
         let Ok(Some(question)) = self.secret_question(Inquirer::Client(key), &database, &user) else { return false };
         let Some(login) = self.clients.login_mut(key) else { return false };
-        login.await_secret_again(again);
+        login.wait_for(LoginWait::SecretAgain(Box::new(again)));
         (self.posts.control)(ToControl::AskSecret(question));
         true
     }

@@ -22,7 +22,7 @@ use crate::letters::{CancelWait, Requester, ToControl, ToWorker};
 use crate::planted::{is_here, is_meant, may_arrive_after, may_still_arrive, note_sent};
 use crate::spans::SpanError;
 use crate::tracers::What;
-use crate::upstream::secure::Answer;
+use crate::upstream::secure::TLS_REFUSED;
 use crate::worker::{Owner, Worker};
 
 impl<I: Io> Worker<I> {
@@ -140,14 +140,11 @@ impl<I: Io> Worker<I> {
         let Some(cancel) = self.cancel.rows.get_mut(key).filter(|cancel| !cancel.is_sent) else { return };
         let Some((demand, host)) = cancel.secret.take() else { return };
         let conn = cancel.conn;
-        let answer = match self.tls_answer(bytes) {
+        let done = match self.tls_answer(bytes) {
+            Ok(true) => self.secure_server(conn, Owner::Cancel(key), demand, host),
             // The server's own connection has TLS: a man in the middle wants to read the request.
-            Answer::No => Answer::Refused,
-            answer => answer,
-        };
-        let done = match answer {
-            Answer::Yes => self.secure_server(conn, Owner::Cancel(key), demand, host),
-            answer => Err(answer.fault().unwrap_or_default().to_owned()),
+            Ok(false) => Err(TLS_REFUSED.to_owned()),
+            Err(why) => Err(why.to_owned()),
         };
         if let Err(why) = done {
             self.log.add(Level::Warning, format_args!("failed to send cancel request: {why}"));
@@ -266,7 +263,7 @@ impl<I: Io> Worker<I> {
         };
         write_cancelled(&mut out, "canceling statement due to user request", detail);
         self.io.send(conn, out.into());
-        self.limits.forget_delayed(key);
+        self.limits.rating.forget(key);
         self.tell_pools(Event::Left { pool, client: key });
         // What the client has sent after that request is looked at as if it had just arrived.
         self.hold_again(key, rest);

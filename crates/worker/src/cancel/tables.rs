@@ -35,7 +35,7 @@ pub(crate) struct Cancel {
 /// Cancel requests for other processes.
 #[derive(Debug)]
 pub(crate) struct Forwards {
-    pub(super) rows: Slab<Forward>,
+    pub(crate) rows: Slab<Forward>,
     /// The peers for which there has been a request.
     pub(super) known: BTreeSet<u16>,
 }
@@ -47,10 +47,6 @@ impl Default for Forwards {
 }
 
 impl Forwards {
-    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
-        self.rows.key_at(index)
-    }
-
     /// Connections to a peer, including those being established.
     pub(super) fn connections(&self, peer: u16) -> usize {
         self.rows.iter().filter(|(_, row)| row.peer == peer && row.stage != ForwardStage::Waiting).count()

@@ -22,7 +22,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A loan could end. Returns whether the server is held for its client instead.
     pub(crate) fn is_held_for_affinity(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        if self.limits.count_transactions() && self.goes_one_by_one(client_key) {
+        if self.limits.rating.counts_transactions && self.goes_one_by_one(client_key) {
             // A rate limit has to count the client's next transaction.
             return false;
         }

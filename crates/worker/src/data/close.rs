@@ -171,40 +171,41 @@ impl<I: Io> Worker<I> {
         if let Some((timer, _)) = client.timer {
             self.timers.remove(timer);
         }
-        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_secret()) {
-            (self.posts.control)(ToControl::SecretUnneeded { from: self.id, client: key });
-        }
-        if matches!(&client.stage, ClientStage::Login(login) if login.is_awaiting_verdict()) {
-            (self.posts.control)(ToControl::ExternalAuthUnneeded { from: self.id, client: key });
-        }
-        if matches!(&client.stage, ClientStage::Login(login) if login.awaited_map().is_some()) {
-            (self.posts.control)(ToControl::SystemUserUnneeded { from: self.id, client: key });
-        }
-        if let ClientStage::Login(login) = &client.stage
-            && let LoginWait::Hash(hashing) = &login.waits
-        {
-            self.hash_unneeded(key, hashing.user());
-        }
         match &client.stage {
             ClientStage::Ready(ready) => {
                 let name = ready.cancel_key.name();
-                self.cancel.forget_key(name);
+                self.cancel.keys.remove(&name);
                 let named = self.named_by(name);
                 if named != self.id {
                     (self.posts.workers[usize::from(named.0)])(ToWorker::KeyGone(name));
                 }
             }
             ClientStage::Console(console) => {
-                self.cancel.forget_key(console.cancel_key.name());
+                self.cancel.keys.remove(&console.cancel_key.name());
                 (self.posts.control)(ToControl::ConsoleLeft { from: self.id, client: key });
             }
-            ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Login(_) => {}
+            ClientStage::Login(login) => self.withdraw_question(key, &login.waits),
+            ClientStage::Greeting(_) | ClientStage::Cancelling(_) => {}
         }
-        self.limits.forget_delayed(key);
+        self.limits.rating.forget(key);
         if self.admin.is_resting() && matches!(client.stage, ClientStage::Console(_)) {
             self.mind_consoles();
         }
         self.unseat(key, &client);
+    }
+
+    /// A client that logs in goes: nobody needs the answer of the control thread any more that it waits for.
+    fn withdraw_question(&mut self, client: Key, waits: &LoginWait) {
+        let from = self.id;
+        match waits {
+            LoginWait::Secret(_) | LoginWait::SecretAgain(_) => {
+                (self.posts.control)(ToControl::SecretUnneeded { from, client });
+            }
+            LoginWait::Verdict(..) => (self.posts.control)(ToControl::ExternalAuthUnneeded { from, client }),
+            LoginWait::SystemUser { .. } => (self.posts.control)(ToControl::SystemUserUnneeded { from, client }),
+            LoginWait::Hash(hashing) => self.hash_unneeded(client, hashing.user()),
+            _ => {}
+        }
     }
 
     /// A pool refuses a client a server.

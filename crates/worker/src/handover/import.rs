@@ -12,7 +12,7 @@ use std::sync::Arc;
 use auth::{ScramKeys, Secret};
 use base::{Key, Time, Wall};
 use measure::{Opened, Phase};
-use pool::{ClientKey, Event, Imported, PoolKey, ServerKey};
+use pool::{ClientKey, Event, Imported, PoolKey, Pools, ServerKey};
 use protocol::cancel::CancelKey;
 use protocol::client::greeting::Request;
 use protocol::fault::{Ender, Fault};
@@ -45,7 +45,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn arrive(&mut self, imports: Imports<I::Socket>) {
         let Imports { pools, statements, pairs, moved_keys } = imports;
         self.statement_registry.begin_above(statements.keys().last().copied().unwrap_or(0));
-        self.cancel.keys_move(moved_keys);
+        self.cancel.moved_keys.extend(moved_keys);
         for pool in pools {
             self.arrive_pool(pool);
         }
@@ -56,9 +56,7 @@ impl<I: Io> Worker<I> {
             self.arrive_pair(pair, sockets, &mut imported_statements);
             self.settle();
         }
-        let mut commands = Vec::new();
-        self.pools.have_arrived(self.now, &mut commands);
-        self.queue(commands);
+        self.with_pools(Pools::have_arrived);
         self.settle();
         for (pair, sockets) in others {
             self.arrive_pair(pair, sockets, &mut imported_statements);
@@ -251,7 +249,7 @@ impl<I: Io> Worker<I> {
         ready.is_notified = packed.is_notified;
         ready.skips = packed.skips;
         if ready.skips != Skips::Nothing {
-            self.limits.comes_rejected();
+            self.limits.rating.has_rejected = true;
         }
         ready.is_answer_torn = packed.is_answer_torn;
         if comes_with_request(!packed.held.0.is_empty()) {
@@ -277,7 +275,7 @@ impl<I: Io> Worker<I> {
         if let Some(client) = self.clients.get_mut(key) {
             client.last_received = asked;
         }
-        self.cancel.give_key(key_name, key);
+        self.cancel.keys.insert(key_name, key);
         let Some(pool) = pool else {
             self.fail_client(key, &self.homeless(&packed.pool));
             return None;
@@ -347,10 +345,7 @@ impl<I: Io> Worker<I> {
         let database = self.registry.pool(pool)?.database;
         let (born, since) = packed.times;
         let imported = Imported { born: Time(born), since: Time(since), is_lent: client.is_some(), is_obsolete };
-        let mut commands = Vec::new();
-        let key = self.pools.arrive(self.now, pool, imported, &mut commands);
-        self.queue(commands);
-        let key = key?;
+        let key = self.with_pools(|pools, now, wanted| pools.arrive(now, pool, imported, wanted))?;
         let conn = match self.io.adopt(socket, Owner::Server(key).to_bits()) {
             Ok(conn) => conn,
             Err(_) => {

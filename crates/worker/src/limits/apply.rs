@@ -44,9 +44,7 @@ impl<I: Io> Worker<I> {
                     self.begin_anew(pool);
                 }
             }
-            let mut commands = Vec::new();
-            self.pools.set_limits(self.now, pool, limits, &mut commands);
-            self.queue(commands);
+            self.with_pools(|pools, now, wanted| pools.set_limits(now, pool, limits, wanted));
             self.settle();
         }
         let is_kept = |server: &Server| server.client().is_some_and(|client| self.is_marked(client));

@@ -3,15 +3,16 @@
 //! Always true: whoever takes a slot gives it back; unused users, pools and databases are forgotten.
 //! Not here: the servers of one pool and its wait queue (crate `pool`).
 
-use base::{Key, WorkerId};
+use std::sync::Arc;
 
-use crate::limits::lending::Lending;
+use base::WorkerId;
+use pool::{Ledger, WorkerQuota};
+
 use crate::limits::rate_limits::Rating;
 
 pub(crate) mod apply;
 pub(crate) mod channels;
 pub(crate) mod granted;
-pub(crate) mod lending;
 pub(crate) mod newcomers;
 pub(crate) mod pins;
 pub(crate) mod rate_limits;
@@ -26,38 +27,25 @@ pub(crate) mod woken;
 #[derive(Debug)]
 pub(crate) struct Limits {
     lending: Lending,
-    rating: Rating,
+    pub(crate) rating: Rating,
     /// Number of connections that were closed because of `max_unauthenticated_connections`.
-    turned_away: u64,
+    pub(crate) turned_away: u64,
 }
 
 impl Limits {
     pub(crate) fn new(id: WorkerId, workers: u8) -> Self {
-        Self { lending: Lending::new(id, workers), rating: Rating::default(), turned_away: 0 }
+        let ledger = (id.0 == 0).then(|| Ledger::new(workers));
+        let lending = Lending { worker_quota: WorkerQuota::new(), ledger, own: Vec::new() };
+        Self { lending, rating: Rating::default(), turned_away: 0 }
     }
+}
 
-    /// A client is no longer delayed by a rate limit: it has disconnected or withdrawn its request.
-    pub(crate) fn forget_delayed(&mut self, client: Key) {
-        self.rating.forget(client);
-    }
-
-    /// A client arrives from another worker; it may have been rejected there and still have a request to skip.
-    pub(crate) fn comes_rejected(&mut self) {
-        self.rating.has_rejected = true;
-    }
-
-    /// Whether any client was ever rejected, so that a client may have a request to skip.
-    pub(crate) fn have_rejected(&self) -> bool {
-        self.rating.has_rejected
-    }
-
-    /// Whether any rate limit counts transactions.
-    pub(crate) fn count_transactions(&self) -> bool {
-        self.rating.counts_transactions
-    }
-
-    /// Number of connections that were closed because of `max_unauthenticated_connections`.
-    pub(crate) fn turned_away(&self) -> u64 {
-        self.turned_away
-    }
+/// This worker's part in the limits of the process. Worker 0 keeps the ledger, and the others send it letters.
+#[derive(Debug)]
+struct Lending {
+    worker_quota: WorkerQuota,
+    /// Only on worker 0.
+    ledger: Option<Ledger>,
+    /// Users with limits of their own, from `[users]`.
+    own: Vec<Arc<str>>,
 }

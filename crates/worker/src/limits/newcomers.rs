@@ -11,7 +11,7 @@ use reactor::{Io, Level};
 
 use crate::data::client::{Client, ClientStage};
 use crate::letters::ToWorker;
-use crate::limits::unauthenticated::{Loser, UNLISTED};
+use crate::limits::unauthenticated::UNLISTED;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -21,21 +21,17 @@ impl<I: Io> Worker<I> {
         let mut book = self.posts.unauthenticated.book();
         let (number, loser) = book.enter(&client.peer, (self.id, key));
         client.seat.unauthenticated = number;
-        let loser = match loser {
-            Loser::Nobody => return true,
-            Loser::Other(worker, key) => (worker, key),
-            Loser::Newcomer => (self.id, key),
-        };
+        let Some((worker, loser)) = loser else { return true };
         let notice = book.turn_away(self.now);
         drop(book);
         self.limits.turned_away += 1;
         if let Some(notice) = notice {
             self.log.add(Level::Warning, format_args!("{notice}"));
         }
-        if loser.0 == self.id {
-            self.displaced(loser.1);
+        if worker == self.id {
+            self.displaced(loser);
         } else {
-            (self.posts.workers[usize::from(loser.0.0)])(ToWorker::Displaced(loser.1));
+            (self.posts.workers[usize::from(worker.0)])(ToWorker::Displaced(loser));
         }
         number.is_some()
     }

@@ -97,9 +97,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn close_pool(&mut self, key: PoolKey, why: CloseReason) {
-        let mut commands = Vec::new();
-        self.pools.close(self.now, key, why, &mut commands);
-        self.queue(commands);
+        self.with_pools(|pools, now, wanted| pools.close(now, key, why, wanted));
         self.settle();
         self.registry.remove_pool(key);
     }

@@ -61,17 +61,17 @@ impl Default for Book {
 }
 
 impl Book {
-    /// A connection has been accepted. Returns the number of its place and the connection that has to go for it.
-    pub(super) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Loser) {
+    /// A connection has been accepted. Returns the number of its place and the connection that has
+    /// to go for it: another one, or this one if there is no place for it.
+    pub(super) fn enter(&mut self, peer: &Peer, who: (WorkerId, Key)) -> (Option<NonZeroU64>, Option<(WorkerId, Key)>) {
         if self.unlisted + self.queue.len() < self.limit / 2 {
             self.unlisted += 1;
-            return (Some(UNLISTED), Loser::Nobody);
+            return (Some(UNLISTED), None);
         }
         self.queue.set_capacity(self.limit.saturating_sub(self.unlisted));
         match self.queue.push(peer.origin(), who) {
-            Ok((place, None)) => (Some(place.number), Loser::Nobody),
-            Ok((place, Some((worker, key)))) => (Some(place.number), Loser::Other(worker, key)),
-            Err(_) => (None, Loser::Newcomer),
+            Ok((place, loser)) => (Some(place.number), loser),
+            Err(_) => (None, Some(who)),
         }
     }
 
@@ -125,15 +125,6 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Which connection loses its place.
-pub(crate) enum Loser {
-    Nobody,
-    /// One that was there before.
-    Other(WorkerId, Key),
-    /// The new connection.
-    Newcomer,
-}
-
 /// The place of a connection that is on no list.
 pub(crate) const UNLISTED: NonZeroU64 = NonZeroU64::MAX;
 /// How often at most turned-away connections are logged.
@@ -153,9 +144,8 @@ mod tests {
 
     fn enter(book: &mut Book, address: u8, number: u32) -> Result<Option<u32>, ()> {
         match book.enter(&from(address), (WorkerId(0), Key::first(number))) {
-            (Some(_), Loser::Nobody) => Ok(None),
-            (Some(_), Loser::Other(_, key)) => Ok(Some(key.index)),
-            _ => Err(()),
+            (Some(_), loser) => Ok(loser.map(|(_, key)| key.index)),
+            (None, _) => Err(()),
         }
     }
 

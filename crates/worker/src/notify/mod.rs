@@ -4,8 +4,6 @@
 //! over many turns.
 //! Not here: the notifications of one client (`protocol::state::Subscriptions`).
 
-use base::Time;
-
 use crate::notify::backlog::Backlog;
 use crate::notify::listening::Alarms;
 
@@ -29,28 +27,7 @@ pub(crate) mod work_off;
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     /// Work for so many clients that it is spread over many turns.
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
     /// When listeners stop waiting for slow clients.
-    alarms: Alarms,
-}
-
-impl Notify {
-    pub(crate) fn begin_turn(&mut self) {
-        self.backlog.begin_turn();
-    }
-
-    /// Whether this turn has done its share of that work.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.backlog.is_spent()
-    }
-
-    /// An immediate turn, if such work is left.
-    pub(crate) fn next_turn(&self, now: Time) -> Option<Time> {
-        self.backlog.next_deadline(now)
-    }
-
-    /// When a listener stops waiting for a slow client.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.alarms.next_deadline()
-    }
+    pub(crate) alarms: Alarms,
 }

@@ -16,33 +16,6 @@ use crate::data::server::{Securing, Server, ServerStage};
 use crate::planted::is_refusal;
 use crate::worker::{Owner, Worker};
 
-/// A server's answer to `SSLRequest`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
-    /// The server speaks TLS.
-    Yes,
-    /// It does not, and clear text is allowed.
-    No,
-    /// It does not, and TLS is required.
-    Refused,
-    /// More bytes than the answer have come: someone on the network has injected them.
-    Stuffed,
-    /// No PostgreSQL server answers so.
-    Bad,
-}
-
-impl Answer {
-    /// Why the connection cannot be used after this answer; `None` if it can.
-    pub(crate) fn fault(self) -> Option<&'static str> {
-        match self {
-            Self::Yes | Self::No => None,
-            Self::Refused => Some("server refused SSL"),
-            Self::Stuffed => Some("received unencrypted data after SSL response"),
-            Self::Bad => Some("bad sslreq answer"),
-        }
-    }
-}
-
 impl<I: Io> Worker<I> {
     /// Whether to send `SSLRequest` to this server.
     pub(crate) fn asks_for_tls(&self, key: ServerKey) -> bool {
@@ -74,14 +47,18 @@ impl<I: Io> Worker<I> {
         self.io.receive(conn, Receive::Once);
     }
 
-    /// Interprets the answer to `SSLRequest`.
-    pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Answer {
+    /// Interprets a server's answer to `SSLRequest`: whether the server speaks TLS.
+    ///
+    /// # Errors
+    /// Why the connection cannot be used after this answer.
+    pub(crate) fn tls_answer(&self, bytes: &[u8]) -> Result<bool, &'static str> {
         match bytes {
-            [b'S'] => Answer::Yes,
-            [b'N'] if is_refusal(self.active.settings.server_tls_sslmode.forbids_clear_text()) => Answer::Refused,
-            [b'N'] => Answer::No,
-            [b'S' | b'N', ..] => Answer::Stuffed,
-            _ => Answer::Bad,
+            [b'S'] => Ok(true),
+            [b'N'] if is_refusal(self.active.settings.server_tls_sslmode.forbids_clear_text()) => Err(TLS_REFUSED),
+            [b'N'] => Ok(false),
+            // Someone on the network has injected the rest.
+            [b'S' | b'N', ..] => Err("received unencrypted data after SSL response"),
+            _ => Err("bad sslreq answer"),
         }
     }
 
@@ -92,14 +69,10 @@ impl<I: Io> Worker<I> {
             return;
         };
         let (conn, host) = (*conn, host.clone());
-        let answer = self.tls_answer(bytes);
-        if let Some(why) = answer.fault() {
-            self.dial_failed(key, Failure::unreachable(why));
-            return;
-        }
-        if answer == Answer::No {
-            self.begin_server_login(key);
-            return;
+        match self.tls_answer(bytes) {
+            Ok(true) => {}
+            Ok(false) => return self.begin_server_login(key),
+            Err(why) => return self.dial_failed(key, Failure::unreachable(why)),
         }
         // A reload may have switched off TLS meanwhile.
         let demand = self.active.tls.demand.clone();
@@ -137,3 +110,6 @@ impl<I: Io> Worker<I> {
         self.begin_server_login(key);
     }
 }
+
+/// The error for a server that does not speak TLS where TLS is required.
+pub(crate) const TLS_REFUSED: &str = "server refused SSL";

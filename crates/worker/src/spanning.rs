@@ -17,7 +17,7 @@ use reactor::{Address, Io};
 use route::{Dialect, TraceParent};
 
 use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{ClientStage, Link, Ready};
 use crate::letters::ToControl;
 use crate::sampled::Sampled;
 use crate::spans::{
@@ -82,9 +82,7 @@ impl<I: Io> Worker<I> {
     /// The beginning of a client's request that is forwarded now.
     fn begun(&mut self, key: Key, server: ServerKey) -> Option<Begun> {
         let why = self.spans.waits.take(key);
-        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(key) else {
-            return None;
-        };
+        let ready = self.clients.ready_unless_own(key)?;
         let server = self.servers.get(server)?;
         let so_far = ready.meter.division.so_far(self.now);
         // The wait of a transaction is part of its first request.

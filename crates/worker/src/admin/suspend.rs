@@ -158,16 +158,13 @@ impl<I: Io> Worker<I> {
 
     /// Brings connections to rest, at the end of each turn in which the worker is suspended.
     pub(crate) fn come_to_rest(&mut self) {
-        if let Some(suspended) =
-            self.admin.suspended.as_mut().filter(|suspended| suspended.tell_at.is_some_and(|at| at <= self.now))
-        {
-            suspended.tell_at = None;
+        let now = self.now;
+        let suspended = self.admin.suspended.as_mut();
+        if suspended.is_some_and(|suspended| suspended.tell_at.take_if(|at| *at <= now).is_some()) {
             self.tell_of_the_restless();
         }
-        if let Some(suspended) =
-            self.admin.suspended.as_mut().filter(|suspended| suspended.until.is_some_and(|until| until <= self.now))
-        {
-            suspended.until = None;
+        let suspended = self.admin.suspended.as_mut();
+        if suspended.is_some_and(|suspended| suspended.until.take_if(|until| *until <= now).is_some()) {
             self.close_the_restless();
         }
         let clients =
@@ -219,16 +216,17 @@ impl<I: Io> Worker<I> {
     }
 
     fn is_client_at_rest(&self, client: &Client) -> bool {
-        match self.suspend_state_of_client(client) {
-            SuspendState::Rests => self.io.is_at_rest(client.conn),
-            SuspendState::Awaited => false,
-            SuspendState::Exempt => true,
-        }
+        self.is_at_rest_in(self.suspend_state_of_client(client), client.conn)
     }
 
     fn is_server_at_rest(&self, key: ServerKey) -> bool {
-        match self.suspend_state_of_server(key) {
-            SuspendState::Rests => self.servers.get(key).is_none_or(|server| self.io.is_at_rest(server.conn)),
+        let server = self.servers.get(key);
+        server.is_none_or(|server| self.is_at_rest_in(self.suspend_state_of_server(key), server.conn))
+    }
+
+    fn is_at_rest_in(&self, state: SuspendState, conn: Conn) -> bool {
+        match state {
+            SuspendState::Rests => self.io.is_at_rest(conn),
             SuspendState::Awaited => false,
             SuspendState::Exempt => true,
         }

@@ -37,11 +37,7 @@ impl<I: Io> Worker<I> {
         let server = server_key.and_then(|server| self.servers.get(server));
         let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
-        let pins = ready
-            .session
-            .session_effects
-            .iter()
-            .flat_map(|session_effects| session_effects.pins().iter().map(|pin| pin.hold.words()));
+        let pins = ready.pins().map(|pin| pin.hold.words());
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
         let head = server.map_or(&[][..], |server| text_of(server.request_head.bytes(), ready).bytes);
         Some(WaitRow {

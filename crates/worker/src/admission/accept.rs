@@ -51,18 +51,11 @@ impl<I: Io> Worker<I> {
         let (peer, since_wall) = (self.io.peer(&socket), self.io.wall());
         let stage = ClientStage::Greeting(Box::new(Greeting::new(since_wall)));
         let Some(key) = self.take_client(socket, peer, 0, self.now, stage) else { return };
-        self.mark_own(key, true);
         if let Some(client) = self.clients.get_mut(key) {
-            client.is_listener = is_listener;
+            (client.is_own, client.is_listener) = (true, is_listener);
             self.io.receive(client.conn, Receive::Once);
         }
         self.arm_client(key);
-    }
-
-    fn mark_own(&mut self, key: Key, is_own: bool) {
-        if let Some(client) = self.clients.get_mut(key) {
-            client.is_own = is_own;
-        }
     }
 
     pub(crate) fn take_client(
@@ -74,7 +67,6 @@ impl<I: Io> Worker<I> {
         stage: ClientStage,
     ) -> Option<Key> {
         let conn = base::Key::NOWHERE;
-        let (timer, seat, is_own, is_listener) = (None, Seat::default(), false, false);
         let client = Client {
             conn,
             id,
@@ -83,10 +75,10 @@ impl<I: Io> Worker<I> {
             since,
             last_received: self.now,
             answered: self.now,
-            timer,
-            seat,
-            is_own,
-            is_listener,
+            timer: None,
+            seat: Seat::default(),
+            is_own: false,
+            is_listener: false,
             tracers: 0,
             stage,
         };
@@ -274,9 +266,7 @@ impl<I: Io> Worker<I> {
 
     /// Our last byte has been sent; the client can move to its home worker now.
     pub(crate) fn depart(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let ClientStage::Login(login) = &mut client.stage else { return };
-        if let Some((request, early, since_wall)) = login.departure() {
+        if let Some((request, early, since_wall)) = self.clients.login_mut(key).and_then(LoggingIn::departure) {
             self.go_home(key, request, early, since_wall);
         }
     }
@@ -301,10 +291,9 @@ impl<I: Io> Worker<I> {
             return;
         }
         if let Some(client) = self.clients.get_mut(key) {
-            client.security = security;
+            (client.security, client.is_own) = (security, is_own);
         }
         self.arm_client(key);
-        self.mark_own(key, is_own);
         self.begin_login(key, &early);
     }
 }

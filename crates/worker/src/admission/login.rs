@@ -168,8 +168,7 @@ impl<I: Io> Worker<I> {
 
     /// Handles bytes of a client during its login.
     pub(crate) fn login_received(&mut self, key: Key, bytes: &[u8]) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let ClientStage::Login(login) = &mut client.stage else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         if matches!(login.waits, LoginWait::Proof(_)) {
             self.read_proof(key, bytes);
         } else if login.unread.len() + bytes.len() > UNREAD_BYTES_MAX {
@@ -226,8 +225,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn check_proof(&mut self, key: Key) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let ClientStage::Login(login) = &mut client.stage else { return };
+        let Some(login) = self.clients.login_mut(key) else { return };
         let LoginWait::Proof(proof) = std::mem::replace(&mut login.waits, LoginWait::Slot) else { return };
         let mut out = Vec::new();
         let Proof { login: asked, authenticator, scanner, body, again } = *proof;

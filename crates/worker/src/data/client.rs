@@ -3,6 +3,7 @@
 //! Always true: a stage carries what exists only in it; a client has one server at most.
 //! Not here: what is done with its messages (`hear`, `forward`), how it logged in (`admission`).
 
+use protocol::state::Pin;
 use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -48,6 +49,16 @@ impl Clients {
             ClientStage::Ready(ready) => Some(ready),
             _ => None,
         }
+    }
+
+    /// The same, unless it is a connection of our own control thread.
+    pub(crate) fn ready_unless_own(&self, key: Key) -> Option<&Ready> {
+        self.0.get(key).filter(|client| !client.is_own)?.ready()
+    }
+
+    /// The same, if it is a listener.
+    pub(crate) fn ready_listener(&self, key: Key) -> Option<&Ready> {
+        self.0.get(key).filter(|client| client.is_listener)?.ready()
     }
 
     /// A client that is logging in.
@@ -242,6 +253,11 @@ impl Ready {
     /// Whether the client is known to keep its server for something.
     pub(crate) fn has_pins(&self) -> bool {
         self.session.session_effects.as_ref().is_some_and(|session_effects| !session_effects.pins().is_empty())
+    }
+
+    /// The things for which the client keeps its server.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = &Pin> {
+        self.session.session_effects.iter().flat_map(|session_effects| session_effects.pins().iter())
     }
 
     /// Whether the client's server has to be probed before it is known what the client has there.

@@ -76,16 +76,14 @@ impl<I: Io> Worker<I> {
                     Failed::NotClean(why) => Some(why.words()),
                     _ => cleaning.failure(),
                 };
-                why.into_iter().for_each(|why| self.cannot_be_made_clean(key, why));
+                if let Some(why) = why {
+                    self.log_server(key, Level::Debug, format_args!("cannot be made clean"));
+                    self.lose_server(key, Closed::Dirty, why);
+                }
             }
             // Like PgBouncer, we go on after a connect_query that failed; the error has been logged.
             _ => {}
         }
-    }
-
-    fn cannot_be_made_clean(&mut self, key: ServerKey, why: &str) {
-        self.log_server(key, Level::Debug, format_args!("cannot be made clean"));
-        self.lose_server(key, Closed::Dirty, why);
     }
 
     /// Returns whether the query that failed was to prepare or deallocate a statement of the client on a server that

@@ -14,7 +14,6 @@ use reactor::{Io, Level};
 use route::{Knowledge, Unread};
 use wire::{frontend, write};
 
-use crate::data::client::{Client, ClientStage};
 use crate::letters::ActiveConfig;
 use crate::registry::PoolPlace;
 use crate::worker::Worker;
@@ -35,11 +34,10 @@ impl<I: Io> Worker<I> {
     /// The probe for what the session has touched.
     pub(crate) fn question_of(&self, server_key: ServerKey, client_key: ClientKey) -> Option<Probe> {
         let server = self.servers.get(server_key)?;
-        let Some(Client { stage: ClientStage::Ready(ready), since, .. }) = self.clients.get(client_key) else {
-            return None;
-        };
+        let client = self.clients.get(client_key)?;
+        let ready = client.ready()?;
         let terms = terms(self.registry.pool(server.pool)?, &self.active, self.now);
-        ready.session.question(*since, terms, &self.registry.databases[server.database as usize].function_catalog)
+        ready.session.question(client.since, terms, &self.registry.databases[server.database as usize].function_catalog)
     }
 
     /// Sends a probe to a server.

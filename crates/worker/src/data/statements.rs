@@ -10,7 +10,7 @@ use protocol::loan::{AnswerTally, RequestText, request_text};
 use reactor::Io;
 use route::{Dialect, normalize};
 
-use crate::data::client::{Client, ClientStage, Ready};
+use crate::data::client::Ready;
 use crate::data::server::Server;
 use crate::sampled::Sampled;
 use crate::worker::Worker;
@@ -43,8 +43,7 @@ impl<I: Io> Worker<I> {
         if let (Some(spans), Some(client)) = (sampled.spans, client) {
             self.close_spans(client, key, *spans, &tally, None);
         }
-        let client = client.and_then(|client| self.clients.get(client));
-        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = client else { return };
+        let Some(ready) = client.and_then(|client| self.clients.ready_unless_own(client)) else { return };
         if sampled.weight == 0 {
             return;
         }

@@ -10,7 +10,6 @@ use measure::Closed;
 use pool::{PoolKey, ServerKey, State};
 use protocol::fault::Fault;
 use protocol::loan::Life;
-use protocol::pack::Packed;
 use protocol::prepared::Gathered;
 use protocol::state::{Hold, Kind, Policy};
 use protocol::vars::Vars;
@@ -183,12 +182,7 @@ impl<I: Io> Worker<I> {
             Kind::Channel => rules.is_none_or(|rules| rules.policy(kind) == Policy::Virtualize),
             kind => kind == Kind::Sequence,
         };
-        let pins = ready
-            .session
-            .session_effects
-            .iter()
-            .flat_map(|session_effects| session_effects.pins().iter())
-            .filter(|pin| !passes(pin.hold.kind));
+        let pins = ready.pins().filter(|pin| !passes(pin.hold.kind));
         pins.map(|pin| (pin.hold.clone(), pin.since.0, pin.statement.clone())).collect()
     }
 
@@ -216,50 +210,42 @@ impl<I: Io> Worker<I> {
                     since: since.0,
                 }
             }
-            ClientStage::Ready(ready) => PackedStage::Ready(Box::new(PackedReady {
-                pool: self.pool_name(ready.pool)?,
-                user: self.registry.users[ready.session.user as usize].name.to_string(),
-                vars: self.packed_vars(&ready.session.vars),
-                overrides: ready.session.overrides.as_deref().cloned().unwrap_or_default(),
-                given: ready.session.initial_overrides.as_deref().cloned().unwrap_or_default(),
-                began: (ready.session.initial_vars != ready.session.vars)
-                    .then(|| self.packed_vars(&ready.session.initial_vars)),
-                channels: ready
-                    .session
-                    .subscriptions
-                    .iter()
-                    .flat_map(|subscriptions| subscriptions.channels().map(Box::from))
-                    .collect(),
-                unlistens: ready
-                    .session
-                    .session_effects
-                    .as_ref()
-                    .map(|session_effects| session_effects.unlistens.clone())
-                    .unwrap_or_default(),
-                pins: self.packed_pins(ready),
-                cancel_key: ready.cancel_key.parts().0.into(),
-                cancel_key_rest: Some(ready.cancel_key.parts().1)
-                    .filter(|suspended| !suspended.is_empty())
-                    .map(Packed::from),
-                scanner: ready.session.scanner.clone(),
-                fate: ready.session.fate,
-                names: ready.session.names.as_ref().map(|names| names.pack(gathered)),
-                unnamed: ready.session.unnamed.pack(),
-                collected: ready
-                    .session
-                    .collected
-                    .as_ref()
-                    .map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
-                is_notified: ready.is_notified,
-                skips: ready.skips,
-                is_answer_torn: ready.is_answer_torn,
-                held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
-                waits_since: ready.link.waits_since().map(|since| since.0),
-            })),
+            ClientStage::Ready(ready) => PackedStage::Ready(Box::new(self.packed_ready(ready, gathered)?)),
             ClientStage::Cancelling(_) | ClientStage::Console(_) => return None,
         };
         let is_unix = matches!(client.peer, reactor::Peer::Unix { .. });
         Some(PackedClient { id: client.id, since: client.since.0, asked: client.last_received.0, is_unix, stage })
+    }
+
+    fn packed_ready(&self, ready: &Ready, gathered: &mut Gathered) -> Option<PackedReady> {
+        let session = &ready.session;
+        let (key, key_rest) = ready.cancel_key.parts();
+        let collected = session.collected.as_ref();
+        let subscriptions = session.subscriptions.iter();
+        let session_effects = session.session_effects.as_ref();
+        Some(PackedReady {
+            pool: self.pool_name(ready.pool)?,
+            user: self.registry.users[session.user as usize].name.to_string(),
+            vars: self.packed_vars(&session.vars),
+            overrides: session.overrides.as_deref().cloned().unwrap_or_default(),
+            given: session.initial_overrides.as_deref().cloned().unwrap_or_default(),
+            began: (session.initial_vars != session.vars).then(|| self.packed_vars(&session.initial_vars)),
+            channels: subscriptions.flat_map(|subscriptions| subscriptions.channels().map(Box::from)).collect(),
+            unlistens: session_effects.map(|effects| effects.unlistens.clone()).unwrap_or_default(),
+            pins: self.packed_pins(ready),
+            cancel_key: key.into(),
+            cancel_key_rest: (!key_rest.is_empty()).then(|| key_rest.into()),
+            scanner: session.scanner.clone(),
+            fate: session.fate,
+            names: session.names.as_ref().map(|names| names.pack(gathered)),
+            unnamed: session.unnamed.pack(),
+            collected: collected.map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
+            is_notified: ready.is_notified,
+            skips: ready.skips,
+            is_answer_torn: ready.is_answer_torn,
+            held: ready.held.iter().flat_map(|held| held.bytes()).collect::<Vec<_>>().as_slice().into(),
+            waits_since: ready.link.waits_since().map(|since| since.0),
+        })
     }
 
     fn packed_server(&self, key: ServerKey, gathered: &mut Gathered) -> Option<PackedServer> {

@@ -10,15 +10,13 @@ use protocol::state::{Kind, Pin, Policy};
 use reactor::{Io, Level};
 use wire::write::{self, Says};
 
-use crate::data::client::{Client, ClientStage, Ready};
+use crate::data::client::{Client, Ready};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
     /// Returns why a client may not keep its server, if it may not.
     pub(crate) fn refuses_pins(&self, server: ServerKey, client: ClientKey) -> Option<Fault> {
-        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
-            return None;
-        };
+        let ready = self.clients.ready_unless_own(client)?;
         let (pins, pool) = (ready.session.session_effects.as_ref()?.pins(), self.servers.get(server)?.pool);
         let rules = &self.registry.pool(pool)?.pin_rules;
         let refused = pins.kinds().find(|kind| rules.policy(*kind) == Policy::Reject);
@@ -49,9 +47,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn tell_of_pins(&mut self, server: ServerKey, client: ClientKey) {
         self.trace_pins(client);
         let listens_for_all = self.listens_for_all(server, client);
-        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
-            return;
-        };
+        let Some(ready) = self.clients.ready_unless_own(client) else { return };
         let (Some(session_effects), Some(server)) = (&ready.session.session_effects, self.servers.get(server)) else {
             return;
         };

@@ -87,9 +87,7 @@ impl<I: Io> Worker<I> {
 
     /// Whether a rule for transactions applies to this client.
     pub(crate) fn is_rated(&self, key: Key) -> bool {
-        let Some(Client { is_own: false, stage: ClientStage::Ready(ready), .. }) = self.clients.get(key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_unless_own(key) else { return false };
         let rules = self.active.settings.rate_limits.values();
         ready.replication.is_none()
             && self.subject(key).is_some_and(|subject| {

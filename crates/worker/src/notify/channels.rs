@@ -23,13 +23,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn listens_for_all(&self, server: ServerKey, client: ClientKey) -> bool {
         let Some(server) = self.servers.get(server).filter(|server| server.dedicated.is_none()) else { return false };
         let Some(ready) = self.clients.ready(client) else { return false };
-        let channels = ready
-            .session
-            .session_effects
-            .iter()
-            .flat_map(|session_effects| session_effects.channels())
-            .filter(|name| *name != MARKS);
-        self.may_listen_through_all(server.pool, client, channels)
+        let session_effects = ready.session.session_effects.iter();
+        let channels = session_effects.flat_map(|session_effects| session_effects.channels());
+        self.may_listen_through_all(server.pool, client, channels.filter(|name| *name != MARKS))
     }
 
     /// Whether a client may listen to these channels through the listener: it must use the listener's encoding, and the
@@ -40,9 +36,7 @@ impl<I: Io> Worker<I> {
         client: ClientKey,
         channels: impl Iterator<Item = &'a str>,
     ) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), is_own: false, .. }) = self.clients.get(client) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_unless_own(client) else { return false };
         let encoding = self.active.tracked.place("client_encoding").and_then(|place| ready.session.vars.get(place));
         let is_read = encoding.is_none_or(|encoding| matches!(encoding, "UTF8" | "SQL_ASCII"));
         let Some(place) = self.registry.pool(pool) else { return false };

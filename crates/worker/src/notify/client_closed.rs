@@ -15,9 +15,7 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// A client goes: if it is the listener, nothing waits for it any longer.
     pub(crate) fn listener_goes(&mut self, client: ClientKey) {
-        let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
-            return;
-        };
+        let Some(ready) = self.clients.ready_listener(client) else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         let listening = &mut self.registry.databases[database as usize].listening;
         if listening.session.take_if(|session| *session == client).is_some() {

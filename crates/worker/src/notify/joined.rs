@@ -8,7 +8,7 @@ use reactor::Io;
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{Client, ClientStage, Link};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -46,17 +46,10 @@ impl<I: Io> Worker<I> {
         self.io.send(*conn, out.into());
         self.resume_client(key);
         self.arm_client(key);
-        self.go_on_without_server(key);
-    }
-
-    /// Handles what a client without a server has sent behind the request that was answered.
-    fn go_on_without_server(&mut self, key: ClientKey) {
-        let Some(Client { stage: ClientStage::Ready(ready @ Ready { link: Link::None, .. }), .. }) =
-            self.clients.get_mut(key)
-        else {
-            return;
-        };
-        let rest = ready.held.take();
-        self.hold_again(key, rest);
+        // What the client has sent behind the request that was answered.
+        if let Some(ready) = self.clients.ready_mut(key).filter(|ready| ready.link == Link::None) {
+            let rest = ready.held.take();
+            self.hold_again(key, rest);
+        }
     }
 }

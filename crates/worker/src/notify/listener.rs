@@ -3,7 +3,6 @@
 //! Always true: the listener never waits for a server that is kept by a client only because that client listens.
 //! Not here: which client listens to what (`channels`), the listener's queries (`control::listeners`).
 
-use base::Key;
 use pool::{ClientKey, Event, ServerKey};
 use protocol::state::Kind;
 use reactor::{Address, Io};
@@ -18,10 +17,7 @@ impl<I: Io> Worker<I> {
     /// moved, and a pool that is full of clients waiting for the listener cannot block it. Returns whether there is
     /// one.
     pub(crate) fn find_for_listener(&mut self, listener: ClientKey) -> bool {
-        let Some(Client { stage: ClientStage::Ready(ready), is_listener: true, .. }) = self.clients.get(listener)
-        else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_listener(listener) else { return false };
         // Starts from the servers, because a pool may have a thousand times as many listening clients.
         let pool = ready.pool;
         let lent = self.servers.iter().filter(|(_, server)| server.pool == pool);
@@ -89,10 +85,7 @@ impl<I: Io> Worker<I> {
             let place = &self.registry.databases[number as usize];
             let Listening { session, channels, .. } = &place.listening;
             let mut who = session.iter().chain(channels.values().flat_map(|channel| &channel.clients));
-            let pool = who.find_map(|client| match self.clients.get(*client).map(|client| &client.stage) {
-                Some(ClientStage::Ready(ready)) => Some(ready.pool),
-                _ => None,
-            });
+            let pool = who.find_map(|client| self.clients.ready(*client)).map(|ready| ready.pool);
             if pool.is_none_or(|pool| self.may_listen_beside(pool)) {
                 continue;
             }
@@ -103,15 +96,11 @@ impl<I: Io> Worker<I> {
 
     /// The listener's server is to be given up: the listener is closed, and logs in again to get another one.
     pub(crate) fn renew_listener(&mut self, database: u32) {
-        let is_of = |client: &Client| match &client.stage {
-            ClientStage::Ready(ready) if client.is_listener => {
-                self.registry.pool(ready.pool).is_some_and(|place| place.database == database)
+        for key in self.clients.keys() {
+            let place = self.clients.ready_listener(key).and_then(|ready| self.registry.pool(ready.pool));
+            if place.is_some_and(|place| place.database == database) {
+                self.part_from_client(key, "the server that listens for all is given up");
             }
-            _ => false,
-        };
-        let listeners: Vec<Key> = self.clients.iter().filter(|(_, client)| is_of(client)).map(|(key, _)| key).collect();
-        for listener in listeners {
-            self.part_from_client(listener, "the server that listens for all is given up");
         }
     }
 
@@ -119,11 +108,8 @@ impl<I: Io> Worker<I> {
     /// client listens.
     pub(crate) fn end_idle_listener(&mut self, database: u32, address: &Address) {
         let listening = &self.registry.databases[database as usize].listening;
-        let session = listening.session.and_then(|session| self.clients.get(session));
-        let Some(Client { stage: ClientStage::Ready(Ready { link: Link::Loan(server), .. }), .. }) = session else {
-            return;
-        };
-        let is_there = self.servers.get(*server).is_some_and(|server| server.address.as_ref() == Some(address));
+        let Some(server) = self.server_for_all(database).and_then(|server| self.servers.get(server)) else { return };
+        let is_there = server.address.as_ref() == Some(address);
         if is_there && listening.channels.values().all(|channel| channel.clients.is_empty()) {
             self.renew_listener(database);
         }

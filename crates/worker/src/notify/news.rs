@@ -17,7 +17,7 @@ use reactor::{Io, Level};
 use wire::backend::{self, TxStatus};
 use wire::write::{self, Says};
 
-use crate::data::client::{Client, ClientStage, Link, Ready};
+use crate::data::client::{ClientStage, Link};
 use crate::notify::backlog::Telling;
 use crate::worker::Worker;
 
@@ -28,14 +28,8 @@ impl<I: Io> Worker<I> {
         match self.active.settings.notify_lost {
             NotifyLost::Disconnect => self.fail_client(client, &Fault::NotificationsLost),
             NotifyLost::Notice | NotifyLost::Notify => {
-                if let Some(Client {
-                    stage:
-                        ClientStage::Ready(Ready {
-                            session: ClientSession { subscriptions: Some(subscriptions), .. }, ..
-                        }),
-                    ..
-                }) = self.clients.get_mut(client)
-                {
+                let ready = self.clients.ready_mut(client);
+                if let Some(subscriptions) = ready.and_then(|ready| ready.session.subscriptions.as_mut()) {
                     subscriptions.owes_word();
                 }
                 if !is_cut_off {

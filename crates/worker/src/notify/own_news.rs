@@ -10,12 +10,10 @@
 //! `commands/async.c`). So a listener that is queried after that sends what was committed ahead of its answer.
 
 use pool::{ClientKey, ServerKey};
-use protocol::loan::ClientSession;
 use protocol::state::Probe;
 use reactor::{Chunk, Io};
 use wire::backend::TxStatus;
 
-use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::{Server, ServerStage};
 use crate::notify::listening::{PATIENCE, Waiter, Withheld};
 use crate::planted::are_news_awaited;
@@ -33,16 +31,10 @@ impl<I: Io> Worker<I> {
         if listening.session.is_none() || listening.rounds.are_late() {
             return false;
         }
-        let awaits_news = match server.client().and_then(|client| self.clients.get(client)) {
-            Some(Client {
-                stage:
-                    ClientStage::Ready(Ready { session: ClientSession { subscriptions: Some(subscriptions), .. }, .. }),
-                ..
-            }) => subscriptions.awaits_own_news(),
-            _ => false,
-        };
+        let ready = server.client().and_then(|client| self.clients.ready(client));
+        let subscriptions = ready.and_then(|ready| ready.session.subscriptions.as_ref());
         are_news_awaited(
-            awaits_news
+            subscriptions.is_some_and(|subscriptions| subscriptions.awaits_own_news())
                 && !server.is_released
                 && !self.admin.is_resting()
                 && self.server_for_all(server.database).is_some(),
@@ -92,12 +84,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return };
         let is_free =
             server.session.life.is_running() && server.session.cancels_sent == 0 && server.session.exchange.is_proven();
-        let is_torn = match server.client().and_then(|client| self.clients.get(client)) {
-            Some(Client { stage: ClientStage::Ready(ready), .. }) => {
-                ready.session.is_torn() || ready.session.is_collecting()
-            }
-            _ => true,
-        };
+        let listener = server.client().and_then(|client| self.clients.ready(client));
+        let is_torn = listener.is_none_or(|ready| ready.session.is_torn() || ready.session.is_collecting());
         let is_at_rest = server.session.exchange.may_end() && matches!(server.stage, ServerStage::Lent { .. });
         if is_free && is_at_rest && !is_torn {
             self.registry.databases[database as usize].listening.rounds.asks();
@@ -115,9 +103,7 @@ impl<I: Io> Worker<I> {
 
     /// A client has been answered: if it is the listener, a question that had to wait may be sent now.
     pub(crate) fn ask_again(&mut self, client: ClientKey) {
-        let Some(Client { is_listener: true, stage: ClientStage::Ready(ready), .. }) = self.clients.get(client) else {
-            return;
-        };
+        let Some(ready) = self.clients.ready_listener(client) else { return };
         let Some(database) = self.registry.pool(ready.pool).map(|place| place.database) else { return };
         self.registry.databases[database as usize].listening.rounds.answers_other();
         self.ask_listener(database);

@@ -8,7 +8,6 @@ use reactor::{Chunk, Io, Receive};
 use wire::backend::TxStatus;
 use wire::write;
 
-use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::server::Server;
 use crate::notify::listening::{Waiter, Withheld};
 use crate::worker::Worker;
@@ -62,11 +61,11 @@ impl<I: Io> Worker<I> {
         let withheld = self.servers.iter().filter(|(_, server)| server.withheld.is_some() || server.later.is_some());
         let keys: Vec<ServerKey> = withheld.map(|(key, _)| key).chain(self.notify.backlog.who_tells()).collect();
         keys.into_iter().for_each(|key| self.release(key));
-        let is_waiting =
-            |client: &Client| matches!(&client.stage, ClientStage::Ready(Ready { listen_wait: Some(_), .. }));
-        let waiting = self.clients.iter().filter(|(_, client)| is_waiting(client));
-        let keys: Vec<ClientKey> = waiting.map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.end_listen_wait(key, None, false));
+        for key in self.clients.keys() {
+            if self.clients.ready(key).is_some_and(|ready| ready.listen_wait.is_some()) {
+                self.end_listen_wait(key, None, false);
+            }
+        }
     }
 
     /// Passes on all messages that are kept of a server: it has ended, its client goes, or the worker is being suspended.

@@ -10,7 +10,6 @@ use pool::{ClientKey, ServerKey};
 use protocol::loan::Life;
 use protocol::request::is_of_one_statement;
 use reactor::Io;
-use wire::write;
 
 use crate::data::client::Ready;
 use crate::data::server::{Server, ServerStage};
@@ -47,12 +46,9 @@ impl<I: Io> Worker<I> {
         }
         let Some(probe) = self.question_of(server_key, client_key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let mut out = Vec::new();
-        write::query(&mut out, &probe.question());
-        server.session.exchange.asks_ours();
+        server.ask(&mut self.io, &probe.question());
         server.session.creations_asked = self.registry.databases[server.database as usize].function_catalog.creations();
         server.session.life.becomes(Life::Foreseeing(Box::new(probe)));
-        self.io.send(server.conn, out.into());
     }
 
     /// A server is taken over from another process, which has sent a probe behind a request: what the client sends

@@ -26,9 +26,7 @@ impl<I: Io> Worker<I> {
     fn ends_or_goes_on(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
         server.affinity_hold.come_back();
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         // In session mode a loan lasts as long as its client, and so does the loan of a dedicated server in any mode.
         let is_session = server.dedicated.is_some()
             || self.registry.pool(server.pool).is_none_or(|place| place.mode == Mode::Session);

@@ -25,11 +25,6 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// The same for bytes of our own in place of those of the server.
-    pub(crate) fn give_client_own(&mut self, key: ServerKey, bytes: Box<[u8]>) {
-        self.give_client_whole(key, Chunk::Own(bytes));
-    }
-
     pub(crate) fn give_client_whole(&mut self, key: ServerKey, chunk: Chunk) {
         let Some(client_key) = self.servers.get(key).and_then(Server::client) else { return };
         let Some(client) = self.clients.get(client_key) else { return };
@@ -122,7 +117,7 @@ impl<I: Io> Worker<I> {
             return;
         }
         let out = server.session.take_due();
-        self.give_client_own(key, out);
+        self.give_client_whole(key, Chunk::Own(out));
     }
 
     /// A server answers a question about functions. That is read as it comes, so that one turn reads no more than one

@@ -41,9 +41,7 @@ impl<I: Io> Worker<I> {
     /// done anything else.
     fn apply_effects(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let place = self.registry.pool(server.pool).filter(|place| place.follows);
         let Some(terms) = place.map(|place| terms(place, &self.active, self.now)) else { return false };
         let Some(reset) = apply_effects(&mut server.session, &mut ready.session, terms) else { return false };
@@ -55,9 +53,7 @@ impl<I: Io> Worker<I> {
 
     /// It is known what a client has on its server: returns whether that is nothing, or keeps the server for the client.
     fn is_over_or_kept(&mut self, server_key: ServerKey, client_key: ClientKey) -> bool {
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         if !ready.has_pins() {
             return true;
         }

@@ -17,7 +17,8 @@ use protocol::server::login::ServerLogin;
 use protocol::state::Overrides;
 use protocol::vars::Vars;
 use reactor::tls::{Demand, Security};
-use reactor::{Address, Chunk, Conn, TimerId};
+use reactor::{Address, Chunk, Conn, Io, TimerId};
+use wire::write;
 
 use crate::course::{Course, RequestHead};
 use crate::notify::listening::Withheld;
@@ -165,6 +166,14 @@ impl Server {
             opened_for: Opened::Client,
             is_counted: false,
         }
+    }
+
+    /// Sends a query of our own, whose answer no client gets.
+    pub(crate) fn ask(&mut self, io: &mut impl Io, sql: &str) {
+        let mut out = Vec::new();
+        write::query(&mut out, sql);
+        self.session.exchange.asks_ours();
+        io.send(self.conn, out.into());
     }
 
     /// Lends the server to this client, or continues its loan in the given phase.

@@ -31,16 +31,13 @@ struct Holders {
 
 impl<I: Io> Worker<I> {
     /// Adds to a fault what only the pool knows about it, for the client that is sent it now.
-    pub(crate) fn explained(&mut self, client: Key, fault: Fault) -> Fault {
-        match fault {
-            Fault::QueryWaitTimeout { secs, why: None } => {
-                Fault::QueryWaitTimeout { secs, why: self.why_unserved(client) }
-            }
-            Fault::QueryTimeoutWaiting { secs, why: None } => {
-                Fault::QueryTimeoutWaiting { secs, why: self.why_unserved(client) }
-            }
-            fault => fault,
+    pub(crate) fn explained(&mut self, client: Key, mut fault: Fault) -> Fault {
+        if let Fault::QueryWaitTimeout { why: why @ None, .. } | Fault::QueryTimeoutWaiting { why: why @ None, .. } =
+            &mut fault
+        {
+            *why = self.why_unserved(client);
         }
+        fault
     }
 
     fn why_unserved(&mut self, client: Key) -> Option<Arc<Unserved>> {

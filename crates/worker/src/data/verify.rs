@@ -16,9 +16,7 @@ impl<I: Io> Worker<I> {
             return false;
         }
         let Some(server) = self.servers.get(server_key) else { return false };
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
         if server.session.is_verified || !follows {
             return false;

@@ -16,9 +16,7 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(server_key) else { return false };
         let number = server.database;
         let is_shared = self.listens_for_all(server_key, client_key);
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         let Some(session_effects) = ready.session.session_effects.as_mut().filter(|_| is_shared) else { return false };
         // The channel of the marks is our own.
         let channels: Vec<Box<str>> = session_effects.channels().filter(|name| *name != MARKS).map(Box::from).collect();
@@ -36,9 +34,7 @@ impl<I: Io> Worker<I> {
         for channel in news {
             self.subscribe(client_key, number, channel);
         }
-        let Some(ready) = self.clients.ready_mut(client_key) else {
-            return false;
-        };
+        let Some(ready) = self.clients.ready_mut(client_key) else { return false };
         if !ready.session.subscriptions(losses).may_move(names()) {
             return self.give_to_listener(server_key, client_key);
         }

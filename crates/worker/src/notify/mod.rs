@@ -8,11 +8,11 @@ use crate::notify::backlog::Backlog;
 use crate::notify::listening::Alarms;
 
 pub(crate) mod backlog;
+pub(crate) mod begin_listen;
 pub(crate) mod behind;
 pub(crate) mod channels;
 pub(crate) mod client_closed;
-pub(crate) mod join;
-pub(crate) mod joined;
+pub(crate) mod complete_listen;
 pub(crate) mod later;
 pub(crate) mod listen;
 pub(crate) mod listener;

@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
         {
             let is_told = subscriptions.own(body);
             if is_told {
-                self.give_client_own(server_key, notification(body));
+                self.give_client_whole(server_key, notification(body).into());
             }
             self.tell_news(client_key);
         }
@@ -180,10 +180,10 @@ impl<I: Io> Worker<I> {
     }
 }
 
-fn notification(body: &[u8]) -> Box<[u8]> {
+fn notification(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, backend::NOTIFICATION_RESPONSE, |out| out.extend_from_slice(body));
-    out.into()
+    out
 }
 
 /// A notification of our own; its process ID is 0.

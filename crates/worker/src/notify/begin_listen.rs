@@ -3,7 +3,7 @@
 //! Always true: such a client gets every notification that is committed after its LISTEN was answered, and none that
 //! was committed before it sent LISTEN. If anything prevents this, the client gets a server as usual.
 //! Not here: how channels come to the listener (`listen`), other waits for the listener (`own_news`), how the wait ends
-//! (`joined`).
+//! (`complete_listen`).
 //!
 //! The listener reports what was committed before it was asked ahead of its answer ([`protocol::state::Rounds`]): the
 //! client gets none of the notifications before that answer, and all those after it.
@@ -61,7 +61,7 @@ impl<I: Io> Worker<I> {
                 Some(Box::new(ListenWait { number, until, channels: listens.channels, tags: listens.tags }));
         }
         if has_caught_up_already() {
-            self.enqueue(Task::Joined { client: key, number });
+            self.enqueue(Task::ReleaseAll { waiters: vec![Waiter::Client(key, number)], has_caught_up: true });
             return true;
         }
         self.ask_listener(database as u32);

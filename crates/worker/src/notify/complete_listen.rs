@@ -1,7 +1,7 @@
 //! Ends a client's wait for the listener: the client listens now, or gets a server instead.
 //!
 //! Always true: messages that the client has sent meanwhile are handled as if they had just arrived.
-//! Not here: how the wait begins (`join`).
+//! Not here: how the wait begins (`begin_listen`).
 
 use pool::ClientKey;
 use reactor::Io;

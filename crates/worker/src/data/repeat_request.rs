@@ -7,7 +7,6 @@
 use pool::ServerKey;
 use protocol::loan::Life;
 use reactor::{Chunk, Io, Level};
-use wire::write;
 
 use crate::cancel::answer::write_cancelled;
 use crate::data::client::{Client, ClientStage};
@@ -35,11 +34,8 @@ impl<I: Io> Worker<I> {
         let bytes = server.session.repeatable.begin_deallocation();
         ready.held.get_or_insert_default().push_front(Chunk::Own(bytes.into()));
         server.session.life.becomes(Life::Deallocating(self.now));
-        let mut out = Vec::new();
-        write::query(&mut out, "DEALLOCATE ALL");
-        server.session.exchange.asks_ours();
+        server.ask(&mut self.io, "DEALLOCATE ALL");
         server.session.preparing = Box::default();
-        self.io.send(server.conn, out.into());
         self.uncount(key);
         if let Some(server) = self.servers.get_mut(key) {
             (server.query_since, server.xact_since) = (None, None);

@@ -32,7 +32,7 @@ impl<I: Io> Worker<I> {
                 Task::EndLoan { server, client } => self.end_loan_after(client, server),
                 Task::Release(server) => self.release(server),
                 Task::ReleaseAll { waiters, has_caught_up } => self.release_all(waiters, has_caught_up),
-                Task::Joined { client, number } => self.end_listen_wait(client, Some(number), true),
+
                 Task::Close { client, how } => self.close_now(client, &how),
             }
         }

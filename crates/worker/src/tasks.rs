@@ -23,8 +23,6 @@ pub(crate) enum Task {
     /// These waiters no longer wait for the listener of their database: it has caught up (`has_caught_up`), or nobody waits
     /// for it any more.
     ReleaseAll { waiters: Vec<Waiter>, has_caught_up: bool },
-    /// The wait of this number is over: the listener listens to the client's channels, so the client listens.
-    Joined { client: ClientKey, number: u64 },
     /// Closes a client after the messages withheld from it were sent.
     Close { client: ClientKey, how: ClientClose },
 }

@@ -8,7 +8,6 @@ use measure::Closed;
 use pool::{Event, Fingerprint, PoolKey, Pools, Return, ServerKey};
 use protocol::loan::{Ended, Life};
 use reactor::Io;
-use wire::write;
 
 use crate::data::server::ServerStage;
 use crate::letters::ActiveConfig;
@@ -33,11 +32,8 @@ impl<I: Io> Worker<I> {
 
     fn ask_server(&mut self, key: ServerKey, sql: &str, query: Query) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let mut out = Vec::new();
-        write::query(&mut out, sql);
-        server.session.exchange.asks_ours();
         server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
-        self.io.send(server.conn, out.into());
+        server.ask(&mut self.io, sql);
         self.hear_server(key);
         self.arm_server(key);
     }

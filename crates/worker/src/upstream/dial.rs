@@ -117,13 +117,8 @@ impl<I: Io> Worker<I> {
         let Some(server) = self.servers.get(key) else { return };
         if self.active.settings.log_connections {
             let ours = self.io.near_end(server.conn);
-            let line = self.server_prefix(key);
-            match ours {
-                Some(ours) => {
-                    self.log.about(&line, Level::Log, format_args!("new connection to server (from {ours})"));
-                }
-                None => self.log.about(&line, Level::Log, format_args!("new connection to server")),
-            }
+            let from = ours.map_or_else(String::new, |ours| format!(" (from {ours})"));
+            self.log_server(key, Level::Log, format_args!("new connection to server{from}"));
         }
         if self.asks_for_tls(key) {
             self.ask_for_tls(key);

@@ -144,10 +144,7 @@ impl<I: Io> Worker<I> {
         match query {
             Some(query) => {
                 server.stage = ServerStage::Introducing;
-                server.session.exchange.asks_ours();
-                let mut out = Vec::new();
-                write::query(&mut out, &query);
-                self.io.send(server.conn, out.into());
+                server.ask(&mut self.io, &query);
             }
             None => self.ask_at_first(key),
         }
@@ -182,26 +179,17 @@ impl<I: Io> Worker<I> {
                 self.log.about(&line, Level::Warning, format_args!("{text} ({why})"));
                 Failure::unproved(text).explained(Some(why), None)
             }
-            LoginFault::Unproved(text) => {
-                self.log.about(&line, Level::Warning, format_args!("server login failed: {text}"));
-                Failure::unproved(format!("server login failed: {text}"))
+            LoginFault::Unproved(text) => self.unproved(key, format_args!("{text}")),
+            LoginFault::IterationsRefused { iterations: 0, .. } => {
+                self.unproved(key, format_args!("server asks for a SCRAM iteration count of 0"))
             }
             LoginFault::IterationsRefused { iterations, allowed } => {
-                let text = match iterations {
-                    0 => "server asks for a SCRAM iteration count of 0".to_owned(),
-                    _ => format!(
-                        "server asks for {iterations} SCRAM iterations, more than {allowed} (scram_iterations_max)"
-                    ),
-                };
-                self.log.about(&line, Level::Warning, format_args!("server login failed: {text}"));
-                Failure::unproved(format!("server login failed: {text}"))
+                let most = format_args!("more than {allowed} (scram_iterations_max)");
+                self.unproved(key, format_args!("server asks for {iterations} SCRAM iterations, {most}"))
             }
             LoginFault::UnknownMechanisms(names) => {
-                let text = format!(
-                    "server login failed: none of the server's SASL authentication mechanisms are supported: {names}"
-                );
-                self.log.about(&line, Level::Warning, format_args!("{text}"));
-                Failure::unproved(text)
+                let text = "none of the server's SASL authentication mechanisms are supported";
+                self.unproved(key, format_args!("{text}: {names}"))
             }
             LoginFault::UnknownMethod(code) => {
                 self.log.about(&line, Level::Error, format_args!("unknown/unsupported auth method: {code}"));
@@ -216,6 +204,13 @@ impl<I: Io> Worker<I> {
             }
         };
         self.dial_failed(key, failure);
+    }
+
+    /// We have not been able to prove who we are: logs why.
+    fn unproved(&mut self, key: ServerKey, why: std::fmt::Arguments<'_>) -> Failure {
+        let text = format!("server login failed: {why}");
+        self.log_server(key, Level::Warning, format_args!("{text}"));
+        Failure::unproved(text)
     }
 }
 

@@ -56,8 +56,9 @@ struct Line {
     fd: OwnedFd,
     owner: u64,
     outbox: Outbox,
-    wish: Wish,
-    life: Life,
+    /// What the worker wants to receive.
+    wanted: Option<Receive>,
+    stage: EpollStage,
     /// The last edge reported it, and nothing has contradicted it since.
     is_readable: bool,
     is_writable: bool,
@@ -69,15 +70,9 @@ struct Line {
     is_unix: bool,
 }
 
+/// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wish {
-    Nothing,
-    Once,
-    Stream,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
+enum EpollStage {
     Dialing,
     Open,
     /// The other side is gone; the worker was informed and has not closed the connection yet.
@@ -112,15 +107,15 @@ impl Epoll {
         })
     }
 
-    fn insert(&mut self, fd: OwnedFd, is_unix: bool, owner: u64, life: Life) -> io::Result<Conn> {
+    fn insert(&mut self, fd: OwnedFd, is_unix: bool, owner: u64, stage: EpollStage) -> io::Result<Conn> {
         let line = Line {
             fd,
             owner,
             outbox: Outbox::default(),
-            wish: Wish::Nothing,
-            life,
+            wanted: None,
+            stage,
             is_readable: false,
-            is_writable: life == Life::Open,
+            is_writable: stage == EpollStage::Open,
             is_over: false,
             is_in_ready: false,
             is_in_dirty: false,
@@ -139,7 +134,7 @@ impl Epoll {
 
     fn queue_ready(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.is_readable && !line.is_in_ready && line.wish != Wish::Nothing && line.life == Life::Open {
+        if line.is_readable && !line.is_in_ready && line.wanted.is_some() && line.stage == EpollStage::Open {
             line.is_in_ready = true;
             self.ready.push_back(conn);
         }
@@ -175,7 +170,7 @@ impl Epoll {
             }
         }
         if line.outbox.is_empty() {
-            if line.life == Life::Leaving {
+            if line.stage == EpollStage::Leaving {
                 self.lines.remove(conn);
             } else if std::mem::take(&mut line.wants_drained) {
                 done.push(Completion::Drained { owner: line.owner });
@@ -187,7 +182,7 @@ impl Epoll {
     fn fetch(&mut self, conn: Conn, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.is_in_ready = false;
-        if line.wish == Wish::Nothing || line.life != Life::Open {
+        if line.wanted.is_none() || line.stage != EpollStage::Open {
             return;
         }
         let Some(mut blank) = self.buffers.take() else {
@@ -201,8 +196,8 @@ impl Epoll {
             Ok((bytes, _)) => {
                 // A short read has emptied the socket, unless its end can be read as well.
                 line.is_readable = bytes == BUFFER_BYTES || line.is_over;
-                if line.wish == Wish::Once {
-                    line.wish = Wish::Nothing;
+                if line.wanted == Some(Receive::Once) {
+                    line.wanted = None;
                 }
                 done.push(Completion::Received { owner: line.owner, bytes: blank.into_span(bytes).into() });
                 self.queue_ready(conn);
@@ -215,13 +210,13 @@ impl Epoll {
 
     fn end(&mut self, conn: Conn, end: End, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        match line.life {
-            Life::Open => {
-                line.life = Life::Ended;
+        match line.stage {
+            EpollStage::Open => {
+                line.stage = EpollStage::Ended;
                 done.push(Completion::Ended { owner: line.owner, end });
             }
-            Life::Leaving => drop(self.lines.remove(conn)),
-            Life::Dialing | Life::Ended => {}
+            EpollStage::Leaving => drop(self.lines.remove(conn)),
+            EpollStage::Dialing | EpollStage::Ended => {}
         }
     }
 
@@ -230,7 +225,7 @@ impl Epoll {
         let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         line.is_readable |= flags.intersects(EventFlags::IN | EventFlags::RDHUP) || is_over;
         line.is_over |= flags.contains(EventFlags::RDHUP) || is_over;
-        if line.life == Life::Dialing {
+        if line.stage == EpollStage::Dialing {
             if flags.contains(EventFlags::OUT) || is_over {
                 self.on_dialed(conn, done);
                 self.queue_ready(conn);
@@ -248,7 +243,7 @@ impl Epoll {
         let Some(line) = self.lines.get_mut(conn) else { return };
         match rustix::net::sockopt::socket_error(&line.fd) {
             Ok(Ok(())) => {
-                line.life = Life::Open;
+                line.stage = EpollStage::Open;
                 line.is_writable = true;
                 done.push(Completion::Connected { owner: line.owner });
                 self.flush(conn, done);
@@ -295,7 +290,7 @@ impl Epoll {
         self.update_acceptors(done);
         while self.lingering.front().is_some_and(|(until, _)| *until <= self.common.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
-                && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
+                && self.lines.get(conn).is_some_and(|line| line.stage == EpollStage::Leaving)
             {
                 self.lines.remove(conn);
             }
@@ -326,7 +321,7 @@ impl Io for Epoll {
         if socket.is_inherited {
             rustix::io::ioctl_fionbio(&socket.fd, true)?;
         }
-        self.insert(socket.fd, socket.is_unix, owner, Life::Open)
+        self.insert(socket.fd, socket.is_unix, owner, EpollStage::Open)
     }
 
     fn connect(&mut self, to: &Address, owner: u64) -> io::Result<Conn> {
@@ -337,27 +332,24 @@ impl Io for Epoll {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
-        self.insert(fd, !matches!(to, Address::Tcp(_)), owner, Life::Dialing)
+        self.insert(fd, !matches!(to, Address::Tcp(_)), owner, EpollStage::Dialing)
     }
 
     fn receive(&mut self, conn: Conn, how: Receive) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        line.wish = match how {
-            Receive::Once => Wish::Once,
-            Receive::Stream => Wish::Stream,
-        };
+        line.wanted = Some(how);
         self.queue_ready(conn);
     }
 
     fn pause(&mut self, conn: Conn) {
         if let Some(line) = self.lines.get_mut(conn) {
-            line.wish = Wish::Nothing;
+            line.wanted = None;
         }
     }
 
     fn send(&mut self, conn: Conn, chunk: Chunk) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if chunk.is_empty() || !matches!(line.life, Life::Open | Life::Dialing) {
+        if chunk.is_empty() || !matches!(line.stage, EpollStage::Open | EpollStage::Dialing) {
             return;
         }
         line.outbox.push(chunk);
@@ -381,9 +373,9 @@ impl Io for Epoll {
 
     fn close(&mut self, conn: Conn, how: Close) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if how == Close::AfterSending && line.life == Life::Open && !line.outbox.is_empty() {
-            line.life = Life::Leaving;
-            line.wish = Wish::Nothing;
+        if how == Close::AfterSending && line.stage == EpollStage::Open && !line.outbox.is_empty() {
+            line.stage = EpollStage::Leaving;
+            line.wanted = None;
             self.lingering.push_back((self.common.clock.now + LINGER, conn));
         } else {
             self.lines.remove(conn);
@@ -391,12 +383,12 @@ impl Io for Epoll {
     }
 
     fn is_at_rest(&self, conn: Conn) -> bool {
-        self.lines.get(conn).is_none_or(|line| line.wish == Wish::Nothing && line.outbox.is_empty())
+        self.lines.get(conn).is_none_or(|line| line.wanted.is_none() && line.outbox.is_empty())
     }
 
     fn release(&mut self, conn: Conn) -> Option<Socket> {
         let line = self.lines.get(conn)?;
-        if line.wish != Wish::Nothing || !line.outbox.is_empty() || line.life != Life::Open {
+        if line.wanted.is_some() || !line.outbox.is_empty() || line.stage != EpollStage::Open {
             return None;
         }
         let line = self.lines.remove(conn)?;
@@ -406,7 +398,7 @@ impl Io for Epoll {
     }
 
     fn duplicate(&self, conn: Conn) -> io::Result<Socket> {
-        let line = self.lines.get(conn).filter(|line| line.life == Life::Open && self.is_at_rest(conn));
+        let line = self.lines.get(conn).filter(|line| line.stage == EpollStage::Open && self.is_at_rest(conn));
         let line = line.ok_or(io::ErrorKind::WouldBlock)?;
         Ok(Socket::inherited(line.fd.try_clone()?, line.is_unix))
     }

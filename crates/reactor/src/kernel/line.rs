@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use io_uring::types;
 use socket2::SockAddr;
 
+use crate::Receive;
 use crate::kernel::outbox::Outbox;
 
 /// One connection.
@@ -18,20 +19,13 @@ pub(crate) struct Line {
     pub(crate) outbox: Outbox,
     pub(crate) gather: Option<Box<Gather>>,
     pub(crate) dialed: Option<Box<SockAddr>>,
-    pub(crate) wish: Wish,
+    /// What the worker wants to receive.
+    pub(crate) wanted: Option<Receive>,
     pub(crate) receive: Underway,
     pub(crate) send: Underway,
-    pub(crate) life: Life,
+    pub(crate) stage: RingStage,
     pub(crate) wants_drained: bool,
     pub(crate) is_unix: bool,
-}
-
-/// What the worker wants to receive.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Nothing,
-    Once,
-    Stream,
 }
 
 /// Whether an operation is with the kernel.
@@ -43,8 +37,9 @@ pub(crate) enum Underway {
     Recalled,
 }
 
+/// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum RingStage {
     Dialing,
     Open,
     /// The other side is gone; the worker was informed and has not closed the connection yet.

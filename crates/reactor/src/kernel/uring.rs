@@ -26,7 +26,7 @@ use socket2::SockAddr;
 use self::accept::Acceptor;
 use crate::io::{Accepting, LINGER};
 use crate::kernel::common::{self, Clock, Common};
-use crate::kernel::line::{Gather, Life, Line, Underway, Wish};
+use crate::kernel::line::{Gather, Line, RingStage, Underway};
 use crate::kernel::outbox::Outbox;
 use crate::kernel::ring::{BUFFER_GROUP, BufferRing, build_ring};
 use crate::kernel::{Equipment, Kernel};
@@ -135,17 +135,17 @@ impl Uring {
     }
 
     fn insert(&mut self, fd: OwnedFd, is_unix: bool, owner: u64, dialed: Option<Box<SockAddr>>) -> Conn {
-        let life = if dialed.is_some() { Life::Dialing } else { Life::Open };
+        let stage = if dialed.is_some() { RingStage::Dialing } else { RingStage::Open };
         let line = Line {
             fd: Some(fd),
             owner,
             outbox: Outbox::default(),
             gather: None,
             dialed,
-            wish: Wish::Nothing,
+            wanted: None,
             receive: Underway::No,
             send: Underway::No,
-            life,
+            stage,
             wants_drained: false,
             is_unix,
         };
@@ -156,14 +156,14 @@ impl Uring {
     /// Submits the receive that the worker wants, unless one is under way.
     fn arm(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.receive != Underway::No || !matches!(line.life, Life::Open) {
+        if line.receive != Underway::No || !matches!(line.stage, RingStage::Open) {
             return;
         }
         let fd = line.target();
-        let entry = match line.wish {
-            Wish::Nothing => return,
-            Wish::Stream => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
-            Wish::Once => opcode::Recv::new(fd, std::ptr::null_mut(), 0)
+        let entry = match line.wanted {
+            None => return,
+            Some(Receive::Stream) => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
+            Some(Receive::Once) => opcode::Recv::new(fd, std::ptr::null_mut(), 0)
                 .buf_group(BUFFER_GROUP)
                 .build()
                 .flags(squeue::Flags::BUFFER_SELECT),
@@ -180,8 +180,8 @@ impl Uring {
     /// together. Operations refer to the file and not to the descriptor's number, so the number may be reused at once.
     fn bury(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        line.life = Life::Dead;
-        line.wish = Wish::Nothing;
+        line.stage = RingStage::Dead;
+        line.wanted = None;
         let sending = if line.dialed.is_some() { Op::Connect } else { Op::Send };
         let underway = [(Op::Receive, &mut line.receive), (sending, &mut line.send)].map(|(op, state)| {
             let is_called_back = *state == Underway::Yes;
@@ -203,7 +203,7 @@ impl Uring {
     /// Removes the row of a dead connection when its last operation has completed.
     fn bury_if_quiet(&mut self, conn: Conn) {
         let Some(line) = self.lines.get(conn) else { return };
-        if line.life == Life::Dead && line.receive == Underway::No && line.send == Underway::No {
+        if line.stage == RingStage::Dead && line.receive == Underway::No && line.send == Underway::No {
             self.lines.remove(conn);
         }
     }
@@ -217,14 +217,14 @@ impl Uring {
         if !cqueue::more(flags) {
             line.receive = Underway::No;
         }
-        if line.life == Life::Dead || line.life == Life::Leaving {
+        if line.stage == RingStage::Dead || line.stage == RingStage::Leaving {
             self.bury_if_quiet(conn);
             return;
         }
         match (result, span) {
             (1.., Some(span)) => {
-                if line.wish == Wish::Once {
-                    line.wish = Wish::Nothing;
+                if line.wanted == Some(Receive::Once) {
+                    line.wanted = None;
                 }
                 done.push(Completion::Received { owner: line.owner, bytes: span.into() });
                 self.arm(conn);
@@ -242,10 +242,10 @@ impl Uring {
         let Some(line) = self.lines.get_mut(conn) else { return };
         line.dialed = None;
         line.send = Underway::No;
-        if line.life == Life::Dead {
+        if line.stage == RingStage::Dead {
             self.bury_if_quiet(conn);
         } else if result == 0 {
-            line.life = Life::Open;
+            line.stage = RingStage::Open;
             done.push(Completion::Connected { owner: line.owner });
             self.arm(conn);
             self.kick(conn);
@@ -259,10 +259,10 @@ impl Uring {
     /// The other side is gone. This is reported once, whichever operation finds it out first.
     fn end(&mut self, conn: Conn, result: i32, done: &mut Vec<Completion<Socket>>) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.life != Life::Open {
+        if line.stage != RingStage::Open {
             return;
         }
-        line.life = Life::Ended;
+        line.stage = RingStage::Ended;
         let end = if result == 0 { End::Eof } else { End::Broken(io::Error::from_raw_os_error(-result)) };
         done.push(Completion::Ended { owner: line.owner, end });
     }
@@ -286,7 +286,7 @@ impl Uring {
         }
         while self.lingering.front().is_some_and(|(until, _)| *until <= self.common.clock.now) {
             if let Some((_, conn)) = self.lingering.pop_front()
-                && self.lines.get(conn).is_some_and(|line| line.life == Life::Leaving)
+                && self.lines.get(conn).is_some_and(|line| line.stage == RingStage::Leaving)
             {
                 self.bury(conn);
             }
@@ -345,16 +345,13 @@ impl Io for Uring {
 
     fn receive(&mut self, conn: Conn, how: Receive) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        line.wish = match how {
-            Receive::Once => Wish::Once,
-            Receive::Stream => Wish::Stream,
-        };
+        line.wanted = Some(how);
         self.arm(conn);
     }
 
     fn pause(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        line.wish = Wish::Nothing;
+        line.wanted = None;
         if line.receive == Underway::Yes {
             line.receive = Underway::Recalled;
             self.recall(Op::Receive, conn);
@@ -363,7 +360,7 @@ impl Io for Uring {
 
     fn send(&mut self, conn: Conn, chunk: Chunk) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if chunk.is_empty() || !matches!(line.life, Life::Open | Life::Dialing) {
+        if chunk.is_empty() || !matches!(line.stage, RingStage::Open | RingStage::Dialing) {
             return;
         }
         if line.outbox.is_empty() {
@@ -384,10 +381,10 @@ impl Io for Uring {
 
     fn close(&mut self, conn: Conn, how: Close) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        let may_linger = how == Close::AfterSending && line.life == Life::Open && !line.outbox.is_empty();
+        let may_linger = how == Close::AfterSending && line.stage == RingStage::Open && !line.outbox.is_empty();
         if may_linger {
-            line.life = Life::Leaving;
-            line.wish = Wish::Nothing;
+            line.stage = RingStage::Leaving;
+            line.wanted = None;
             self.lingering.push_back((self.common.clock.now + LINGER, conn));
         } else {
             self.bury(conn);
@@ -400,7 +397,7 @@ impl Io for Uring {
 
     fn release(&mut self, conn: Conn) -> Option<Socket> {
         let line = self.lines.get(conn)?;
-        if !line.is_quiet() || line.life != Life::Open {
+        if !line.is_quiet() || line.stage != RingStage::Open {
             return None;
         }
         let line = self.lines.remove(conn)?;
@@ -408,7 +405,7 @@ impl Io for Uring {
     }
 
     fn duplicate(&self, conn: Conn) -> io::Result<Socket> {
-        let line = self.lines.get(conn).filter(|line| line.is_quiet() && line.life == Life::Open);
+        let line = self.lines.get(conn).filter(|line| line.is_quiet() && line.stage == RingStage::Open);
         let fd = line.and_then(|line| line.fd.as_ref()).ok_or(io::ErrorKind::WouldBlock)?;
         Ok(Socket::inherited(fd.try_clone()?, line.is_some_and(|line| line.is_unix)))
     }

@@ -7,7 +7,7 @@
 use io_uring::opcode;
 
 use super::{Op, Uring, word};
-use crate::kernel::line::{Life, Underway};
+use crate::kernel::line::{RingStage, Underway};
 use crate::{Completion, Conn, Socket};
 
 impl Uring {
@@ -21,7 +21,10 @@ impl Uring {
     /// Starts a send of the queued chunks, unless one is under way.
     pub(super) fn kick(&mut self, conn: Conn) {
         let Some(line) = self.lines.get_mut(conn) else { return };
-        if line.send != Underway::No || line.outbox.is_empty() || !matches!(line.life, Life::Open | Life::Leaving) {
+        if line.send != Underway::No
+            || line.outbox.is_empty()
+            || !matches!(line.stage, RingStage::Open | RingStage::Leaving)
+        {
             return;
         }
         let fd = line.target();
@@ -47,12 +50,12 @@ impl Uring {
         {
             self.spent_gathers.push(gather);
         }
-        if line.life == Life::Dead {
+        if line.stage == RingStage::Dead {
             self.bury_if_quiet(conn);
             return;
         }
         if result < 0 && !matches!(-result, libc::EINTR | libc::EAGAIN) {
-            if line.life == Life::Leaving {
+            if line.stage == RingStage::Leaving {
                 self.bury(conn);
             } else {
                 self.end(conn, result, done);
@@ -62,7 +65,7 @@ impl Uring {
         line.outbox.advance(result.max(0) as usize);
         if !line.outbox.is_empty() {
             self.kick(conn);
-        } else if line.life == Life::Leaving {
+        } else if line.stage == RingStage::Leaving {
             self.bury(conn);
         } else if std::mem::take(&mut line.wants_drained) {
             done.push(Completion::Drained { owner: line.owner });

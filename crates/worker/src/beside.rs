@@ -35,17 +35,13 @@ impl<T> Beside<T> {
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
-        match self.places.get(key.index as usize)? {
-            Some((generation, row)) if *generation == key.generation => Some(row),
-            _ => None,
-        }
+        let (generation, row) = self.places.get(key.index as usize)?.as_ref()?;
+        (*generation == key.generation).then_some(row)
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        match self.places.get_mut(key.index as usize)? {
-            Some((generation, row)) if *generation == key.generation => Some(row),
-            _ => None,
-        }
+        let (generation, row) = self.places.get_mut(key.index as usize)?.as_mut()?;
+        (*generation == key.generation).then_some(row)
     }
 
     /// The current key at this index.

@@ -339,7 +339,8 @@ impl<I: Io> Worker<I> {
         let consoles =
             self.clients.iter().filter(|(_, client)| matches!(client.stage, ClientStage::Console(_))).count();
         if self.registry.known_database(CONSOLE).is_some() {
-            rows.push(console_row(consoles as u32));
+            let console = PoolRow::empty(CONSOLE.into(), CONSOLE.into(), pool::Mode::Statement);
+            rows.push(PoolRow { cl_active: consoles as u32, ..console });
         }
         rows
     }
@@ -347,15 +348,13 @@ impl<I: Io> Worker<I> {
     fn empty_row(&self, key: pool::PoolKey, place: &crate::registry::PoolPlace, detail: Detail) -> PoolRow {
         let snapshot = self.pools.snapshot(self.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
-        let mut row = console_row(0);
-        row.database = place.database_name.clone();
-        row.user = place.user_name.clone();
-        row.mode = place.mode;
-        row.measures = self.measures(key, place, detail);
-        row.maxwait = waited.unwrap_or_default();
-        row.cl_active_cancel_req = place.cancels;
-        row.sv_active_cancel = place.cancels;
-        row
+        PoolRow {
+            cl_active_cancel_req: place.cancels,
+            sv_active_cancel: place.cancels,
+            maxwait: waited.unwrap_or_default(),
+            measures: self.measures(key, place, detail),
+            ..PoolRow::empty(place.database_name.clone(), place.user_name.clone(), place.mode)
+        }
     }
 
     fn database_rows(&self) -> Vec<DatabaseRow> {
@@ -421,25 +420,4 @@ fn tally(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
         *counts.entry(number).or_insert(0) += 1;
     }
     counts
-}
-
-fn console_row(clients: u32) -> PoolRow {
-    PoolRow {
-        database: CONSOLE.into(),
-        user: CONSOLE.into(),
-        cl_active: clients,
-        cl_waiting: 0,
-        cl_active_cancel_req: 0,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: 0,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
-        maxwait: Duration::ZERO,
-        mode: pool::Mode::Statement,
-        measures: None,
-    }
 }

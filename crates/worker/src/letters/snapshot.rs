@@ -276,6 +276,31 @@ pub struct PoolRow {
     pub measures: Option<Box<PoolMeasures>>,
 }
 
+impl PoolRow {
+    /// A pool without clients and servers.
+    #[must_use]
+    pub fn empty(database: Arc<str>, user: Arc<str>, mode: pool::Mode) -> Self {
+        Self {
+            database,
+            user,
+            cl_active: 0,
+            cl_waiting: 0,
+            cl_active_cancel_req: 0,
+            cl_waiting_cancel_req: 0,
+            sv_active: 0,
+            sv_active_cancel: 0,
+            sv_being_canceled: 0,
+            sv_idle: 0,
+            sv_used: 0,
+            sv_tested: 0,
+            sv_login: 0,
+            maxwait: Duration::ZERO,
+            mode,
+            measures: None,
+        }
+    }
+}
+
 /// A database in use.
 #[derive(Clone, Debug)]
 pub struct DatabaseRow {

@@ -106,24 +106,8 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn pool_row(database: &str, user: &str) -> PoolRow {
-        PoolRow {
-            database: database.into(),
-            user: user.into(),
-            cl_active: 0,
-            cl_waiting: 0,
-            cl_active_cancel_req: 0,
-            cl_waiting_cancel_req: 0,
-            sv_active: 0,
-            sv_active_cancel: 0,
-            sv_being_canceled: 0,
-            sv_idle: 0,
-            sv_used: 0,
-            sv_tested: 0,
-            sv_login: 0,
-            maxwait: Duration::ZERO,
-            mode: Mode::Transaction,
-            measures: Some(Box::default()),
-        }
+        let measures = Some(Box::default());
+        PoolRow { measures, ..PoolRow::empty(database.into(), user.into(), Mode::Transaction) }
     }
 
     pub(crate) fn database_row(entry: &Arc<Database>, servers: u32, clients: u32) -> DatabaseRow {

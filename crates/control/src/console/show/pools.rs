@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pool::Mode;
 use worker::letters::PoolRow;
@@ -43,7 +42,7 @@ pub(super) const POOLS: Subject = Subject {
 /// Returns all pools by database and user. Only the console's pool is on several workers; it is included even if
 /// unused.
 pub(super) fn all(view: &View<'_>) -> BTreeMap<(Arc<str>, Arc<str>), PoolRow> {
-    let console = empty_console();
+    let console = PoolRow::empty(CONSOLE.into(), CONSOLE.into(), Mode::Statement);
     let mut all = BTreeMap::from([((Arc::clone(&console.database), Arc::clone(&console.user)), console)]);
     for row in view.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
         let key = (Arc::clone(&row.database), Arc::clone(&row.user));
@@ -99,27 +98,6 @@ fn add(sum: &mut PoolRow, row: &PoolRow) {
     sum.sv_tested += row.sv_tested;
     sum.sv_login += row.sv_login;
     sum.maxwait = sum.maxwait.max(row.maxwait);
-}
-
-fn empty_console() -> PoolRow {
-    PoolRow {
-        database: CONSOLE.into(),
-        user: CONSOLE.into(),
-        cl_active: 0,
-        cl_waiting: 0,
-        cl_active_cancel_req: 0,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: 0,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
-        maxwait: Duration::ZERO,
-        mode: Mode::Statement,
-        measures: None,
-    }
 }
 
 #[cfg(test)]

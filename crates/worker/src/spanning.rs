@@ -261,7 +261,7 @@ impl<I: Io> Worker<I> {
 
     /// A client with a pending request, and the beginning of that request as far as it has arrived.
     fn first_held(&self, key: Key) -> Option<(&Ready, Cow<'_, [u8]>)> {
-        let Some(ready) = self.clients.ready(key) else { return None };
+        let ready = self.clients.ready(key)?;
         let held = ready.held.as_ref()?;
         let torn = ready.session.scanner.torn_header();
         match held.in_one_piece() {

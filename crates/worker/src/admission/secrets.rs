@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
     /// The cached secret of a client's user, if caching is on and the entry is not too old.
     pub(crate) fn remembered_secret(&mut self, key: Key) -> Option<Arc<Secret>> {
         self.active.settings.auth_query_cache_ttl?;
-        let Some(login) = self.clients.login_mut(key) else { return None };
+        let login = self.clients.login_mut(key)?;
         let secret = self.remembered.find(&login.request.database, &login.request.user, self.now)?;
         login.reported_secret = Some(secret.clone());
         login.is_secret_cached = true;

@@ -68,7 +68,7 @@ impl<I: Io> Worker<I> {
     }
 
     pub(crate) fn take_shown_keys(&mut self, key: Key) -> Option<ScramKeys> {
-        let Some(login) = self.clients.login_mut(key) else { return None };
+        let login = self.clients.login_mut(key)?;
         login.take_awaiting_rate().flatten()
     }
 

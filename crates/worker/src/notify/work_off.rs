@@ -62,7 +62,7 @@ impl<I: Io> Worker<I> {
 
     /// To how many channels a client listens, if it does so in this database.
     fn channels_in(&self, client: ClientKey, database: u32) -> Option<usize> {
-        let Some(ready) = self.clients.ready(client) else { return None };
+        let ready = self.clients.ready(client)?;
         let subscriptions = ready.session.subscriptions.as_ref()?;
         let is_there = self.registry.pool(ready.pool).is_some_and(|place| place.database == database);
         is_there.then(|| subscriptions.channel_count())

@@ -124,7 +124,7 @@ mod tests {
         (busy.cl_active, busy.cl_waiting, busy.cl_active_cancel_req, busy.cl_waiting_cancel_req) = (1, 2, 3, 4);
         (busy.sv_active, busy.sv_active_cancel, busy.sv_being_canceled, busy.sv_idle) = (5, 6, 7, 8);
         (busy.sv_used, busy.sv_tested, busy.sv_login) = (9, 10, 11);
-        busy.maxwait = Duration::from_micros(12_000_013);
+        busy.maxwait = std::time::Duration::from_micros(12_000_013);
         let mut console = pool_row(CONSOLE, CONSOLE);
         (console.cl_active, console.mode) = (1, Mode::Statement);
         let first = Snapshot { pools: vec![busy, pool_row("a", "u"), console.clone()], ..Snapshot::default() };

@@ -32,6 +32,7 @@ use crate::loads::Loads;
 use crate::names::Names;
 use crate::otlp::{Exporter, Posting};
 use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, OwnClients};
+use crate::packed_events::PackedEvents;
 use crate::pending_orders::{ConsoleClient, PendingOrders};
 use crate::present::{Moment, Present};
 use crate::reload::{Configuration, Fresh, Speaker};
@@ -192,6 +193,13 @@ impl<S> Control<S> {
     #[must_use]
     pub fn with_ids(mut self, ids: Ids) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Puts the events of the process before, in an online restart, in front of our own.
+    #[must_use]
+    pub fn with_events(mut self, before: PackedEvents) -> Self {
+        self.events.carry_on(before);
         self
     }
 

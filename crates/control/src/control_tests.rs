@@ -744,7 +744,7 @@ fn a_handover_ends_with_resume_or_a_signal_and_its_courier_is_not_heard_any_more
         let letters = test.letters(0);
         let wakes = letters.iter().filter(|letter| matches!(letter, ToWorker::WakeUp)).count();
         assert_eq!(wakes, usize::from(number % 2 == 0), "{letters:?}");
-        assert_eq!(courier.still.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
+        assert_eq!(courier.is_still(), Err("it was called off"));
         // The next restart has begun when the courier of this one reports.
         test.says("TAKEOVER 2");
         drop(test.letters(0));

@@ -23,6 +23,8 @@ use reactor::{Bound, DESCRIPTORS_MAX, Ipc, Listener};
 use serde::{Deserialize, Serialize};
 use worker::letters::{ActiveConfig, Cursor, Export, Ids, Parcel, Post, ToWorker};
 
+use crate::packed_events::PackedEvents;
+
 /// Version of this dialogue. Another version is refused, and the old process goes on.
 pub const VERSION: u64 = 2;
 
@@ -37,6 +39,9 @@ pub(crate) enum FromOld {
     End {
         /// The last number given to a client or a server.
         last_id: u64,
+        /// `SHOW EVENTS`. Some megabytes at most, which fit into one letter.
+        #[serde(default)]
+        events: PackedEvents,
     },
     /// The old process cannot hand over.
     Refused(String),
@@ -158,8 +163,8 @@ pub struct Courier<S> {
     pub(crate) ids: Ids,
     /// How long the suspension may take.
     pub(crate) stillness_max: Duration,
-    /// Receives a value when everything is suspended; closed when the restart is called off.
-    pub(crate) still: Receiver<()>,
+    /// Receives the events so far when everything is suspended; closed when the restart is called off.
+    pub(crate) still: Receiver<PackedEvents>,
 }
 
 impl<S> Courier<S> {
@@ -169,7 +174,7 @@ impl<S> Courier<S> {
     /// The restart was called off.
     pub fn is_still(&self) -> Result<bool, &'static str> {
         match self.still.try_recv() {
-            Ok(()) => Ok(true),
+            Ok(_) => Ok(true),
             Err(TryRecvError::Empty) => Ok(false),
             Err(TryRecvError::Disconnected) => Err(CALLED_OFF),
         }
@@ -217,8 +222,8 @@ impl<S: AsFd> Courier<S> {
             other => return Err(format!("the new process did not come up ({other:?})")),
         }
         report(News::Ready);
-        this.await_stillness(&ipc)?;
-        this.carry_all(&ipc).map_err(failed("the new process was lost on the way"))?;
+        let events = this.await_stillness(&ipc)?;
+        this.carry_all(&ipc, events).map_err(failed("the new process was lost on the way"))?;
         match hear(&ipc).map_err(failed("the new process did not take over"))? {
             Some(FromNew::Done) => Ok(LastWord::over(ipc)),
             other => Err(format!("the new process did not take over ({other:?})")),
@@ -226,12 +231,12 @@ impl<S: AsFd> Courier<S> {
     }
 
     /// Waits until everything is suspended, while the new process stays connected, for at most `stillness_max`, because
-    /// no client is served meanwhile.
-    fn await_stillness(&self, ipc: &Ipc) -> Result<(), String> {
+    /// no client is served meanwhile. Returns the events so far.
+    fn await_stillness(&self, ipc: &Ipc) -> Result<PackedEvents, String> {
         let mut left = self.stillness_max;
         while !left.is_zero() {
             match self.still.recv_timeout(GLANCE) {
-                Ok(()) => return Ok(()),
+                Ok(events) => return Ok(events),
                 Err(RecvTimeoutError::Disconnected) => return Err(CALLED_OFF.to_owned()),
                 Err(RecvTimeoutError::Timeout) if ipc.is_silent() => left = left.saturating_sub(GLANCE),
                 Err(RecvTimeoutError::Timeout) => {
@@ -242,11 +247,11 @@ impl<S: AsFd> Courier<S> {
         Err(format!("not everything stood still within {} seconds", self.stillness_max.as_secs()))
     }
 
-    fn carry_all(&self, ipc: &Ipc) -> io::Result<()> {
+    fn carry_all(&self, ipc: &Ipc, events: PackedEvents) -> io::Result<()> {
         for worker in 0..self.workers.len() {
             let mut next = Some(Cursor::Start);
             while let Some(from) = next {
-                if self.still.try_recv() == Err(TryRecvError::Disconnected) {
+                if matches!(self.still.try_recv(), Err(TryRecvError::Disconnected)) {
                     return Err(io::Error::other(CALLED_OFF));
                 }
                 let parcel = self.parcel(WorkerId(worker as u8), from).map_err(io::Error::other)?;
@@ -259,7 +264,7 @@ impl<S: AsFd> Courier<S> {
                 say(ipc, &FromOld::Part(Box::new(parcel.export)), &parcel.sockets)?;
             }
         }
-        say(ipc, &FromOld::End { last_id: self.ids.last() }, &[] as &[Listener])
+        say(ipc, &FromOld::End { last_id: self.ids.last(), events }, &[] as &[Listener])
     }
 
     fn parcel(&self, worker: WorkerId, from: Cursor) -> Result<Option<Parcel<S>>, String> {

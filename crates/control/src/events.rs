@@ -2,8 +2,10 @@
 //!
 //! Always true: the events take at most [`BYTES_MAX`] bytes, and the oldest are forgotten first; refused logins and
 //! server failures, however many, are combined into few events with a count.
-//! Not here: how many a worker reports (`worker::reports`), how they are shown (`console::show::events`).
+//! Not here: how many a worker reports (`worker::reports`), how they are shown (`console::show::events`), how they outlive
+//! an online restart (`packed_events`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ pub(crate) struct EventRecord {
     pub(crate) host: Box<str>,
     pub(crate) detail: Box<str>,
     /// Events of the same class may be combined.
-    pub(crate) class: &'static str,
+    pub(crate) class: Cow<'static, str>,
     /// The event combines different clients or servers.
     pub(crate) is_several: bool,
     /// The number of its last change among all changes to the events, from 1 on.
@@ -56,6 +58,28 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Start,
+        Self::Reload,
+        Self::Order,
+        Self::Signal,
+        Self::Shutdown,
+        Self::Restart,
+        Self::Dropped,
+        Self::Told(ReportKind::WaitBegins),
+        Self::Told(ReportKind::WaitEnds),
+        Self::Told(ReportKind::HostDown),
+        Self::Told(ReportKind::HostUp),
+        Self::Told(ReportKind::ServerFault),
+        Self::Told(ReportKind::LoginRefused),
+    ];
+
+    /// The kind with this word.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -83,7 +107,7 @@ impl EventKind {
 impl EventRecord {
     /// An event that concerns no database, user or host.
     pub(crate) fn new(at: Wall, kind: EventKind, detail: &str) -> Self {
-        let (class, is_several) = ("", false);
+        let (class, is_several) = (Cow::default(), false);
         let (database, user, host) = (Arc::default(), Arc::default(), Box::default());
         Self {
             kind,
@@ -101,12 +125,13 @@ impl EventRecord {
     }
 
     fn told(Report { kind, class, database, user, host, detail, at, count }: Report) -> Self {
-        let (kind, last, is_several) = (EventKind::Told(kind), at, false);
+        let (kind, class, last, is_several) = (EventKind::Told(kind), Cow::Borrowed(class), at, false);
         Self { kind, at, last, count, database, user, host, detail, class, is_several, change: 0 }
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.database.len() + self.user.len() + self.host.len() + self.detail.len()
+        let class = if let Cow::Owned(class) = &self.class { class.len() } else { 0 };
+        size_of::<Self>() + self.database.len() + self.user.len() + self.host.len() + self.detail.len() + class
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -137,6 +162,11 @@ impl Events {
     pub(crate) fn add(&mut self, mut event: EventRecord) {
         self.changes += 1;
         event.change = self.changes;
+        self.restore(event);
+    }
+
+    /// Adds an event that has the number of its last change.
+    pub(crate) fn restore(&mut self, event: EventRecord) {
         self.bytes += event.bytes();
         self.events.push_back(event);
         while self.events.len() > EVENTS_MAX || self.bytes > BYTES_MAX {
@@ -168,7 +198,7 @@ impl Events {
         if event.kind.is_folded() {
             let recent = self.events.iter_mut().rev().take(LOOKED_BACK);
             let mut alike: Vec<&mut EventRecord> = recent
-                .filter(|known| (known.kind, known.class) == (event.kind, event.class))
+                .filter(|known| (known.kind, &known.class) == (event.kind, &event.class))
                 .filter(|known| is_soon(known.last, event.at, FOLDED_WITHIN) && is_soon(known.at, event.at, FOLDED_MAX))
                 .collect();
             event.change = self.changes + 1;
@@ -209,6 +239,26 @@ impl Events {
         news.split_off(news.len().saturating_sub(NEWS_MAX))
     }
 
+    /// Numbers the next change above `changes`.
+    pub(crate) fn skip_changes(&mut self, changes: u64) {
+        self.changes = self.changes.max(changes);
+    }
+
+    /// Remembers that a host has been down since then.
+    pub(crate) fn note_down(&mut self, host: Box<str>, since: Wall) {
+        self.down.insert(host, since);
+    }
+
+    /// Returns the hosts that are down, and since when.
+    pub(crate) fn down(&self) -> impl Iterator<Item = (&str, Wall)> {
+        self.down.iter().map(|(host, since)| (&**host, *since))
+    }
+
+    /// Returns all events, oldest first, without the rest.
+    pub(crate) fn into_events(self) -> impl Iterator<Item = EventRecord> {
+        self.events.into_iter()
+    }
+
     /// Returns all events, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &EventRecord> {
         self.events.iter()
@@ -227,7 +277,7 @@ const TEXT_MAX: usize = 1000;
 /// The number of events returned at once to a reader that follows them.
 const NEWS_MAX: usize = 100;
 /// The number of hosts remembered as down; the failure of a further host is an event each time.
-const HOSTS_DOWN_MAX: usize = 1000;
+pub(crate) const HOSTS_DOWN_MAX: usize = 1000;
 /// The number of similar events, by names, that are kept apart; further ones are combined into one event.
 const TOLD_APART: usize = 8;
 /// An event is combined with a similar one if it follows within this time, in microseconds, and at most this long after

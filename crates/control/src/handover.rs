@@ -13,6 +13,7 @@ use worker::letters::Ids;
 
 use crate::console::Refusal;
 use crate::courier::{Courier, Hello, LastWord, News, PATIENCE, STILLNESS_MAX, meeting_place};
+use crate::packed_events::PackedEvents;
 use crate::present::Present;
 use crate::words_of;
 
@@ -32,8 +33,8 @@ pub(crate) struct Handovers<S> {
 struct Handover {
     /// The number of the restart. The courier of one that was called off may still be running.
     number: u64,
-    /// Signals the courier that everything is suspended; dropping it calls the courier back.
-    still: Sender<()>,
+    /// Signals the courier that everything is suspended, with the events so far; dropping it calls the courier back.
+    still: Sender<PackedEvents>,
     /// How often all workers have reported that they are suspended. A client that was in transit between two workers in
     /// the first round has arrived by the second.
     rounds: u32,
@@ -114,13 +115,13 @@ impl<S> Handovers<S> {
     }
 
     /// All workers are suspended. Returns whether they must report so once more.
-    pub(crate) fn stands_still(&mut self) -> bool {
+    pub(crate) fn stands_still(&mut self, events: impl FnOnce() -> PackedEvents) -> bool {
         let Some(handover) = &mut self.open else { return false };
         handover.rounds += 1;
         let is_sure = handover.rounds >= 2;
         if is_sure {
             // A courier that has given up meanwhile reports that itself.
-            let _ = handover.still.send(());
+            let _ = handover.still.send(events());
         }
         !is_sure
     }

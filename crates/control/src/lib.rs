@@ -27,6 +27,7 @@ mod names;
 mod orders;
 mod otlp;
 mod own_clients;
+mod packed_events;
 mod pending_orders;
 mod present;
 mod reload;
@@ -57,6 +58,7 @@ pub use metrics::{alert_rules, alert_tests, alerts_reference, board, metrics_ref
 pub use names::LOOKUPS_MAX;
 pub use otlp::{Posted, Posting};
 pub use own_clients::{OwnClientNews, OwnClientOrder};
+pub use packed_events::PackedEvents;
 pub use present::Moment;
 pub use reload::Speaker;
 pub use run::{Clock, Ending, Signals, run, wall_now};
@@ -65,7 +67,7 @@ pub use source::{
     FileReader, Files, Rules, Source, first_config, open_log, read_name_servers, read_rules, read_users, tuning,
     words_of,
 };
-pub use successor::Predecessor;
+pub use successor::{Heritage, Predecessor};
 pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, SystemUserQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;

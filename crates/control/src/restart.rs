@@ -94,7 +94,7 @@ impl<S> Control<S> {
 
     /// All workers are suspended.
     pub(crate) fn stands_still(&mut self) {
-        if self.handovers.stands_still() {
+        if self.handovers.stands_still(|| self.events.pack()) {
             self.stand_still();
         }
     }

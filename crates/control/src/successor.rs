@@ -20,6 +20,7 @@ use reactor::{Ipc, Listener, Socket};
 use worker::letters::{ActiveConfig, Export, Import, Pair};
 
 use crate::courier::{self, FromNew, FromOld, Hello, PATIENCE, VERSION, connect, meeting_place};
+use crate::packed_events::PackedEvents;
 use crate::words_of;
 
 /// The old process, which has greeted us.
@@ -30,6 +31,17 @@ pub struct Predecessor {
     listeners: Vec<Listener>,
     /// The console connection that ordered TAKEOVER; the order ends when it closes.
     _console: UnixStream,
+}
+
+/// Everything that the old process hands over.
+#[derive(Debug, Default)]
+pub struct Heritage {
+    /// Clients and servers.
+    pub import: Import<Socket>,
+    /// The last number that a client or a server has.
+    pub last_id: u64,
+    /// `SHOW EVENTS`.
+    pub events: PackedEvents,
 }
 
 impl Predecessor {
@@ -78,12 +90,11 @@ impl Predecessor {
         self.hello.shape(active);
     }
 
-    /// Has the old process suspend, which may take as long as its own settings allow, and receives everything, with the
-    /// last number that a client or a server has.
+    /// Has the old process suspend, which may take as long as its own settings allow, and receives everything.
     ///
     /// # Errors
     /// The old process could not hand over; it goes on.
-    pub fn take_all(&self) -> Result<(Import<Socket>, u64), String> {
+    pub fn take_all(&self) -> Result<Heritage, String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
         // The old process gives up by itself a little earlier.
         let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
@@ -94,7 +105,7 @@ impl Predecessor {
             limit = PATIENCE;
             match heard {
                 (FromOld::Part(part), descriptors) => add(&mut import, *part, descriptors)?,
-                (FromOld::End { last_id }, _) => return Ok((import, last_id)),
+                (FromOld::End { last_id, events }, _) => return Ok(Heritage { import, last_id, events }),
                 (FromOld::Refused(why), _) => return Err(format!("the old process cannot hand over: {why}")),
                 _ => return Err("the old process says what nobody has asked".to_owned()),
             }

@@ -12,7 +12,7 @@ use auth::UserFile;
 use config::{Loaded, NameServers, Settings};
 use control::{
     AT_DIRECTORY_MAX, AT_PAM_MAX, Clock, Control, Ending, FileReader, Files, HTTP_HASHINGS_MAX, LOOKUPS_MAX,
-    PGBOUNCER_VERSION, Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
+    PGBOUNCER_VERSION, PackedEvents, Predecessor, Rules, SYSTEM_USERS_MAX, Service, Signals, Source, Speaker,
 };
 use reactor::{Level, Listener, LogTarget};
 use tokio::runtime::Runtime;
@@ -97,8 +97,9 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let workers = threads::start(&choice, &active, &sockets.listeners, post, &ids, start, seed()?)?;
     let ListeningSockets { listeners, mut socket_file, .. } = sockets;
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
+    let mut events_before = PackedEvents::default();
     if let Some(predecessor) = &predecessor {
-        takeover::take_over(predecessor, &active, &workers.posts, &ids, speaker)?;
+        events_before = takeover::take_over(predecessor, &active, &workers.posts, &ids, speaker)?;
         // Sent while the old process still runs: without a main process systemd regards the service as ended.
         service.is_main(std::process::id());
         for warning in listening_sockets::adopt(&active.settings, &listeners) {
@@ -123,7 +124,8 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let control = Control::new(source, active, Arc::clone(speaker), warnings, workers.posts.clone(), clock.now())
         .with_ids(ids)
         .with_name_servers(name_servers)
-        .with_service(service);
+        .with_service(service)
+        .with_events(events_before);
     let ending = runtime.block_on(control::run(control, clock, letters, signals, http));
     workers.wait(FAREWELL_MAX);
     // Otherwise this would wait for lookups that are under way.

@@ -5,7 +5,7 @@
 //! Not here: the messages between the two (`control::successor`).
 
 use config::Settings;
-use control::Predecessor;
+use control::{Heritage, PackedEvents, Predecessor};
 use reactor::{Level, Socket};
 use worker::letters::{ActiveConfig, Ids, Post, ToWorker};
 
@@ -28,7 +28,7 @@ pub(crate) fn find(settings: &Settings) -> Result<Option<Predecessor>, Fatal> {
     Predecessor::find(&socket, identity::own_uid()).map_err(|why| Fatal(format!("online restart failed: {why}")))
 }
 
-/// Takes over all clients and servers, and wakes the workers.
+/// Takes over all clients and servers, and wakes the workers. Returns the events of the running process.
 ///
 /// # Errors
 /// Something could not be taken over. The running process continues.
@@ -38,9 +38,9 @@ pub(crate) fn take_over(
     workers: &[Post<ToWorker<Socket>>],
     ids: &Ids,
     speaker: &control::Speaker,
-) -> Result<(), Fatal> {
+) -> Result<PackedEvents, Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
-    let (import, last_id) = predecessor.take_all().map_err(failed)?;
+    let Heritage { import, last_id, events } = predecessor.take_all().map_err(failed)?;
     let (clients, servers) = import.counts();
     ids.begin_behind(last_id);
     let shares = import.share_out(&active.homes);
@@ -59,7 +59,7 @@ pub(crate) fn take_over(
             predecessor.pid()
         ),
     );
-    Ok(())
+    Ok(events)
 }
 
 /// Takes over the socket file and the pidfile when the old process has ended. Errors are logged, and are no reason to

@@ -138,6 +138,26 @@ pub(crate) fn the_stream_tells_events_as_they_happen(house: &House) {
     pooler.console("RESUME http_news");
 }
 
+/// Before, the new process began with an empty list, and its own events had ids that readers knew already.
+pub(crate) fn events_and_their_ids_outlive_an_online_restart(house: &House) {
+    let (mut pooler, address) = pooler(house, "http_heritage", &[]);
+    let mut follower = Follower::begin(address, "");
+    follower.await_text("event: at");
+    pooler.console("PAUSE http_heritage");
+    pooler.console("RESUME http_heritage");
+    follower.await_text("RESUME 'http_heritage'");
+    follower.await_text("\n\n");
+    pooler.restart_online();
+    let events = pooler.console("SHOW EVENTS");
+    let kinds: Vec<_> = (0..events.rows.len()).map(|row| events.named(row)["kind"].clone()).collect();
+    assert_eq!(kinds, ["start", "order", "order", "order", "restart", "start"], "{events:?}");
+    let id = follower.last_id();
+    let mut back = Follower::begin(address, &format!("Last-Event-ID: {id}\r\n"));
+    back.await_text(&format!("process {}", pooler.pid()));
+    back.await_text("\n\n");
+    assert!(!back.told.contains("PAUSE") && back.last_id() > id, "{}", back.told);
+}
+
 /// A client that reads the event stream.
 struct Follower {
     stream: TcpStream,
@@ -151,6 +171,12 @@ impl Follower {
         let request = format!("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).expect("a request");
         Self { stream, told: String::new() }
+    }
+
+    /// The id of the last events.
+    fn last_id(&self) -> u64 {
+        let ids = self.told.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok());
+        ids.max().expect("an id")
     }
 
     fn await_text(&mut self, wanted: &str) {

@@ -103,7 +103,7 @@ impl<S> Control<S> {
             Order::Kill(None) => self.ask_all(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
             Order::Kill(Some(ref name)) => {
                 self.find(&Some(Arc::clone(name)), "kill")?;
-                self.change_standing(|standing| standing.pause(&Some(Arc::clone(name))));
+                self.change_standing(|standing| standing.kill(name));
                 self.command(asker, Task::Kill(Some(Arc::clone(name))), order);
             }
             Order::KillClient(id) => self.command(asker, Task::KillClient(id), order),
@@ -209,7 +209,7 @@ impl<S> Control<S> {
         let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
         let in_use: BTreeSet<_> =
             pools.map(|pool| &pool.database).filter(|name| ***name != *CONSOLE).cloned().collect();
-        self.change_standing(|standing| standing.paused.extend(in_use));
+        self.change_standing(|standing| in_use.iter().for_each(|name| standing.kill(name)));
         self.command(asker, Task::Kill(None), Order::Kill(None));
     }
 

@@ -92,7 +92,7 @@ impl Pool {
     pub(crate) fn is_dedicated_stuck(&self, now: Time, tables: &Tables) -> bool {
         let in_flight = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating);
         let may_dial =
-            self.life == Life::Open && !self.is_paused && self.logins.may_begin(in_flight, &self.limits, now);
+            self.life == Life::Open && !self.is_paused() && self.logins.may_begin(in_flight, &self.limits, now);
         if !may_dial || !self.is_dedicated_first(tables) {
             return false;
         }

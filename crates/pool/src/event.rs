@@ -4,7 +4,7 @@
 
 use base::Time;
 
-use crate::{ClientKey, Failure, Need, PoolKey, ServerKey};
+use crate::{ClientKey, CloseReason, Failure, Need, PoolKey, ServerKey};
 
 /// A digest of the settings of a session, by which a server that suits a client is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -176,6 +176,8 @@ pub enum Event {
     Pause {
         /// The pool.
         pool: PoolKey,
+        /// The reason for closing its servers.
+        why: CloseReason,
     },
     /// The pause is over: waiting clients are served.
     Resume {

@@ -55,8 +55,8 @@ pub(crate) struct Pool {
     expiry_look: Option<Time>,
     /// No login for `min_pool_size` begins before this time.
     minimum_from: Time,
-    /// An operator has paused the pool: no client gets a server.
-    pub(crate) is_paused: bool,
+    /// An operator has paused the pool: no client gets a server, and returned ones are closed for this reason.
+    paused: Option<CloseReason>,
     /// The next server that is returned is closed in favour of a starving pool of the same database.
     pub(crate) has_to_yield: bool,
     /// A lent server that does not count against the size of the pool.
@@ -93,7 +93,7 @@ impl Pool {
             expiry_from: Time(0),
             expiry_look: None,
             minimum_from: Time(0),
-            is_paused: false,
+            paused: None,
             has_to_yield: false,
             outside_size: None,
             waits: WaitMeter::default(),
@@ -229,21 +229,26 @@ impl Pool {
     }
 
     /// Pauses the pool: no client gets a server before [`Pool::resume`], and waiting clients keep waiting.
-    pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, out: &mut Vec<Command>) {
-        self.is_paused = true;
+    pub(crate) fn pause(&mut self, now: Time, tables: &mut Tables, why: CloseReason, out: &mut Vec<Command>) {
+        self.paused = Some(why);
         for state in [State::Dialing, State::Idle] {
             while let Some(server) = self.servers.list(state).oldest() {
-                self.expire(now, tables, server, CloseReason::PauseMode, out);
+                self.expire(now, tables, server, why, out);
             }
         }
         while let Some(server) = self.servers.list(State::Dedicating).oldest() {
-            self.renounce(now, tables, server, CloseReason::PauseMode, out);
+            self.renounce(now, tables, server, why, out);
         }
     }
 
     /// Ends the pause.
     pub(crate) fn resume(&mut self) {
-        self.is_paused = false;
+        self.paused = None;
+    }
+
+    /// Returns whether an operator has paused the pool.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.is_some()
     }
 
     /// Closes the pool, because its database was removed or killed: refuses all waiting clients and closes all servers.
@@ -318,7 +323,7 @@ impl Pool {
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
         let (dialing, total) = (self.servers.count(State::Dialing), self.counted(tables));
         let in_flight = dialing + self.servers.count(State::Dedicating);
-        let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused);
+        let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused());
         if !is_open || !self.logins.may_begin(in_flight, &self.limits, now) {
             return None;
         }
@@ -501,7 +506,7 @@ impl Pool {
             return Some(Refusal::DatabaseRemoved);
         }
         let failure = self.logins.refusal(&self.limits, now)?;
-        let has_hope = self.is_paused || self.servers.count(State::Dialing) > 0 || self.has_future(tables);
+        let has_hope = self.is_paused() || self.servers.count(State::Dialing) > 0 || self.has_future(tables);
         (!has_hope).then(|| Refusal::LoginFailing(failure.clone()))
     }
 
@@ -527,8 +532,8 @@ impl Pool {
             Some(CloseReason::LifetimeOver)
         } else if self.is_obsolete(slot) {
             Some(CloseReason::CloseNeeded)
-        } else if self.is_paused {
-            Some(CloseReason::PauseMode)
+        } else if self.is_paused() {
+            self.paused
         } else if self.is_over_ceiling() {
             Some(CloseReason::TooManyServers)
         } else if self.has_to_yield && now.since(slot.born) >= STARVING {

@@ -169,7 +169,7 @@ impl Pools {
             Event::VacateServer { server } => {
                 self.with_pool_of(server, |pool, tables| pool.vacate_server(now, tables, server, out));
             }
-            Event::Pause { pool } => self.with(pool, |pool, tables| pool.pause(now, tables, out)),
+            Event::Pause { pool, why } => self.with(pool, |pool, tables| pool.pause(now, tables, why, out)),
             Event::Resume { pool } => self.with(pool, |pool, _| pool.resume()),
             Event::Granted { user, need } => self.granted(now, user, need, out),
             Event::Denied { user } => self.denied(now, user),
@@ -233,7 +233,7 @@ impl Pools {
     pub fn is_returned_at_once(&self, pool: PoolKey, fingerprint: Fingerprint) -> bool {
         let Some(pool) = self.pools.get(pool) else { return true };
         let is_always_checked = pool.limits.check_after.is_some_and(|after| after.is_zero());
-        let is_called = pool.is_paused || pool.has_to_yield;
+        let is_called = pool.is_paused() || pool.has_to_yield;
         let has_use = pool.waiting.is_empty() || pool.waiting.has_alike(&self.tables.seats, fingerprint);
         pool.limits.reset || is_always_checked || is_called || has_use
     }

@@ -56,7 +56,7 @@ impl Pool {
         let is_dialing = self.servers.count(State::Dialing) + self.servers.count(State::Dedicating) > 0;
         let is_full = self.limits.ceiling().is_some_and(|ceiling| self.counted(tables) >= ceiling);
         Some(match self.demand {
-            _ if self.is_paused => WaitReason::Paused,
+            _ if self.is_paused() => WaitReason::Paused,
             _ if self.logins.failure().is_some() => WaitReason::Unreachable,
             Demand::Room { .. } => WaitReason::DatabaseLimit,
             Demand::Grant(_) => WaitReason::UserLimit,

@@ -400,7 +400,11 @@ impl World {
     fn pause(&mut self, pool: usize, is_paused: bool) {
         self.is_paused[pool] = is_paused;
         let pool = self.keys[pool];
-        self.handle(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
+        self.handle(if is_paused {
+            Event::Pause { pool, why: CloseReason::PauseMode }
+        } else {
+            Event::Resume { pool }
+        });
     }
 
     fn ledger_moves(&mut self) {

@@ -350,21 +350,22 @@ fn closed_by_cause(pooler: &Pooler, database: &str) -> std::collections::BTreeMa
     rows.map(|row| (row["cause"].clone(), row["count"].clone())).collect()
 }
 
-/// `KILL` pauses the database first, which closes its idle servers.
+/// `KILL` pauses the database first. Idle servers, which a pause closes, were counted as `paused`.
 pub(crate) fn servers_closed_by_orders_are_counted_by_the_order_also_when_their_pool_has_gone(house: &House) {
     let pooler = house.pooler("waits_orders", &[]);
     for order in ["PAUSE", "KILL", "PAUSE"] {
-        let mut busy = pooler.client("u", "waits_orders");
-        busy.run("select 1");
+        let [mut busy, mut idle] = [pooler.client("u", "waits_orders"), pooler.client("u", "waits_orders")];
         if order == "KILL" {
             busy.run("begin");
+            pooler.await_pool("waits_orders", "sv_active", "1");
         }
-        pooler.await_pool("waits_orders", if order == "KILL" { "sv_active" } else { "sv_idle" }, "1");
+        idle.run("select 1");
+        pooler.await_pool("waits_orders", "sv_idle", "1");
         pooler.console(&format!("{order} waits_orders"));
         pooler.console("RESUME waits_orders");
     }
     let count = |word: &str, count: &str| (word.to_owned(), count.to_owned());
-    let both = [count("killed", "1"), count("paused", "2")].into();
+    let both = [count("killed", "2"), count("paused", "2")].into();
     wait_until("all to be counted", LIMIT, || closed_by_cause(&pooler, "waits_orders") == both);
 }
 

@@ -142,7 +142,7 @@ impl Stage {
             ["vacate-server", server] => Event::VacateServer { server: self.server(server) },
             ["vacate", pool @ ..] => Event::Vacate { pool: self.pool(pool) },
             ["retire", pool @ ..] => Event::Retire { pool: self.pool(pool) },
-            ["pause", pool @ ..] => Event::Pause { pool: self.pool(pool) },
+            ["pause", pool @ ..] => Event::Pause { pool: self.pool(pool), why: CloseReason::PauseMode },
             ["resume", pool @ ..] => Event::Resume { pool: self.pool(pool) },
             ["granted", user, need] => Event::Granted { user: number(user), need: self::need(need) },
             ["denied", user] => Event::Denied { user: number(user) },

@@ -3,7 +3,7 @@
 //! Always true: the pool machine is told once for each change.
 //! Not here: what a pause means to a pool (crate `pool`).
 
-use pool::{Event, PoolKey};
+use pool::{CloseReason, Event, PoolKey};
 use reactor::Io;
 
 use crate::registry::PoolPlace;
@@ -22,7 +22,9 @@ impl<I: Io> Worker<I> {
         let Some(place) = self.registry.pool_mut(pool) else { return };
         if std::mem::replace(&mut place.is_paused, is_paused) != is_paused {
             let database = place.database;
-            self.tell_pools(if is_paused { Event::Pause { pool } } else { Event::Resume { pool } });
+            let is_killed = self.active.standing.killed.contains(&place.database_name);
+            let why = if is_killed { CloseReason::Killed } else { CloseReason::PauseMode };
+            self.tell_pools(if is_paused { Event::Pause { pool, why } } else { Event::Resume { pool } });
             if is_paused {
                 self.renew_listener(database);
             }

@@ -15,6 +15,8 @@ pub struct Standing {
     pub is_paused: bool,
     /// PAUSE of one database, or KILL: no client of these gets a server.
     pub paused: BTreeSet<Arc<str>>,
+    /// Those of `paused` that KILL has paused: their servers are closed because of it.
+    pub killed: BTreeSet<Arc<str>>,
     /// DISABLE: no new client is let in to these databases.
     pub disabled: BTreeSet<Arc<str>>,
 }
@@ -43,14 +45,24 @@ impl Standing {
     /// Ends the pause of all databases, or of one.
     pub fn resume(&mut self, whose: &Whose) {
         match whose {
-            Some(name) => drop(self.paused.take(name)),
+            Some(name) => {
+                self.paused.remove(name);
+                self.killed.remove(name);
+            }
             None => self.is_paused = false,
         }
+    }
+
+    /// KILL: pauses this database.
+    pub fn kill(&mut self, name: &Arc<str>) {
+        self.paused.insert(Arc::clone(name));
+        self.killed.insert(Arc::clone(name));
     }
 
     /// Drops databases that no longer exist.
     pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.paused.retain(|name| is_there(name));
+        self.killed.retain(|name| is_there(name));
         self.disabled.retain(|name| is_there(name));
     }
 }

@@ -26,6 +26,7 @@ mod long;
 mod lookups;
 mod measured;
 mod notify;
+mod pipeline;
 mod planted;
 mod registry;
 mod reporting;

@@ -5,11 +5,11 @@
 //! client that repeats a fixed sequence of statements is sampled fairly.
 //! Not here: what is done with a sample (`data::statements`).
 
+use crate::pipeline::Pipeline;
+use crate::spans::OpenSpans;
 use base::{Random, Time};
 use measure::{Description, Room, Spent};
-use route::Dialect;
-
-use crate::spans::OpenSpans;
+use protocol::loan::AnswerTally;
 
 /// Chooses the requests to sample.
 #[derive(Debug)]
@@ -38,20 +38,12 @@ pub(crate) struct Sampled {
     pub(crate) statement: Option<(u64, Description)>,
     /// Where the time of its transaction had gone before it.
     pub(crate) before: Spent,
-    /// If a console traces its client.
-    pub(crate) traced: Option<Box<TracedRequest>>,
+    /// If a console traces its client: this request, and those that are pipelined behind it.
+    pub(crate) traced: Option<Box<Pipeline>>,
+    /// The answers to those of a pipeline that have been answered and reported.
+    pub(crate) reported: AnswerTally,
     /// If it carries the context of a trace with spans.
     pub(crate) spans: Option<Box<OpenSpans>>,
-}
-
-/// What is kept of a traced request until it is answered.
-#[derive(Debug)]
-pub(crate) struct TracedRequest {
-    /// When it arrived.
-    pub(crate) since: Time,
-    /// The beginning of its text, and how to read it.
-    pub(crate) text: Box<[u8]>,
-    pub(crate) dialect: Dialect,
 }
 
 impl Sampler {

@@ -208,8 +208,10 @@ impl<I: Io> Worker<I> {
     /// A server is closed, or its client leaves, perhaps in the middle of a request of this client.
     pub(crate) fn break_spans_of(&mut self, key: Key, server_key: ServerKey, error: SpanError) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let Some(open) = server.sampled.as_mut().and_then(|sampled| sampled.spans.take()) else { return };
-        let tally = server.session.answer_tally.as_deref().cloned().unwrap_or_default();
+        let Some(sampled) = server.sampled.as_mut() else { return };
+        let Some(open) = sampled.spans.take() else { return };
+        let mut tally = sampled.reported.clone();
+        server.session.answer_tally.iter().for_each(|last| tally.add(last));
         self.close_spans(key, server_key, *open, &tally, Some(error));
     }
 

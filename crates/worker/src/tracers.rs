@@ -221,6 +221,11 @@ impl Tracers {
         mask
     }
 
+    /// Counts an event as dropped for these tracers.
+    pub(crate) fn drop_one(&mut self, tracers: Mask) {
+        (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0).for_each(|place| self.dropped[place] += 1);
+    }
+
     /// Adds an event for tracers that have room for it.
     pub(crate) fn add(&mut self, happening: Happening) {
         let bytes = happening.bytes();

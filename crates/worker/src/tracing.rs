@@ -16,7 +16,8 @@ use crate::carried::Messages;
 use crate::data::client::{Client, ClientStage, Ready};
 use crate::data::statements::text_of;
 use crate::letters::ToControl;
-use crate::sampled::{Sampled, TracedRequest};
+use crate::pipeline::{Begun, KINDS_MAX, Pipeline, TracedRequest};
+use crate::sampled::Sampled;
 use crate::tasks::Task;
 use crate::timers::Timer;
 use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, Traced, What};
@@ -131,7 +132,7 @@ impl<I: Io> Worker<I> {
         self.trace(key, |worker, client| {
             let ready = client.ready()?;
             let request = ready.held_in_one_piece().filter(|_| ready.session.scanner.is_between());
-            let request = request.map(|bytes| worker.requested(ready, bytes, dialect));
+            let request = request.map(|bytes| worker.requested(ready, bytes, &kinds(bytes), dialect));
             Some(What::Waits { why: worker.pools.waits_for(ready.pool), request })
         });
     }
@@ -141,12 +142,12 @@ impl<I: Io> Worker<I> {
         ready.map_or(Dialect::default(), |ready| self.texts.dialect(&ready.session.vars, &self.active.tracked))
     }
 
-    /// Describes a request that begins with these bytes.
-    fn requested(&self, ready: &Ready, bytes: &[u8], dialect: Dialect) -> Box<Requested> {
+    /// Describes a request that begins with these bytes, which contain messages of these kinds.
+    fn requested(&self, ready: &Ready, bytes: &[u8], kinds: &[u8], dialect: Dialect) -> Box<Requested> {
         let text = text_of(bytes, ready);
         let begin = |bytes: &[u8]| bytes[..bytes.len().min(TRACED_BYTES_MAX)].into();
         Box::new(Requested {
-            kinds: kinds(bytes),
+            kinds: kinds.into(),
             bytes: bytes.len(),
             text: begin(text.bytes),
             is_whole: text.is_whole,
@@ -155,22 +156,69 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// These bytes of a client were forwarded to its server and begin `begun` requests.
+    /// These bytes of a client were forwarded to its server. With `begins` they begin a request while no other is under
+    /// way. If not `is_at_message`, they begin with the rest of a message.
     #[cold]
-    pub(crate) fn trace_request(&mut self, key: Key, server_key: ServerKey, begun: u32, bytes: &[u8]) {
-        if begun == 0 {
-            return;
-        }
-        let dialect = self.dialect_of(key);
+    pub(crate) fn trace_requests(
+        &mut self,
+        key: Key,
+        server_key: ServerKey,
+        begins: bool,
+        bytes: &[u8],
+        is_at_message: bool,
+    ) {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get_mut(server_key) else { return };
+        if begins {
+            let before = ready.meter.division.so_far(self.now);
+            let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
+            sampled.traced = Some(Box::new(Pipeline::begin(is_at_message)));
+            server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
+        }
+        let Some(traced) = server.sampled.as_mut().and_then(|sampled| sampled.traced.as_mut()) else { return };
+        let mut begun = traced.split(bytes);
+        if begins && begun.is_empty() {
+            // The header of its first message came with earlier bytes, or is torn.
+            begun.push(Begun { range: 0..bytes.len(), kinds: Vec::new(), is_at_message: false });
+        }
+        for begun in begun {
+            self.trace_request(key, server_key, bytes, &begun);
+        }
+    }
+
+    /// One of these requests, which arrived together.
+    fn trace_request(&mut self, key: Key, server: ServerKey, bytes: &[u8], begun: &Begun) {
+        let dialect = self.dialect_of(key);
+        let Some(client) = self.clients.get(key) else { return };
+        let Some(ready) = client.ready() else { return };
+        let server = self.servers.get_mut(server).and_then(|server| server.sampled.as_mut());
+        let Some(traced) = server.and_then(|sampled| sampled.traced.as_mut()) else { return };
+        if !traced.has_room() {
+            self.tracers.drop_one(client.tracers);
+            self.arm_traced();
+            return;
+        }
+        let bytes = if begun.is_at_message { &bytes[begun.range.clone()] } else { &[] };
         let text = text_of(bytes, ready).bytes;
         let text = text[..text.len().min(KEPT_BYTES_MAX)].into();
-        let before = ready.meter.division.so_far(self.now);
-        let sampled = server.sampled.get_or_insert_with(|| Box::new(Sampled { before, ..Sampled::default() }));
-        sampled.traced = Some(Box::new(TracedRequest { since: self.now, text, dialect }));
-        server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
-        self.trace(key, |worker, client| Some(What::Requested(worker.requested(client.ready()?, bytes, dialect))));
+        traced.add(TracedRequest { since: self.now, text, dialect });
+        self.trace(key, |worker, client| {
+            Some(What::Requested(worker.requested(client.ready()?, bytes, &begun.kinds, dialect)))
+        });
+    }
+
+    /// A request has been answered, and others that were sent behind it have not.
+    #[cold]
+    pub(crate) fn trace_first_answer(&mut self, key: Key, server_key: ServerKey) {
+        let Some(server) = self.servers.get_mut(server_key) else { return };
+        let Some(sampled) = server.sampled.as_mut() else { return };
+        let Some(traced) = sampled.traced.as_mut() else { return };
+        let fresh = Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() });
+        let Some(tally) = server.session.answer_tally.replace(fresh) else { return };
+        sampled.reported.add(&tally);
+        if let Some(request) = traced.answered() {
+            self.trace_answer(key, server_key, request, &tally);
+        }
     }
 
     /// A traced request has been answered.
@@ -219,8 +267,6 @@ fn kinds(bytes: &[u8]) -> Box<[u8]> {
 
 /// Bytes of a request's text that are kept until it is answered.
 const KEPT_BYTES_MAX: usize = 512;
-/// Maximum number of message kinds recorded.
-const KINDS_MAX: usize = 16;
 const PINS_TOLD: usize = 3;
 /// Number of queued tasks searched for the one that lends the client a server or refuses it: it is the last, or nearly so.
 const TASKS_LOOKED_AT: usize = 16;

@@ -276,6 +276,47 @@ pub(crate) fn what_cannot_be_traced_is_said_with_what_can(house: &House) {
     });
 }
 
+/// A trace reported the first request of a pipeline and one answer for all of them.
+pub(crate) fn each_request_of_a_pipeline_is_told_with_its_answer(house: &House) {
+    let pooler = house.pooler("trace_pipeline", &[]);
+    let mut client = called(&pooler, "trace_pipeline", "shop");
+    client.run("select 1");
+    let mut tracer = Tracer::begin(&pooler, "TRACE APPLICATION shop");
+    let batch = |sql: &str| {
+        [message::parse("", sql), message::bind("", "", &[]), message::execute("", 0), message::sync()].concat()
+    };
+    let numbers = message::query("select generate_series(1, 2) as two");
+    client.peer.send(&[batch("select 1 as one"), numbers, batch("select 1 / (2 - 2) as three")].concat());
+    // Another one comes in pieces, while these may not have been answered.
+    let last = batch("select 4 as four");
+    client.peer.send(&last[..3]);
+    assert_eq!(client.answer().rows.len(), 1);
+    client.peer.send(&last[3..]);
+    let answers = [client.answer(), client.answer(), client.answer()];
+    assert_eq!(answers[1].error().code, "22012");
+    client.run("select 5 as five");
+    tracer.hear(" as five");
+    tracer.hear(" completed after ");
+    let shown = |line: &String| {
+        let words = ["request: ", "ERROR", "completed after "];
+        let at = words.into_iter().find_map(|word| line.find(word))?;
+        let line = &line[at..];
+        Some(match line.split_once(" ms: ") {
+            Some((_, line)) => line.split(',').next().expect("a part").to_owned(),
+            None => line.rsplit(": ").next().expect("a part").to_owned(),
+        })
+    };
+    let (told, _) = tracer.end();
+    let mut shown: Vec<_> = told.iter().filter_map(shown).collect();
+    // Answers may come before the last request.
+    let requests: Vec<_> = shown.extract_if(.., |line| line.contains(" as ")).collect();
+    let wanted = ["select ? as one", "select generate_series(?, ...) as two", "select ? / (? - ?) as three"];
+    assert_eq!(requests[..3], wanted, "{told:#?}");
+    assert_eq!(requests.last().map(|line| &**line), Some("select ? as five"), "{told:#?}");
+    let rows: Vec<_> = shown.iter().filter(|line| line.ends_with("row") || line.ends_with("rows")).collect();
+    assert_eq!(rows, ["1 row", "2 rows", "0 rows", "1 row", "1 row"], "{told:#?}");
+}
+
 /// More events than a client can read: the traced clients do not notice, and the reader is told how many lines are left out.
 pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
     let pooler = house.pooler("trace_storm", &[]);

@@ -27,6 +27,13 @@ impl AnswerTally {
         self.rows = self.rows.saturating_add(number.unwrap_or(0));
     }
 
+    /// Adds the answer to a later request, except for its error message.
+    pub fn add(&mut self, later: &Self) {
+        self.rows = self.rows.saturating_add(later.rows);
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.state = self.state.or(later.state);
+    }
+
     /// Notes an error.
     pub(super) fn fails(&mut self, body: &[u8]) {
         let fields = body.split(|byte| *byte == 0);

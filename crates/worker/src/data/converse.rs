@@ -186,8 +186,12 @@ impl<I: Io> Worker<I> {
             ends = server.count_ends(self.now, &mut place.totals);
         }
         let client = server.client();
-        if ends != Ends::Nothing && server.sampled.is_some() {
-            self.count_statement(key, client);
+        if server.sampled.is_some() {
+            match client {
+                _ if ends != Ends::Nothing => self.count_statement(key, client),
+                Some(client) if !was_ours => self.trace_first_answer(client, key),
+                _ => {}
+            }
         }
         match (client, ends) {
             (Some(client), Ends::Transaction) => {

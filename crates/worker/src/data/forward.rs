@@ -119,9 +119,9 @@ impl<I: Io> Worker<I> {
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());
         // One test for both, which are nearly always off.
         if (tracers != 0) | self.spans.is_on {
-            let bytes = if begins_with_message { chunk.bytes() } else { &[] };
             if tracers != 0 {
-                self.trace_request(key, server_key, begun, bytes);
+                let bytes = &chunk.bytes()[..unsent.end];
+                self.trace_requests(key, server_key, begun > 0, bytes, begins_with_message);
             }
             if self.spans.is_on {
                 self.look_for_spans(key, server_key, begun, chunk.bytes(), begins_with_message);

@@ -36,9 +36,13 @@ impl<I: Io> Worker<I> {
     pub(crate) fn count_statement(&mut self, key: ServerKey, client: Option<Key>) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let Some(sampled) = server.sampled.take() else { return };
-        let tally = server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
-        if let (Some(request), Some(client)) = (sampled.traced, client) {
-            self.trace_answer(client, key, *request, &tally);
+        let last = server.session.answer_tally.take().map_or_else(AnswerTally::default, |seen| *seen);
+        let mut tally = sampled.reported;
+        tally.add(&last);
+        if let (Some(mut traced), Some(client)) = (sampled.traced, client)
+            && let Some(request) = traced.answered()
+        {
+            self.trace_answer(client, key, request, &last);
         }
         if let (Some(spans), Some(client)) = (sampled.spans, client) {
             self.close_spans(client, key, *spans, &tally, None);

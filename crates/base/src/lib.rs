@@ -3,6 +3,7 @@
 //! Always true: nothing here reads a clock, the environment or any global state, except `planted`, which does not ship.
 //! Not here: anything about PostgreSQL.
 
+mod counted;
 mod cut;
 mod fair;
 mod id;
@@ -13,6 +14,7 @@ mod random;
 mod slab;
 mod time;
 
+pub use counted::counted;
 pub use cut::cut;
 pub use fair::{FairQueue, PeerQueue, Place};
 pub use id::Id;

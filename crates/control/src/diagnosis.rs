@@ -138,7 +138,8 @@ fn why_they_wait(
     };
     let say = |cause, why: String| Diagnosis { cause, text: format!("{who}: {why}.") };
     if waiters.delayed == waiters.count {
-        return say(Cause::RateLimit, "a rate limit delays them (SHOW RATE_LIMITS)".to_owned());
+        let whom = if waiters.count == 1 { "it" } else { "them" };
+        return say(Cause::RateLimit, format!("a rate limit delays {whom} (SHOW RATE_LIMITS)"));
     }
     match measures.and_then(|measures| measures.waits_for) {
         Some(WaitReason::Paused) => {
@@ -184,8 +185,11 @@ fn why_they_wait(
     });
     let most = [thinking.len(), blocked.len(), kept.len(), working.len()].into_iter().max().unwrap_or(0);
     if let Some(keeper) = keeper.filter(|_| locking * 2 >= working.len().max(1) && locking >= thinking.len()) {
+        let one = "works on a statement that seems to wait for a lock";
+        let more = "work on statements that seem to wait for a lock";
         let why = format!(
-            "{locking} of its {servers} servers work on statements that seem to wait for a lock, probably that of {}, whose transaction has been open for {} and is {}",
+            "{}, probably that of {}, whose transaction has been open for {} and is {}",
+            part_of(locking, servers, one, more),
             named(keeper),
             shown(keeper.transaction),
             keeper.doing.words(),
@@ -194,46 +198,45 @@ fn why_they_wait(
     }
     if most == 0 {
         let limit = measures.map_or(0, |measures| measures.limit);
+        let all = if servers == 1 { "its only server is".to_owned() } else { format!("all {servers} servers are") };
         let why = format!(
-            "all {servers} servers are busy with short transactions, and the pool may have {limit}: it is too small for its load (default_pool_size, pool_size)"
+            "{all} busy with short transactions, and the pool may have {limit}: it is too small for its load (default_pool_size, pool_size)"
         );
         return say(Cause::PoolSize, why);
     }
     let first = |rows: &[&WaitRow]| {
-        rows.first().map_or(String::new(), |row| format!("{}, for {}", named(row), shown(row.doing_for)))
+        let which = if rows.len() == 1 { "" } else { "longest: " };
+        rows.first().map_or(String::new(), |row| format!("{which}{}, for {}", named(row), shown(row.doing_for)))
     };
+    let those = |rows: &[&WaitRow], one, more| part_of(rows.len(), servers, one, more);
     if thinking.len() == most {
-        let why = format!(
-            "{} of its {servers} servers stand idle in a transaction that their client does not go on with (longest: {})",
-            thinking.len(),
-            first(&thinking)
-        );
-        return say(Cause::Thinking, why);
+        let one = "stands idle in a transaction that its client does not continue";
+        let more = "stand idle in transactions that their clients do not continue";
+        return say(Cause::Thinking, format!("{} ({})", those(&thinking, one, more), first(&thinking)));
     }
     if blocked.len() == most {
-        let why = format!(
-            "{} of its {servers} servers wait for clients that do not read their answers (longest: {})",
-            blocked.len(),
-            first(&blocked)
-        );
-        return say(Cause::SlowReader, why);
+        let one = "waits for a client that does not read its answer";
+        let more = "wait for clients that do not read their answers";
+        return say(Cause::SlowReader, format!("{} ({})", those(&blocked, one, more), first(&blocked)));
     }
     if kept.len() == most {
-        let what = kept.first().map(|row| &*row.pins).filter(|pins| !pins.is_empty()).unwrap_or("their session");
-        let why = format!(
-            "{} of its {servers} servers are kept by idle clients for what they hold, such as {what} (longest: {}; SHOW PINS)",
-            kept.len(),
-            first(&kept)
-        );
+        let what = kept.first().map(|row| &*row.pins).filter(|pins| !pins.is_empty()).unwrap_or("the session itself");
+        let those = those(&kept, "is kept by an idle client", "are kept by idle clients");
+        let why = format!("{those} because of session state, such as {what} ({}; SHOW PINS)", first(&kept));
         return say(Cause::Kept, why);
     }
     let statement = working.first().map(|row| &*row.statement).unwrap_or_default();
-    let why = format!(
-        "{} of its {servers} servers work on slow statements (longest: {}: {statement})",
-        working.len(),
-        first(&working)
-    );
-    say(Cause::SlowQuery, why)
+    let those = those(&working, "works on a slow statement", "work on slow statements");
+    say(Cause::SlowQuery, format!("{those} ({}: {statement})", first(&working)))
+}
+
+/// The subject and the predicate of a sentence about some of a pool's servers.
+fn part_of(count: usize, servers: usize, one: &str, more: &str) -> String {
+    match (count, servers) {
+        (1, 1) => format!("its only server {one}"),
+        (1, servers) => format!("1 of its {servers} servers {one}"),
+        (count, servers) => format!("{count} of its {servers} servers {more}"),
+    }
 }
 
 /// Returns the worker that was busiest since the previous sample, if it was busy nearly all the time.
@@ -384,6 +387,15 @@ mod tests {
         let busy = held_by(vec![row(2, Doing::In(Phase::FirstByte), 5), row(3, Doing::In(Phase::Settings), 1)]);
         assert_eq!(busy.cause, Cause::PoolSize);
         assert!(busy.text.contains("the pool may have 2"), "{busy:?}");
+        for (rows, words) in [
+            (vec![row(2, Doing::In(Phase::FirstByte), 5)], "its only server is busy with"),
+            (vec![row(2, Doing::In(Phase::Thinking), 400)], "its only server stands idle in a transaction that"),
+            (vec![row(2, Doing::In(Phase::Blocked), 400)], "its only server waits for a client that"),
+            (vec![row(2, Doing::Kept, 400), row(3, Doing::Kept, 5)], "1 of its 2 servers is kept by an idle client"),
+        ] {
+            let told = held_by(rows);
+            assert!(told.text.contains(words) && !told.text.contains("longest"), "{told:?}");
+        }
     }
 
     #[test]

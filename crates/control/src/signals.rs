@@ -3,7 +3,7 @@
 //! Always true: every signal is logged, in PgBouncer's words.
 //! Not here: catching signals (`run`), what a shutdown waits for (`shutdown_progress`).
 
-use base::WorkerId;
+use base::{WorkerId, counted};
 use reactor::Level;
 use worker::letters::{Order as Task, Shutdown, ToWorker};
 
@@ -117,10 +117,11 @@ impl<S> Control<S> {
                 self.go_down(Shutdown::Now);
             }
             Some(Expired::CloseClients { secs }) => {
+                let time = counted(secs, "second");
                 self.tell(
                     EventKind::Shutdown,
                     Level::Warning,
-                    format_args!("shutdown_timeout: have waited for {secs} seconds, closing the clients that are left"),
+                    format_args!("shutdown_timeout: have waited for {time}, closing the clients that are left"),
                 );
                 self.present.post_all(|| ToWorker::EndClients { secs });
             }

@@ -233,6 +233,7 @@ impl<K> Tracer<K> {
         }
         match std::mem::take(&mut self.dropped_now) {
             0 => {}
+            1 => console::write_line(&mut out, "1 happening more than can be told was dropped"),
             dropped => {
                 console::write_line(&mut out, &format!("{dropped} happenings more than can be told were dropped"))
             }

@@ -83,6 +83,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
 fn last_words<K>(tracer: &Tracer<K>, why: &str) -> Answer {
     let dropped = match tracer.dropped {
         0 => String::new(),
+        1 => "; 1 happening was dropped".to_owned(),
         dropped => format!("; {dropped} happenings were dropped"),
     };
     let whom = console::whom(&tracer.traced);

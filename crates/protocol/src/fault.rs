@@ -16,6 +16,7 @@ pub use unserved::{Hindrance, Unserved};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use base::counted;
 use wire::write::{self, Says};
 
 use crate::prepared::HELD_BYTES_MAX;
@@ -109,18 +110,21 @@ impl Fault {
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
             Self::StatementsFull => format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."),
             Self::ClientMemoryFull { limit, held } => format!("The client holds {held} bytes, and may hold {limit}."),
-            Self::ShutdownTimeout { secs } => format!("The shutdown has waited for {secs} seconds."),
+            Self::ShutdownTimeout { secs } => format!("The shutdown has waited for {}.", counted(*secs, "second")),
             Self::StateUnread { secs } => {
-                format!("The server did not answer within {secs} seconds (server_mend_timeout).")
+                format!("The server did not answer within {} (server_mend_timeout).", counted(*secs, "second"))
             }
             Self::NotificationsLost => {
                 "The server that listens for all clients has ended, or too many notifications waited.".to_owned()
             }
             Self::PinsFull { limit, what } => {
-                format!("Clients keep {limit} servers of this pool, and this one would keep one more: {what}.")
+                let servers = counted(*limit, "server");
+                format!("Clients keep {servers} of this pool, and this one would keep one more: {what}.")
             }
             Self::InvalidServerParameter { why } => format!("The server said: {why}"),
-            Self::PinnedTooLong { secs, what } => format!("For {secs} seconds the session has held: {what}."),
+            Self::PinnedTooLong { secs, what } => {
+                format!("For {} the session has held: {what}.", counted(*secs, "second"))
+            }
             _ => return None,
         })
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use auth::UserFile;
+use base::counted;
 use config::{AuthType, Loaded, Overrides, Place, Settings};
 use control::{FileReader, Source};
 
@@ -129,11 +130,6 @@ fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
             warn(loaded.places.database(&database.name), &unknown(user));
         }
     }
-}
-
-/// A count with its noun.
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn failed(mistakes: usize) -> ExitCode {

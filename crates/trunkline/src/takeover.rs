@@ -4,6 +4,7 @@
 //! process and not the running one.
 //! Not here: the messages between the two (`control::successor`).
 
+use base::counted;
 use config::Settings;
 use control::{Heritage, PackedEvents, Predecessor};
 use reactor::{Level, Socket};
@@ -55,7 +56,9 @@ pub(crate) fn take_over(
         speaker,
         Level::Log,
         format_args!(
-            "online restart: took over {clients} clients and {servers} servers from process {}",
+            "online restart: took over {} and {} from process {}",
+            counted(clients, "client"),
+            counted(servers, "server"),
             predecessor.pid()
         ),
     );

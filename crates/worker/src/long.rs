@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use base::Key;
+use base::{Key, counted};
 use measure::{PHASES, Spent};
 use reactor::{Io, Level};
 use route::shape_however_read;
@@ -33,8 +33,7 @@ impl<I: Io> Worker<I> {
         // Writing to a string cannot fail.
         let _ = write!(text, " ({})", parts.join(", "));
         if let Some((round_trips, longest)) = known {
-            let plural = if round_trips == 1 { "" } else { "s" };
-            let _ = write!(text, ", {round_trips} round trip{plural}");
+            let _ = write!(text, ", {}", counted(round_trips, "round trip"));
             if let Some((head, took)) = longest {
                 let shape = shape_however_read(text_of(head.bytes(), ready).bytes, self.encoding_of(ready));
                 let shape = if shape.is_empty() { "a statement that is not known" } else { &*shape };

@@ -62,7 +62,7 @@ pub(crate) fn one_picture_has_pools_waits_and_the_sentence_as_text(house: &House
     // The sentence names the waiting client as soon as the wait has lasted for some time.
     let pools = wait_for("the sentence", LIMIT, || {
         let picture = once(&mut top_of(house, &pooler, &[])).success();
-        picture.contains("stand idle in a transaction").then_some(picture)
+        picture.contains("stands idle in a transaction").then_some(picture)
     });
     let words = |start: &str| pools.lines().find(|line| line.starts_with(start)).map(str::split_whitespace);
     let heading: Vec<&str> = words("database").expect("a heading").collect();
@@ -95,7 +95,7 @@ pub(crate) fn the_screen_hears_keys_and_leaves_the_terminal_as_it_was(house: &Ho
     let mut waiter = client(&pooler, "top_keys", "waiter");
     waiter.ask("select 2");
     let mut terminal = Terminal::start(&top_of(house, &pooler, &[]), 24, 80);
-    let screen = terminal.await_text("stand idle in a transaction");
+    let screen = terminal.await_text("stands idle in a transaction");
     assert!(screen.contains("1 pools") && screen.contains("cl_waitingv") && !terminal.is_restored(), "{screen}");
     terminal.press("2");
     terminal.await_text("waits: every server");

@@ -52,7 +52,7 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     thinker.run("select 'a secret'");
     let mut waiter = client(&pooler, "waits_thinking", "waiter");
     waiter.ask("select 2");
-    let answer = await_sentence(&pooler, "stand idle in a transaction");
+    let answer = await_sentence(&pooler, "its only server stands idle in a transaction");
     assert!(answer.named(0)["doing"].contains("thinker"), "{answer:?}");
     let holder = named(&answer, "holder", "thinker");
     assert_eq!((holder["doing"].as_str(), holder["statement"].as_str()), ("idle in transaction", "select ?"));
@@ -125,7 +125,7 @@ pub(crate) fn a_slow_statement_is_named(house: &House) {
     slow.ask("select pg_sleep(3600)");
     let mut waiter = client(&pooler, "waits_slow", "waiter");
     waiter.ask("select 2");
-    let answer = await_sentence(&pooler, "slow statements");
+    let answer = await_sentence(&pooler, "its only server works on a slow statement");
     let sentence = &answer.named(0)["doing"];
     assert!(sentence.contains("(slow,") && sentence.contains("select pg_sleep(?)"), "{sentence}");
     slow.cancel();
@@ -156,7 +156,7 @@ pub(crate) fn a_client_that_does_not_read_is_named(house: &House) {
     reader.ask("select repeat('x', 1000) from generate_series(1, 100000)");
     let mut waiter = client(&pooler, "waits_reader", "waiter");
     waiter.ask("select 1");
-    let answer = await_sentence(&pooler, "do not read their answers");
+    let answer = await_sentence(&pooler, "its only server waits for a client that does not read its answer");
     assert!(answer.named(0)["doing"].contains("(reader,"), "{answer:?}");
     assert_eq!(named(&answer, "holder", "reader")["doing"], "does not read its answer");
     drop(reader);

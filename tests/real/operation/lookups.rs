@@ -100,7 +100,7 @@ pub(crate) fn a_zone_whose_serial_grows_is_looked_up_again_at_once(house: &House
     server.name("db.shop.test", &["127.0.0.2"], 3600);
     server.zone("shop.test", 8);
     pooler.await_log("zone 'shop.test' serial changed: old=7 new=8");
-    pooler.await_log("db.shop.test has other addresses now, replacing 1 servers at old ones");
+    pooler.await_log("db.shop.test has other addresses now, replacing 1 server at an old address");
     wait_until("queries go to the new address", LIMIT, || seen_at(&pooler, "lookup_zone") == "127.0.0.2");
     assert_eq!((of_name(), shown(&pooler, "DNS_ZONES")), (3, vec!["shop.test|8|1".to_owned()]));
     pooler.console("SET dns_zone_check_period = 0");

@@ -49,22 +49,22 @@ pub(crate) fn who_waited_too_long_reads_what_for(house: &House) {
     let error = waiter.query("select 1").error().clone();
     let error = told(
         error,
-        &["No server connection became free within 1 seconds; 2 lent: ", "1 pinned by session-level advisory locks"],
+        &["No server connection became free within 1 second; 2 lent: ", "1 pinned by session-level advisory locks"],
     );
     assert!(error.detail.contains("1 in a transaction for "), "{error:?}");
     // A client that logs in waits, too.
     let error = told(
         refused(&pooler, "down"),
-        &["could be opened within 1 seconds: connect failed (host 127.0.0.1, port ", "Connection refused"],
+        &["could be opened within 1 second: connect failed (host 127.0.0.1, port ", "Connection refused"],
     );
     assert!(!error.detail.contains("became free"), "{error:?}");
-    told(refused(&pooler, "nameless"), &["could be opened within 1 seconds: ", "no-such-host.invalid"]);
+    told(refused(&pooler, "nameless"), &["could be opened within 1 second: ", "no-such-host.invalid"]);
     open.run("commit");
     let mut paused = pooler.client("u", "late_why");
     pinned.run("select pg_advisory_unlock(4)");
     pooler.console("PAUSE late_why");
     let error =
-        told(paused.query("select 1").error().clone(), &["paused (PAUSE), and was not resumed within 1 seconds"]);
+        told(paused.query("select 1").error().clone(), &["paused (PAUSE), and was not resumed within 1 second"]);
     assert!(error.hint.contains("RESUME"), "{error:?}");
 }
 

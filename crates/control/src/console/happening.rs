@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use base::Id;
+use base::{Id, counted};
 use pool::WaitReason;
 use route::{Dialect, Encoding, normalize, shape_however_read, shape_of};
 use wire::backend::TxStatus;
@@ -52,8 +52,8 @@ fn words(what: &What) -> String {
         What::Answers { after } => format!("first byte after {}", millis(*after)),
         What::Failed(failed) => concealed::error(failed),
         What::Answered { rows, bytes, took, status } => {
-            let plural = if *rows == 1 { "" } else { "s" };
-            format!("completed after {}: {rows} row{plural}, {bytes} bytes, {}", millis(*took), standing(*status))
+            let (rows, bytes) = (counted(*rows, "row"), counted(*bytes, "byte"));
+            format!("completed after {}: {rows}, {bytes}, {}", millis(*took), standing(*status))
         }
         What::Stays => "server stays a moment: its client may come back at once".to_owned(),
         What::Keeps { what } => format!("server kept: {}", plain(what)),

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base::counted;
+
 /// What kept a client from getting a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hindrance {
@@ -39,21 +41,22 @@ pub struct Unserved {
 impl Unserved {
     /// The DETAIL for a client that has waited for so many seconds.
     pub(super) fn detail(&self, secs: u64) -> String {
+        let time = counted(secs, "second");
         let mut text = match self.why {
-            Hindrance::NoneFree => format!("No server connection became free within {secs} seconds"),
+            Hindrance::NoneFree => format!("No server connection became free within {time}"),
             Hindrance::DatabaseLimit => {
-                format!("max_db_connections is reached, and no server connection became free within {secs} seconds")
+                format!("max_db_connections is reached, and no server connection became free within {time}")
             }
             Hindrance::UserLimit => {
-                format!("max_user_connections is reached, and no server connection became free within {secs} seconds")
+                format!("max_user_connections is reached, and no server connection became free within {time}")
             }
-            Hindrance::Opening => format!("No server connection was opened or became free within {secs} seconds"),
+            Hindrance::Opening => format!("No server connection was opened or became free within {time}"),
             Hindrance::Unreachable => {
                 let failure = self.failure.as_deref().unwrap_or("no login succeeded");
-                format!("No server connection could be opened within {secs} seconds: {failure}")
+                format!("No server connection could be opened within {time}: {failure}")
             }
-            Hindrance::Paused => format!("The pool is paused (PAUSE), and was not resumed within {secs} seconds"),
-            Hindrance::RateLimit => format!("A rate limit delayed the client for {secs} seconds"),
+            Hindrance::Paused => format!("The pool is paused (PAUSE), and was not resumed within {time}"),
+            Hindrance::RateLimit => format!("A rate limit delayed the client for {time}"),
         };
         if !self.holders.is_empty() {
             text.push_str("; ");
@@ -93,6 +96,8 @@ mod tests {
         let details: std::collections::BTreeSet<String> = all.into_iter().map(detail).collect();
         assert_eq!(details.len(), all.len());
         assert!(details.iter().all(|detail| detail.contains("7 seconds")), "{details:?}");
+        let paused = Unserved { why: Paused, failure: None, holders: "".into() };
+        assert_eq!(paused.detail(1), "The pool is paused (PAUSE), and was not resumed within 1 second.");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use std::sync::Arc;
 
+use base::counted;
 use config::{Database, Host};
 use pool::{Event, ServerKey};
 use protocol::fault::Ender;
@@ -58,11 +59,9 @@ impl<I: Io> Worker<I> {
             servers.partition(|(_, server)| matches!(server.stage, ServerStage::Idle));
         let (idle, others): (Vec<_>, Vec<_>) = (keys(idle), keys(others));
         if !idle.is_empty() {
-            let (count, name, purpose) = (idle.len(), &claim.database, claim.purpose);
-            let plural = if count == 1 { "" } else { "s" };
-            let what = format_args!(
-                "closing {count} idle server connection{plural} to \"{name}\": client wants to {purpose} it"
-            );
+            let (name, purpose) = (&claim.database, claim.purpose);
+            let connections = counted(idle.len(), "idle server connection");
+            let what = format_args!("closing {connections} to \"{name}\": client wants to {purpose} it");
             self.log.about(client, Level::Log, what);
         }
         for server in idle.into_iter().chain(others) {

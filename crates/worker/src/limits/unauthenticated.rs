@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{FairQueue, Key, Origin, Place, Time, WorkerId};
+use base::{FairQueue, Key, Origin, Place, Time, WorkerId, counted};
 use reactor::Peer;
 
 /// The connections of the process that have not logged in, behind one lock, which is taken twice for a login and never
@@ -114,11 +114,10 @@ pub(super) struct Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { turned_away, limit, most } = self;
-        write!(
-            f,
-            "{limit} connections have not logged in (max_unauthenticated_connections), {turned_away} turned away"
-        )?;
+        let (connections, have) = (counted(*limit, "connection"), if *limit == 1 { "has" } else { "have" });
+        write!(f, "{connections} {have} not logged in (max_unauthenticated_connections), {turned_away} turned away")?;
         match most {
+            Some((origin, 1)) => write!(f, ", 1 comes from {origin}"),
             Some((origin, count)) => write!(f, ", {count} come from {origin}"),
             None => Ok(()),
         }
@@ -184,10 +183,10 @@ mod tests {
         assert_eq!(enter(&mut book, 2, 0), Ok(None));
         let at = |millis: u64| Time(millis * 1000);
         let told = book.turn_away(at(5000)).expect("a line").to_string();
-        let words = "1 connections have not logged in (max_unauthenticated_connections)";
-        assert_eq!(told, format!("{words}, 1 turned away, 1 come from 127.0.0.2"));
+        let words = "1 connection has not logged in (max_unauthenticated_connections)";
+        assert_eq!(told, format!("{words}, 1 turned away, 1 comes from 127.0.0.2"));
         assert!(book.turn_away(at(5999)).is_none() && book.turn_away(at(5999)).is_none());
         let told = book.turn_away(at(6000)).expect("a line").to_string();
-        assert_eq!(told, format!("{words}, 3 turned away, 1 come from 127.0.0.2"));
+        assert_eq!(told, format!("{words}, 3 turned away, 1 comes from 127.0.0.2"));
     }
 }

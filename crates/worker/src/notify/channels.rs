@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use base::counted;
 use pool::{ClientKey, PoolKey, ServerKey};
 use protocol::state::{Kind, MARKS, Policy};
 use reactor::{Io, Level};
@@ -137,8 +138,9 @@ impl<I: Io> Worker<I> {
     }
 
     fn warn_of_unheard(&mut self, database: &str, why: &str, channels: usize) {
+        let channels = counted(channels, "channel");
         let line = format_args!(
-            "nobody can listen for all clients of {database}, they keep their servers: {why} ({channels} channels)"
+            "nobody can listen for all clients of {database}, they keep their servers: {why} ({channels})"
         );
         self.log.add(Level::Warning, line);
     }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::counted;
 use pool::Event;
 use protocol::fault::Ender;
 use reactor::{Address, Io, Level};
@@ -56,8 +57,9 @@ impl<I: Io> Worker<I> {
         if left.is_empty() {
             return;
         }
-        let count = left.len();
-        self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {count} servers at old ones"));
+        let servers = counted(left.len(), "server");
+        let old = if left.len() == 1 { "an old address" } else { "old addresses" };
+        self.log.add(Level::Log, format_args!("{name} has other addresses now, replacing {servers} at {old}"));
         for server in left {
             self.retired_by(server, Ender::Renewal);
             self.tell_pools(Event::RetireServer { server });

@@ -1,9 +1,11 @@
 //! Tracers: the events that consoles see as they happen (`TRACE`), and how many of them a worker sends.
 //!
 //! Always true: the events of one letter are bounded in number and in bytes for each tracer; there is at most one
-//! letter in [`LETTER_PAUSE`]; events that find no room are only counted.
+//! letter in [`LETTER_PAUSE`]; events that find no room are only counted; when a tracer begins or ends, a turn looks at
+//! [`PLACES_A_TURN`] places of the table of clients at most.
 //! Not here: the events (`tracing`), how they are shown (`control::console`).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,6 +160,10 @@ pub type Mask = u8;
 #[derive(Debug, Default)]
 pub(crate) struct Tracers {
     traced: [Option<Traced>; TRACERS_MAX],
+    /// Tracers that have begun or ended, and which clients do not all know that.
+    spreading: [Option<Spreading>; TRACERS_MAX],
+    /// Whether the clients include one that the tracer follows, as far as they have been looked at.
+    is_found: [bool; TRACERS_MAX],
     waiting: Vec<Happening>,
     /// What the next letter contains for each tracer.
     waiting_of: [Room; TRACERS_MAX],
@@ -165,6 +171,13 @@ pub(crate) struct Tracers {
     pub(crate) is_armed: bool,
     /// When the last letter was sent.
     last_letter: Time,
+}
+
+/// How far the clients have been told of the beginning or the end of a tracer.
+#[derive(Clone, Copy, Debug)]
+struct Spreading {
+    /// The next place in the table of clients.
+    next: u32,
 }
 
 /// What a letter contains for one tracer.
@@ -179,6 +192,7 @@ impl Tracers {
     pub(crate) fn begin(&mut self, place: usize, traced: Traced) {
         if let Some(row) = self.traced.get_mut(place) {
             *row = Some(traced);
+            (self.is_found[place], self.spreading[place]) = (false, Some(Spreading { next: 0 }));
         }
     }
 
@@ -187,6 +201,7 @@ impl Tracers {
         let Some(row) = self.traced.get_mut(place) else { return };
         *row = None;
         self.dropped[place] = 0;
+        self.spreading[place] = Some(Spreading { next: 0 });
         let bit = 1 << place;
         self.waiting.iter_mut().for_each(|happening| happening.tracers &= !bit);
         self.waiting.retain(|happening| happening.tracers != 0);
@@ -195,6 +210,42 @@ impl Tracers {
     /// Whether there is any tracer.
     pub(crate) fn is_any(&self) -> bool {
         self.traced.iter().any(Option::is_some)
+    }
+
+    /// Whether a tracer has begun or ended and not all clients have been looked at since.
+    pub(crate) fn is_spreading(&self, place: usize) -> bool {
+        self.spreading.get(place).is_some_and(Option::is_some)
+    }
+
+    /// Whether that is so of any tracer.
+    pub(crate) fn is_any_spreading(&self) -> bool {
+        self.spreading.iter().any(Option::is_some)
+    }
+
+    /// Returns the places in the table of clients that this turn looks at, of `places`, for all tracers that have begun
+    /// or ended, as a bit for each: first for those that have come as far as the one that is furthest behind.
+    pub(crate) fn next_slice(&mut self, places: u32) -> (Mask, Range<u32>) {
+        let from = self.spreading.iter().flatten().map(|spreading| spreading.next).min().unwrap_or(0);
+        let others = self.spreading.iter().flatten().map(|spreading| spreading.next).filter(|next| *next > from);
+        let to = from.saturating_add(PLACES_A_TURN).min(places).min(others.min().unwrap_or(u32::MAX)).max(from);
+        let mut mask = 0;
+        for (place, row) in self.spreading.iter_mut().enumerate() {
+            if row.is_some_and(|spreading| spreading.next == from) {
+                mask |= 1 << place;
+                *row = (to < places).then_some(Spreading { next: to });
+            }
+        }
+        (mask, from..to)
+    }
+
+    /// Notes which of these tracers follow a client.
+    pub(crate) fn found(&mut self, tracers: Mask) {
+        (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0).for_each(|place| self.is_found[place] = true);
+    }
+
+    /// Whether a tracer follows any client.
+    pub(crate) fn is_found(&self, place: usize) -> bool {
+        self.is_found.get(place).is_some_and(|is_found| *is_found)
     }
 
     /// The tracers that follow a client.
@@ -210,6 +261,9 @@ impl Tracers {
 
     /// Those of these tracers that have room for one more event; for the others it is counted as dropped.
     pub(crate) fn with_room(&mut self, tracers: Mask) -> Mask {
+        // A client may not have been looked at since a tracer ended.
+        let ended = self.traced.iter().enumerate().filter(|(_, traced)| traced.is_none());
+        let tracers = ended.fold(tracers, |mask, (place, _)| mask & !(1 << place));
         let mut mask = tracers;
         for place in (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0) {
             let Room { happenings, bytes } = self.waiting_of[place];
@@ -284,6 +338,8 @@ const HAPPENINGS_MAX: usize = 100;
 const BYTES_MAX: usize = 65_536;
 /// Minimum time between two letters.
 const LETTER_PAUSE: Duration = Duration::from_millis(50);
+/// Maximum number of places in the table of clients that one turn looks at.
+const PLACES_A_TURN: u32 = 256;
 /// Approximate size of the shortest event.
 const HAPPENING_BYTES: usize = 100;
 
@@ -347,6 +403,30 @@ mod tests {
         assert_eq!(told.len() as u64 + dropped[0], 10);
     }
 
+    /// Before, one turn looked at all clients of the worker, of which there may be tens of thousands.
+    #[test]
+    fn a_turn_looks_at_a_part_of_the_clients() {
+        let mut tracers = Tracers::default();
+        tracers.begin(2, Traced::Client(1));
+        let mut seen = Vec::new();
+        for turn in 0..10 {
+            if turn == 1 {
+                tracers.begin(5, Traced::Client(1));
+            }
+            let (mask, range) = tracers.next_slice(600);
+            seen.push((mask, range));
+            if !tracers.is_any_spreading() {
+                break;
+            }
+        }
+        let (one, other, both) = (1 << 2, 1 << 5, 1 << 2 | 1 << 5);
+        assert_eq!(seen, [(one, 0..256), (other, 0..256), (both, 256..512), (both, 512..600)]);
+        tracers.end(2);
+        assert!(tracers.is_spreading(2) && !tracers.is_spreading(5));
+        assert_eq!(tracers.next_slice(0), (one, 0..0));
+        assert!(!tracers.is_any_spreading(), "a worker without clients");
+    }
+
     #[test]
     fn who_ends_is_told_nothing_more() {
         let mut tracers = Tracers::default();
@@ -355,6 +435,7 @@ mod tests {
         happens(&mut tracers, 0b01);
         happens(&mut tracers, 0b11);
         tracers.end(0);
+        assert_eq!(tracers.with_room(0b11), 0b10, "the client has not been looked at since");
         let (told, _) = tracers.tell(Time(0));
         assert_eq!(told.iter().map(|happening| happening.tracers).collect::<Vec<_>>(), [0b10]);
     }

@@ -20,25 +20,21 @@ use crate::pipeline::{Begun, KINDS_MAX, Pipeline, TracedRequest};
 use crate::sampled::Sampled;
 use crate::tasks::Task;
 use crate::timers::Timer;
-use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, Traced, What};
+use crate::tracers::{Failed, Happening, Mask, Requested, TRACED_BYTES_MAX, What};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Begins a tracer. Returns whether it follows any client of this worker.
-    pub(crate) fn begin_tracer(&mut self, place: usize, traced: Traced) -> bool {
-        self.tracers.begin(place, traced);
-        let mut is_any = false;
-        for key in self.clients.keys() {
-            self.find_tracers(key);
-            is_any |= self.clients.get(key).is_some_and(|client| client.tracers & 1 << place != 0);
+    /// Begins and ends tracers at some of the clients.
+    pub(crate) fn spread_tracers(&mut self) {
+        if !self.tracers.is_any_spreading() {
+            return;
         }
-        is_any
-    }
-
-    /// Ends a tracer.
-    pub(crate) fn end_tracer(&mut self, place: usize) {
-        self.tracers.end(place);
-        self.clients.iter_mut().for_each(|(_, client)| client.tracers &= !(1 << place));
+        let (of, places) = self.tracers.next_slice(self.clients.places());
+        for key in places.filter_map(|place| self.clients.key_at(place)).collect::<Vec<_>>() {
+            self.find_tracers(key);
+            let found = self.clients.get(key).map_or(0, |client| client.tracers & of);
+            self.tracers.found(found);
+        }
     }
 
     /// Sends the waiting events to the control thread.

@@ -127,6 +127,9 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() {
             return Some(self.now);
         }
+        if self.tracers.is_any_spreading() {
+            return Some(self.now);
+        }
         if let Some(deadline) = self.admin.rest_deadline() {
             return deadline;
         }
@@ -172,6 +175,7 @@ impl<I: Io> Worker<I> {
         } else {
             self.expire();
         }
+        self.spread_tracers();
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
         if self.stopwatch.is_slow(ticks) {

@@ -317,6 +317,29 @@ pub(crate) fn each_request_of_a_pipeline_is_told_with_its_answer(house: &House) 
     assert_eq!(rows, ["1 row", "2 rows", "0 rows", "1 row", "1 row"], "{told:#?}");
 }
 
+/// A worker looks at a part of its clients in each turn when a trace begins or ends.
+pub(crate) fn every_client_of_a_crowd_is_traced_until_the_trace_ends(house: &House) {
+    let pooler = house.pooler("trace_crowd", &["max_client_conn = 1000"]);
+    let mut clients: Vec<_> = (0..600).map(|number| called(&pooler, "trace_crowd", &format!("c{number}"))).collect();
+    let tracer = Tracer::begin(&pooler, "TRACE DATABASE trace_crowd");
+    let last = id_of(&pooler, "c599");
+    let mut of_last = Tracer::begin(&pooler, &format!("TRACE CLIENT {last}"));
+    for (number, client) in clients.iter_mut().enumerate().step_by(30) {
+        client.run(&format!("select 1 as of_{number}"));
+    }
+    clients[599].run("select 1 as of_last");
+    of_last.hear(" as of_last");
+    let (told, _) = tracer.end();
+    let count = told.iter().filter(|line| line.contains(" request: ") && line.contains(" as of_")).count();
+    assert_eq!(count, 600 / 30 + 1, "{told:#?}");
+    let mut again = Tracer::begin(&pooler, "TRACE APPLICATION c3");
+    clients[599].run("select 2");
+    clients[3].run("select 3 as of_3");
+    again.hear(" as of_3");
+    let (told, _) = again.end();
+    assert!(told.iter().all(|line| !line.contains(&last)), "{told:#?}");
+}
+
 /// More events than a client can read: the traced clients do not notice, and the reader is told how many lines are left out.
 pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
     let pooler = house.pooler("trace_storm", &[]);

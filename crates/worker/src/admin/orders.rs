@@ -34,10 +34,15 @@ impl<I: Io> Worker<I> {
                 true
             }
             Order::KillClient(id) => self.kill_client(id),
-            Order::Trace { place, traced } => self.begin_tracer(place, traced),
+            Order::Trace { place, ref traced } => {
+                self.tracers.begin(place, traced.clone());
+                self.admin.awaited.push((question, order));
+                return;
+            }
             Order::EndTrace { place } => {
-                self.end_tracer(place);
-                true
+                self.tracers.end(place);
+                self.admin.awaited.push((question, order));
+                return;
             }
             Order::ConfirmDrained => {
                 // If nothing is left at the end of this turn after all, that is reported again.
@@ -72,8 +77,12 @@ impl<I: Io> Worker<I> {
         let (waiting, come) = awaited.into_iter().partition(|(_, order)| self.is_awaiting(order));
         self.admin.awaited = waiting;
         let come: Vec<_> = come;
-        for (question, _) in come {
-            (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done: true });
+        for (question, order) in come {
+            let is_done = match order {
+                Order::Trace { place, .. } => self.tracers.is_found(place),
+                _ => true,
+            };
+            (self.posts.control)(ToControl::Obeyed { from: self.id, question, is_done });
         }
     }
 
@@ -92,12 +101,8 @@ impl<I: Io> Worker<I> {
                 servers.any(|(key, server)| self.pools.is_obsolete(key) && is_of(server, whose))
             }
             Order::Suspend { .. } => !self.is_at_rest(),
-            Order::Reconnect(_)
-            | Order::Kill(_)
-            | Order::KillClient(_)
-            | Order::Trace { .. }
-            | Order::EndTrace { .. }
-            | Order::ConfirmDrained => false,
+            Order::Trace { place, .. } | Order::EndTrace { place } => self.tracers.is_spreading(*place),
+            Order::Reconnect(_) | Order::Kill(_) | Order::KillClient(_) | Order::ConfirmDrained => false,
         }
     }
 

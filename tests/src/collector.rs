@@ -61,6 +61,8 @@ pub struct Span {
     pub trace: String,
     /// Its span ID.
     pub id: String,
+    /// The `tracestate` of its trace; empty if there is none.
+    pub state: String,
     /// The ID of its parent span.
     pub parent: String,
     /// When it began, in microseconds since 1970.
@@ -96,6 +98,7 @@ impl Span {
             name: text("name"),
             trace: text("traceId"),
             id: text("spanId"),
+            state: value["traceState"].as_str().unwrap_or_default().to_owned(),
             parent: text("parentSpanId"),
             begun: micros("startTimeUnixNano"),
             ended: micros("endTimeUnixNano"),

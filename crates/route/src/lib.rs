@@ -52,4 +52,4 @@ pub use prepare::{deallocated, prepared};
 pub use sequences::Sequences;
 pub use setting::{Certain, Change, Value};
 pub use shape::{may_lock, mentions, shape_however_read, shape_of};
-pub use traceparent::{TraceParent, traceparent};
+pub use traceparent::{STATE_BYTES_MAX, TraceParent, traceparent, tracestate};

@@ -2,7 +2,7 @@
 //! `select 1 /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/`.
 //!
 //! Always true: no more than the last and the first [`COMMENT_BYTES_MAX`] bytes of a text are examined; what is not
-//! exactly a `traceparent` is ignored.
+//! exactly a `traceparent` is ignored; a `tracestate` is not longer than [`STATE_BYTES_MAX`].
 //! Not here: which traces have spans (`worker::spans`).
 
 /// The parent of a span.
@@ -42,6 +42,56 @@ impl TraceParent {
 pub fn traceparent(text: &[u8], is_whole: bool) -> Option<TraceParent> {
     let behind = if is_whole { comment_behind(text) } else { None };
     behind.and_then(in_comment).or_else(|| comment_before(text).and_then(in_comment))
+}
+
+/// The `tracestate` in the comment that has the `traceparent` of a text, which it needs; empty if there is none. Percent
+/// encoding, which sqlcommenter applies, is decoded. Of a value of more than [`STATE_BYTES_MAX`] bytes the first members
+/// are kept, as W3C Trace Context allows; a value with anything but printable ASCII is ignored.
+#[must_use]
+pub fn tracestate(text: &[u8], is_whole: bool) -> String {
+    let behind = if is_whole { comment_behind(text) } else { None };
+    let comment = behind.filter(|comment| in_comment(comment).is_some()).or_else(|| comment_before(text));
+    let value = comment.filter(|comment| in_comment(comment).is_some()).and_then(state_in).map(decoded);
+    let value = value.filter(|value| value.contains('=') && value.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+    let Some(mut value) = value else { return String::new() };
+    if value.len() > STATE_BYTES_MAX {
+        let end = value[..=STATE_BYTES_MAX].rfind(',').unwrap_or(0);
+        value.truncate(end);
+    }
+    value
+}
+
+/// The text between the quotes of a `tracestate`. Commas may be in it.
+fn state_in(comment: &[u8]) -> Option<&[u8]> {
+    const KEY: &[u8] = b"tracestate";
+    let places = comment.windows(KEY.len()).enumerate().filter(|(_, window)| *window == KEY);
+    let mut values = places.filter_map(|(at, _)| {
+        let is_key = comment[..at].trim_ascii_end().last().is_none_or(|before| *before == b',');
+        let rest = comment[at + KEY.len()..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+        let value = rest.strip_prefix(b"'").filter(|_| is_key)?;
+        let (value, after) = value.split_at(value.iter().position(|byte| *byte == b'\'')?);
+        after[1..].trim_ascii_start().first().is_none_or(|next| *next == b',').then_some(value)
+    });
+    values.next()
+}
+
+/// Decodes `%2C` and the like; what is no valid text becomes a character that no `tracestate` may have.
+fn decoded(value: &[u8]) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(value.len()), value);
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let escaped = match (byte, after) {
+            (b'%', [high, low, ..]) => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        bytes.push(escaped.map_or(byte, |(high, low)| high << 4 | low));
+        rest = if escaped.is_some() { &rest[2..] } else { rest };
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 /// The content of the last comment, if nothing but blanks and a semicolon follows it.
@@ -89,6 +139,8 @@ fn digit(byte: u8) -> Option<u8> {
 
 /// The only flag that a `traceparent` has.
 const SAMPLED: u8 = 1;
+/// The longest `tracestate` that is passed on.
+pub const STATE_BYTES_MAX: usize = 512;
 /// How many bytes of a comment are examined.
 const COMMENT_BYTES_MAX: usize = 2048;
 
@@ -170,5 +222,32 @@ mod tests {
         }
         let text = format!("select 1 /*traceparent='{GOOD}'*/");
         assert_eq!(traceparent(text.as_bytes(), false), None, "the end may be a part of something");
+    }
+
+    #[test]
+    fn a_tracestate_goes_with_its_traceparent() {
+        let state = |text: String| tracestate(text.as_bytes(), true);
+        let with = |pair: &str| state(format!("select 1 /*application='x',{pair},traceparent='{GOOD}'*/"));
+        assert_eq!(with("tracestate='a%3D1%2Cb%3D2'"), "a=1,b=2");
+        assert_eq!(with("tracestate = 'a=1,b=2'"), "a=1,b=2");
+        assert_eq!(state(format!("/*tracestate='a=1',traceparent='{GOOD}'*/ select 1 /* other */")), "a=1");
+        for none in ["tracestate=''", "tracestate=a=1", "xtracestate='a=1'", "tracestate='a'", "tracestate='a%3D%00'"] {
+            assert_eq!(with(none), "", "{none}");
+        }
+        assert_eq!(with("tracestate='a=%ff'"), "", "no text");
+        assert_eq!(with("tracestate='a=1"), "", "no end");
+        assert_eq!(state("select 1 /*tracestate='a=1'*/".to_owned()), "", "it means nothing alone");
+        assert_eq!(state(format!("select '/*tracestate=a*/' /*traceparent='{GOOD}'*/")), "");
+    }
+
+    #[test]
+    fn a_long_tracestate_loses_its_last_members() {
+        let members: Vec<_> = (10..99).map(|number| format!("vendor{number}=value")).collect();
+        let text = format!("select 1 /*traceparent='{GOOD}',tracestate='{}'*/", members.join(","));
+        let told = tracestate(text.as_bytes(), true);
+        assert!(told.len() <= STATE_BYTES_MAX && told.len() > STATE_BYTES_MAX - 20, "{}", told.len());
+        assert!(members.join(",").starts_with(&told) && told.ends_with("=value"), "{told}");
+        let text = format!("select 1 /*traceparent='{GOOD}',tracestate='a={}'*/", "x".repeat(600));
+        assert_eq!(tracestate(text.as_bytes(), true), "", "one member");
     }
 }

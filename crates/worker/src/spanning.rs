@@ -14,7 +14,7 @@ use measure::{Phase, Spent};
 use pool::{Command, ServerKey};
 use protocol::loan::AnswerTally;
 use reactor::{Address, Io};
-use route::{Dialect, TraceParent};
+use route::{Dialect, TraceParent, tracestate};
 
 use crate::carried::{Carried, REQUEST_BYTES_MAX, carried, executes};
 use crate::data::client::{ClientStage, Link, Ready};
@@ -51,8 +51,8 @@ impl<I: Io> Worker<I> {
         match carried(bytes) {
             Carried::Bind(name) => {
                 if let Some(prepared) = prepared.filter(|prepared| *prepared.name == *name) {
-                    let Prepared { parent, text, .. } = prepared;
-                    self.open_spans(server, OpenSpans { parent, begun, text });
+                    let Prepared { parent, state, text, .. } = prepared;
+                    self.open_spans(server, OpenSpans { parent, state, begun, text });
                 }
             }
             Carried::Torn => {
@@ -107,11 +107,12 @@ impl<I: Io> Worker<I> {
         }
         let dialect = self.dialect_of(key);
         let text = || text(context.text, context.is_whole, dialect);
+        let state: Box<str> = tracestate(context.text, context.is_whole).into();
         if let Some(name) = context.prepares {
-            let prepared = Prepared { name: name.into(), parent: context.parent, text: text() };
+            let prepared = Prepared { name: name.into(), parent: context.parent, state: state.clone(), text: text() };
             self.spans.prepared.put(key, prepared, PREPARED_MAX);
         }
-        self.open_spans(server, OpenSpans { parent: context.parent, begun, text: text() });
+        self.open_spans(server, OpenSpans { parent: context.parent, state, begun, text: text() });
     }
 
     fn open_spans(&mut self, server: ServerKey, spans: OpenSpans) {
@@ -131,7 +132,7 @@ impl<I: Io> Worker<I> {
     ) {
         let Some(ready) = self.clients.ready(key) else { return };
         let Some(server) = self.servers.get(server) else { return };
-        let OpenSpans { parent, begun, text } = open;
+        let OpenSpans { parent, state, begun, text } = open;
         let spent = ready.meter.division.so_far(self.now).since(&begun.before);
         let server = ServerSpan {
             id: server.id,
@@ -148,14 +149,14 @@ impl<I: Io> Worker<I> {
             bytes: tally.bytes,
         };
         let error = tally.state.map(SpanError::State).or(error);
-        self.tell_spans(key, parent, &begun, spent, text, Some(server), error);
+        self.tell_spans(key, (parent, state), &begun, spent, text, Some(server), error);
     }
 
     #[allow(clippy::too_many_arguments)] // What there is to know of a statement.
     fn tell_spans(
         &mut self,
         key: Key,
-        parent: TraceParent,
+        (parent, state): (TraceParent, Box<str>),
         begun: &Begun,
         spent: Spent,
         text: SpanText,
@@ -171,6 +172,7 @@ impl<I: Io> Worker<I> {
         let waited = micros(spent.of(Phase::Waiting));
         let statement = StatementSpans {
             parent,
+            state,
             begun: begun.wall,
             took: self.now.since(begun.since),
             database: place.database_name.clone(),
@@ -230,8 +232,9 @@ impl<I: Io> Worker<I> {
         let since = Time(self.now.0.saturating_sub(passed));
         let wall = self.wall_at(since);
         let begun = Begun { since, wall, forwarded: self.now, before: Spent::default(), why };
+        let state = tracestate(context.text, context.is_whole).into();
         let text = text(context.text, context.is_whole, dialect);
-        self.tell_spans(key, context.parent, &begun, spent, text, None, Some(error));
+        self.tell_spans(key, (context.parent, state), &begun, spent, text, None, Some(error));
     }
 
     /// A client wants a server: notes why it waits, if it does not get one at once.

@@ -20,6 +20,8 @@ use route::{Dialect, TraceParent};
 pub struct StatementSpans {
     /// The application's span.
     pub parent: TraceParent,
+    /// The `tracestate` of its trace; empty if there is none.
+    pub state: Box<str>,
     /// When its request arrived, or its wait for a server began.
     pub begun: Wall,
     /// How long it took.
@@ -105,7 +107,7 @@ impl StatementSpans {
     /// Approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.text.bytes.len()
+        size_of::<Self>() + self.text.bytes.len() + self.state.len()
     }
 }
 
@@ -152,6 +154,7 @@ pub(crate) struct Begun {
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
     pub(crate) parent: TraceParent,
+    pub(crate) state: Box<str>,
     pub(crate) begun: Begun,
     pub(crate) text: SpanText,
 }
@@ -168,6 +171,7 @@ pub(crate) struct Torn {
 pub(crate) struct Prepared {
     pub(crate) name: Box<[u8]>,
     pub(crate) parent: TraceParent,
+    pub(crate) state: Box<str>,
     pub(crate) text: SpanText,
 }
 
@@ -288,6 +292,7 @@ mod tests {
     fn statement(client: u64, length: usize) -> StatementSpans {
         StatementSpans {
             parent: parent(1, true),
+            state: "".into(),
             begun: Wall(0),
             took: Duration::ZERO,
             database: "d".into(),

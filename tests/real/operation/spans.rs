@@ -65,6 +65,7 @@ pub(crate) fn a_statement_has_spans_of_its_wait_and_of_its_server(house: &House)
     let pooler = pooler(house, "spans_wait", &collector, &["default_pool_size = 1", "otlp_service_name = front"]);
     let (mut first, mut second) = (pooler.client("u", "spans_wait"), pooler.client("u", "spans_wait"));
     let (trace, comment) = trace(1);
+    let comment = comment.replace("/*", "/*tracestate='congo%3Dt61rcWkgMzE',");
     first.run("begin");
     let begun = micros();
     second.ask(&format!("select 'topsecret', 4711, pg_sleep(300e-4) {comment}"));
@@ -84,6 +85,7 @@ pub(crate) fn a_statement_has_spans_of_its_wait_and_of_its_server(house: &House)
     assert!(wait.micros() + server.micros() <= root.micros() && root.micros() <= ended - begun, "{spans:#?}");
     assert_eq!((wait.begun, server.ended), (root.begun, root.ended));
     assert_eq!(wait.attribute("trunkline.wait.reason"), "none_free");
+    assert!(spans.iter().all(|span| span.state == "congo=t61rcWkgMzE"), "{spans:#?}");
     for span in [root, server] {
         assert_eq!(span.attribute("db.system.name"), "postgresql");
         assert_eq!(span.attribute("db.namespace"), "spans_wait");

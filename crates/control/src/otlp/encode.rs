@@ -34,7 +34,7 @@ pub(super) fn encode(posting: &Posting, hostname: &str) -> Vec<u8> {
 
 /// Returns the span of a statement and its child spans.
 fn spans(statement: &StatementSpans, random: &mut Random) -> Vec<Value> {
-    let StatementSpans { parent, begun, took, wait, server, error, .. } = statement;
+    let StatementSpans { parent, state, begun, took, wait, server, error, .. } = statement;
     let trace = hex(&parent.trace_id);
     let mut id = || hex(&(random.next_u64() | 1).to_be_bytes());
     let root = id();
@@ -47,6 +47,7 @@ fn spans(statement: &StatementSpans, random: &mut Random) -> Vec<Value> {
     attributes.error(*error);
     let mut all = vec![span(Span {
         trace: &trace,
+        state,
         id: &root,
         parent: &hex(&parent.span_id),
         is_parent_remote: true,
@@ -64,6 +65,7 @@ fn spans(statement: &StatementSpans, random: &mut Random) -> Vec<Value> {
         let (trace, parent, is_parent_remote) = (&*trace, &*root, false);
         all.push(span(Span {
             trace,
+            state,
             id: &id,
             parent,
             is_parent_remote,
@@ -144,6 +146,8 @@ fn text(text: &SpanText, shows_values: bool) -> String {
 
 struct Span<'s> {
     trace: &'s str,
+    /// The `tracestate`; empty if there is none.
+    state: &'s str,
     id: &'s str,
     parent: &'s str,
     is_parent_remote: bool,
@@ -174,6 +178,9 @@ fn span(span: Span<'_>) -> Value {
         "attributes": span.attributes.0,
         "status": if span.error.is_some() { json!({ "code": FAILED }) } else { json!({}) },
     });
+    if !span.state.is_empty() {
+        value["traceState"] = span.state.into();
+    }
     if let Some(first_byte) = span.first_byte {
         value["events"] = json!([{ "timeUnixNano": nanos(first_byte), "name": "first byte" }]);
     }
@@ -254,6 +261,7 @@ mod tests {
         division.enter(base::Time(30), Phase::Streaming);
         StatementSpans {
             parent: TraceParent { trace_id: [0xab; 16], span_id: [0xcd; 8], is_sampled: true },
+            state: "vendor=1".into(),
             begun: Wall(1_700_000_000_000_000),
             took: Duration::from_micros(100),
             database: "shop".into(),
@@ -315,6 +323,9 @@ mod tests {
             (micros("startTimeUnixNano") - 1_700_000_000_000_000, micros("endTimeUnixNano") - 1_700_000_000_000_000)
         });
         assert_eq!(times.collect::<Vec<_>>(), [(0, 100), (0, 40), (40, 50), (50, 100)]);
+        assert!(spans.iter().all(|span| span["traceState"] == "vendor=1"), "{spans:?}");
+        let without = encoded(StatementSpans { state: "".into(), ..statement() });
+        assert!(without.iter().all(|span| span.get("traceState").is_none()), "{without:?}");
         let root = &spans[0];
         assert_eq!((&root["traceId"], &root["parentSpanId"]), (&json!("ab".repeat(16)), &json!("cd".repeat(8))));
         assert!(

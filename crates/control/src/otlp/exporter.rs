@@ -338,6 +338,7 @@ mod tests {
     fn statements(count: usize) -> Vec<StatementSpans> {
         let statement = StatementSpans {
             parent: TraceParent { trace_id: [1; 16], span_id: [2; 8], is_sampled: true },
+            state: "".into(),
             begun: Wall(0),
             took: Duration::ZERO,
             database: "d".into(),

@@ -1,4 +1,4 @@
--- A request is served in the schema of its tenant, and leaves for the default one.
+-- Switches to the schema of a tenant by SET search_path for a request, and back to the default schema after it.
 -- by: Apartment at 052e29e; lib/apartment/adapters/postgresql_adapter.rb, PostgresqlSchemaAdapter.connect_to_new and reset; checkout
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- A type that the driver does not know is looked up, with JIT switched off for that (what it asks for, in fewer words).
+-- Looks up a type that the driver does not know, with JIT switched off for that query (shortened).
 -- by: asyncpg 0.32.0; asyncpg/connection.py, Connection._introspect_types; connect
 -- protocol: prepared
 -- startup: client_encoding='utf-8'

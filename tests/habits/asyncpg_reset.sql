@@ -1,4 +1,4 @@
--- What a connection has is reset when it is given back to the pool.
+-- Resets the session when the connection is returned to the driver's pool.
 -- by: asyncpg 0.32.0; asyncpg/connection.py, Connection.get_reset_query; release
 -- protocol: prepared
 -- startup: client_encoding='utf-8'

@@ -1,4 +1,4 @@
--- A transaction around prepared statements, one within it by a savepoint, and what the pool resets after it.
+-- A transaction with prepared statements and a savepoint, and the reset by the driver's pool after it.
 -- by: asyncpg 0.32.0; asyncpg/transaction.py, Transaction.start; transaction
 -- by: asyncpg 0.32.0; asyncpg/connection.py, Connection.get_reset_query; release
 -- protocol: prepared

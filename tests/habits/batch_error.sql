@@ -1,4 +1,4 @@
--- Statements of a batch go together, with one Sync; where one fails, those behind it are not run.
+-- Sends the statements of a batch with one Sync; when one of them fails, PostgreSQL skips the rest.
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, execute (batches); statement
 -- by: pgx 5.12.0; conn.go, Conn.SendBatch; statement
 -- protocol: extended

@@ -1,4 +1,4 @@
--- A connection is asked whether it is alive when it is taken out of the pool, by a query without a statement.
+-- Checks a connection with an empty query when it is taken from the application's pool.
 -- by: bb8-postgres 0.9.0; src/lib.rs, PostgresConnectionManager.is_valid; checkout
 -- by: deadpool-postgres 0.14.2; src/config.rs, RecyclingMethod.Verified; checkout
 -- by: lib/pq 1.12.3; conn_go18.go, conn.Ping; checkout

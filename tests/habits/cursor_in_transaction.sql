@@ -1,4 +1,4 @@
--- Rows are fetched by a cursor in a transaction.
+-- Fetches rows from a cursor in a transaction.
 -- by: applications; their own code; transaction
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- What a connection has is discarded when it is taken out of the pool again, but for its prepared statements.
+-- Discards the session state, except for prepared statements, when a connection is taken from the application's pool again.
 -- by: deadpool-postgres 0.14.2; src/config.rs, RecyclingMethod.Clean; checkout
 -- protocol: prepared
 -- startup: client_encoding=UTF8

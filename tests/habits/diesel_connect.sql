@@ -1,4 +1,4 @@
--- A connection is configured by two statements, and asked whether it is alive when it is taken out of the pool.
+-- Configures a new connection by two statements, and checks it when it is taken from the application's pool.
 -- by: Diesel 2.3.14; src/pg/connection/mod.rs, PgConnection.set_config_options; connect
 -- by: Diesel 2.3.14; src/r2d2.rs, ConnectionManager.is_valid; checkout
 -- by: diesel-async 0.9.2; src/pg/mod.rs, AsyncPgConnection.set_config_options; connect

@@ -1,4 +1,4 @@
--- A transaction, and one within it by a savepoint that is rolled back.
+-- A transaction with a savepoint that is rolled back.
 -- by: Diesel 2.3.14; src/connection/transaction_manager.rs, AnsiTransactionManager.begin_transaction; transaction
 -- protocol: prepared
 

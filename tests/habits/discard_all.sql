@@ -1,4 +1,4 @@
--- What a connection has is discarded before it is used again.
+-- Discards the session state (DISCARD ALL) before the connection is used again.
 -- by: applications; a reset query of their own; release
 -- protocol: simple
 

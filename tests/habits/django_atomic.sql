@@ -1,4 +1,4 @@
--- A block of atomic() in another is a savepoint.
+-- Nested atomic() blocks: the inner one is a savepoint.
 -- by: Django 5.2.19; django/db/transaction.py, Atomic.__enter__; transaction
 -- protocol: simple
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- A statement fails in a block of atomic() that is within another: its savepoint is rolled back to.
+-- A statement fails in a nested atomic() block, which rolls back to its savepoint.
 -- by: Django 5.2.19; django/db/transaction.py, Atomic.__exit__; transaction
 -- protocol: simple
 -- startup: client_encoding=UTF8

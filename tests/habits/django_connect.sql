@@ -1,4 +1,4 @@
--- A connection gets the time zone of the project.
+-- Sets the project's time zone on a new connection.
 -- by: Django 5.2.19; django/db/backends/postgresql/base.py, DatabaseWrapper._configure_timezone; connect
 -- protocol: simple
 -- startup: client_encoding=UTF8

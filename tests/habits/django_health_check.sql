@@ -1,4 +1,4 @@
--- A connection is asked whether it is alive before a request uses it (CONN_HEALTH_CHECKS).
+-- Checks a connection before a request uses it (CONN_HEALTH_CHECKS).
 -- by: Django 5.2.19; django/db/backends/postgresql/base.py, DatabaseWrapper.is_usable; checkout
 -- protocol: simple
 -- startup: client_encoding=UTF8

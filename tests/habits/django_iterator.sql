@@ -1,4 +1,4 @@
--- Rows are read by a cursor that outlives its transaction: QuerySet.iterator() outside of atomic().
+-- Reads rows from a WITH HOLD cursor: QuerySet.iterator() outside of atomic().
 -- by: Django 5.2.19; django/db/backends/postgresql/base.py, DatabaseWrapper.create_cursor; statement
 -- protocol: simple
 -- startup: client_encoding=UTF8

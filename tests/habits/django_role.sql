@@ -1,4 +1,4 @@
--- A connection becomes another role for good (OPTIONS assume_role).
+-- Switches to another role once for the whole connection (OPTIONS assume_role).
 -- by: Django 5.2.19; django/db/backends/postgresql/base.py, DatabaseWrapper._configure_role; connect
 -- protocol: simple
 -- startup: client_encoding=UTF8

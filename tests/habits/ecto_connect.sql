@@ -1,4 +1,4 @@
--- The types are read when a connection is made, and its life is asked for by a Sync alone (what is asked for, in fewer words).
+-- Reads the types of the database on a new connection (shortened), and checks a connection by a Sync alone.
 -- by: postgrex 0.22.2; lib/postgrex/types.ex, bootstrap_query; connect
 -- by: postgrex 0.22.2; lib/postgrex/protocol.ex, ping; checkout
 -- protocol: prepared

@@ -1,5 +1,5 @@
--- A test has a transaction that is rolled back, and each of its statements is one that may fail: a savepoint goes ahead of its Parse, and the
--- savepoint's end stands in the place of its Sync.
+-- Wraps a test in a transaction that is rolled back, and each statement that may fail in a savepoint: SAVEPOINT is sent before its Parse,
+-- and RELEASE instead of its Sync.
 -- by: ecto_sql 3.14.0; lib/ecto/adapters/sql/sandbox.ex, post_checkout; checkout
 -- by: postgrex 0.22.2; lib/postgrex/protocol.ex, rebind (mode: :savepoint); statement
 -- protocol: prepared

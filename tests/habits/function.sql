@@ -1,4 +1,4 @@
--- A function is called that touches no session.
+-- Calls a function that does not change session state.
 -- by: applications; their own code; statement
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- A function is called that sets something for its transaction.
+-- Calls a function that changes a setting for the transaction only.
 -- by: applications; their own code; transaction
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- A record is created in a transaction of its own, and others within it by savepoints.
+-- Creates a record in a transaction, and nested transactions as savepoints.
 -- by: GORM 1.31.2; callbacks/transaction.go, BeginTransaction; transaction
 -- by: GORM driver for PostgreSQL 1.6.3; postgres.go, Dialector.SavePoint; transaction
 -- protocol: prepared

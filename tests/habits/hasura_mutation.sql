@@ -1,4 +1,4 @@
--- A connection is configured, and a mutation is a transaction that knows who asks.
+-- Configures a new connection, and runs a mutation in a transaction that has the user's claims as a setting.
 -- by: Hasura at 0ba3963; server/lib/pg-client/src/Database/PG/Query/Connection.hs, initPQConn; connect
 -- by: Hasura at 4ca34ed; server/lib/pg-client/src/Database/PG/Query/Pool.hs, beginTx; transaction
 -- by: Hasura at 045708f; server/src-lib/Hasura/Backends/Postgres/Connection/MonadTx.hs, setHeadersTx and setTraceContextInTx; transaction

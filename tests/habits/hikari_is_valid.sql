@@ -1,4 +1,4 @@
--- A connection that has been idle for half a second is asked whether it is alive, by a query without a statement.
+-- Checks a connection that has been idle for half a second, with an empty query.
 -- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, isConnectionDead; checkout
 -- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, isValid; checkout
 -- protocol: prepared

@@ -1,4 +1,4 @@
--- A connection gets another isolation level, and its own again when it is given back to the pool.
+-- Sets another isolation level for the session, and restores the default when the connection is returned to the application's pool.
 -- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, setTransactionIsolation; checkout
 -- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, resetConnectionState; release
 -- protocol: extended

@@ -1,4 +1,4 @@
--- A connection is made read-only, and writable again when it is given back to the pool.
+-- Makes the session read-only, and restores the default when the connection is returned to the application's pool.
 -- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, setReadOnly (readOnlyMode=always); checkout
 -- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, resetConnectionState; release
 -- protocol: extended

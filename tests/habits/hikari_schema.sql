@@ -1,4 +1,4 @@
--- A connection gets the schema of a tenant, and the pool's own again when it is given back.
+-- Sets the search_path to the schema of a tenant, and restores the default when the connection is returned to the application's pool.
 -- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, setSchema; checkout
 -- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, resetConnectionState; release
 -- protocol: simple

@@ -1,4 +1,4 @@
--- A row is inserted, and its number is told.
+-- Inserts a row and returns its generated number (INSERT ... RETURNING).
 -- by: applications; their own code; statement
 -- protocol: extended
 

@@ -1,4 +1,4 @@
--- The server is asked who it is, and a connection gets the path of its schemas.
+-- Queries the server's version on a new connection, and sets its search_path.
 -- by: knex 3.3.0; lib/dialects/postgres/index.js, checkVersion and setSchemaSearchPath; connect
 -- protocol: extended
 -- startup: client_encoding=UTF8

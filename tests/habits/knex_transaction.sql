@@ -1,4 +1,4 @@
--- A transaction with an isolation level, and one within it by a savepoint.
+-- A transaction with an isolation level and a savepoint.
 -- by: knex 3.3.0; lib/dialects/postgres/execution/pg-transaction.js, begin; transaction
 -- protocol: extended
 -- startup: client_encoding=UTF8

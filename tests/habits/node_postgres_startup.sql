@@ -1,4 +1,4 @@
--- A connection says its limits when it logs in.
+-- Sends timeouts in the startup packet.
 -- by: node-postgres 8.23.1; pg/lib/client.js, Client.getStartupConf; connect
 -- protocol: extended
 -- startup: client_encoding=UTF8

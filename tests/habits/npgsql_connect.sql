@@ -1,4 +1,4 @@
--- The types of the database are read by the first connection (what it asks for, in fewer words).
+-- Reads the types of the database on the first connection (shortened).
 -- by: Npgsql 10.0.3; src/Npgsql/PostgresDatabaseInfo.cs, LoadBackendTypes; connect
 -- protocol: extended
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- What a connection has is discarded when it is given back, in the packet of the next command that it is used for.
+-- Discards the session state of a returned connection, in the packet of the first command of its next use.
 -- by: Npgsql 10.0.3; src/Npgsql/Internal/NpgsqlConnector.cs, Reset; checkout
 -- protocol: extended
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- What a connection has is discarded when it is given back, but for its prepared statements.
+-- Discards the session state of a returned connection, except for prepared statements.
 -- by: Npgsql 10.0.3; src/Npgsql/Internal/NpgsqlConnector.cs, GenerateResetMessage; checkout
 -- protocol: prepared
 -- startup: client_encoding=UTF8

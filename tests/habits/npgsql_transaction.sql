@@ -1,4 +1,4 @@
--- A transaction begins in the packet of its first command.
+-- Sends BEGIN in the packet of the transaction's first command.
 -- by: Npgsql 10.0.3; src/Npgsql/NpgsqlTransaction.cs, Init; transaction
 -- protocol: extended
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- Work that only one may do is done in a transaction with limits and a lock of its own.
+-- Runs a migration in a transaction with timeouts of its own and a transaction-level advisory lock.
 -- by: pg-boss 10.4.2; src/plans.js, locked; transaction
 -- protocol: simple
 -- startup: client_encoding=UTF8

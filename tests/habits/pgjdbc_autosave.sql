@@ -1,4 +1,4 @@
--- Each statement of a transaction has a savepoint (autosave=always).
+-- Wraps each statement of a transaction in a savepoint (autosave=always).
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendAutomaticSavepoint and releaseSavePoint; statement
 -- protocol: prepared
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- A statement fails that has a savepoint of its own (autosave=always), which is rolled back to.
+-- A statement fails that is wrapped in a savepoint (autosave=always), and the driver rolls back to the savepoint.
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendAutomaticSavepoint and rollbackIfRequired; statement
 -- protocol: prepared
 -- startup: client_encoding=UTF8

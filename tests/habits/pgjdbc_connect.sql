@@ -1,4 +1,4 @@
--- A connection says its formats when it logs in, and the pool asks for its isolation level.
+-- Sends output formats in the startup packet; the application's pool queries the isolation level.
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/ConnectionFactoryImpl.java, getParametersForStartup and runInitialQueries; connect
 -- by: HikariCP 6.2.1; com/zaxxer/hikari/pool/PoolBase.java, checkDriverSupport; connect
 -- protocol: prepared

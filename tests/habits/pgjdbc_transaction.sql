@@ -1,4 +1,4 @@
--- A transaction begins in the packet of its first statement.
+-- Sends BEGIN in the packet of the transaction's first statement.
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendQueryPreamble; transaction
 -- protocol: prepared
 -- startup: client_encoding=UTF8

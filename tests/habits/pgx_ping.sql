@@ -1,4 +1,4 @@
--- A connection that has been idle is asked whether it is alive, by a query that is a comment.
+-- Checks a connection that has been idle, with a query that is only a comment.
 -- by: pgx 5.12.0; pgxpool/pool.go, Pool.Acquire, and pgconn/pgconn.go, PgConn.Ping; checkout
 -- by: pgx 5.12.0; stdlib/sql.go, Conn.ResetSession; checkout
 -- protocol: prepared

@@ -1,4 +1,4 @@
--- A transaction around prepared statements, and one within it by a savepoint.
+-- A transaction with prepared statements and a savepoint.
 -- by: pgx 5.12.0; tx.go, Conn.BeginTx and dbTx.Begin; transaction
 -- protocol: prepared
 

@@ -1,4 +1,4 @@
--- The types of arrays are read when a connection is made, and a transaction begins (what is asked for, in fewer words).
+-- Reads the array types of the database on a new connection (shortened), and runs a transaction.
 -- by: postgres.js 3.4.9; src/connection.js, fetchArrayTypes; connect
 -- by: postgres.js 3.4.9; src/index.js, begin; transaction
 -- protocol: prepared

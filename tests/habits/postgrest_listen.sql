@@ -1,4 +1,4 @@
--- A connection listens for changes of the schema for good.
+-- Listens for schema changes on a connection that is kept for this.
 -- by: PostgREST 16.2; src/library/PostgREST/AppState/Reload.hs, retryingListen; connect
 -- protocol: simple
 

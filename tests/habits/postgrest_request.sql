@@ -1,4 +1,4 @@
--- A request is a transaction that knows who asks, and becomes them.
+-- Runs a request in a transaction that sets the user's claims and role locally.
 -- by: PostgREST 16.2; src/library/PostgREST/Query/PreQuery.hs, txVarQuery; transaction
 -- by: hasql at eca7603; library/Hasql/Connection/PqProcedures.hs, initConnection; connect
 -- protocol: prepared

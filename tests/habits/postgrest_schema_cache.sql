@@ -1,4 +1,4 @@
--- The catalogs are read with no path, for a transaction.
+-- Reads the catalogs in a transaction with an empty search_path.
 -- by: PostgREST 16.2; src/library/PostgREST/SchemaCache.hs, querySchemaCache; transaction
 -- protocol: extended
 

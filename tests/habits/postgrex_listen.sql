@@ -1,4 +1,4 @@
--- All channels are listened to by one statement when a connection has been made again.
+-- Listens to all channels by one statement after a reconnect.
 -- by: postgrex 0.22.2; lib/postgrex/notifications.ex, handle_connect; connect
 -- protocol: simple
 

@@ -1,5 +1,4 @@
--- With pgbouncer=true a connection gets its path by a statement, and each request is a transaction that begins by forgetting what has been
--- prepared.
+-- With pgbouncer=true, sets the search_path by a statement, and runs each request in a transaction that begins with DEALLOCATE ALL.
 -- by: Prisma engines at 004522f; quaint/src/connector/postgres/native/mod.rs, PostgreSql.new and server_reset_query; transaction
 -- protocol: extended
 -- startup: client_encoding=UTF8

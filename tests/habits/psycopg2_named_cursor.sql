@@ -1,4 +1,4 @@
--- Rows are read by a cursor with a name.
+-- Reads rows from a named (server-side) cursor.
 -- by: psycopg2 2.9.13; psycopg/cursor_type.c, psyco_curs_execute; statement
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- A connection is reset by reset().
+-- Resets the session by reset().
 -- by: psycopg2 2.9.13; psycopg/pqpath.c, pq_reset_locked; release
 -- protocol: simple
 

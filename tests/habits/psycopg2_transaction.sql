@@ -1,4 +1,4 @@
--- A transaction begins before its first statement, with the isolation level that the connection has been given.
+-- Sends BEGIN before the transaction's first statement, with the isolation level configured for the connection.
 -- by: psycopg2 2.9.13; psycopg/pqpath.c, pq_begin_locked; transaction
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- A statement fails in a transaction, which is rolled back by rollback(); the pool does it for who has not.
+-- A statement fails in a transaction, which rollback() ends; the driver's pool sends it for applications that have not.
 -- by: psycopg 3.3.9; psycopg/_connection_base.py, _rollback_gen; transaction
 -- by: psycopg_pool 3.3.3; psycopg_pool/pool.py, ConnectionPool._reset_connection; release
 -- protocol: prepared

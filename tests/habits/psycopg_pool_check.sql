@@ -1,5 +1,5 @@
--- A connection is checked when it is taken out of the pool, by a query without a statement, and rolled back when it is given back within
--- a transaction. (pgbench sends no query that is empty, but one with a comment.)
+-- Checks a connection with an empty query when it is taken from the driver's pool, and rolls back when it is returned within a transaction.
+-- (pgbench cannot send an empty query, so the script sends a comment.)
 -- by: psycopg_pool 3.3.3; psycopg_pool/pool.py, ConnectionPool.check_connection (check=); checkout
 -- by: psycopg_pool 3.3.3; psycopg_pool/pool.py, ConnectionPool._reset_connection; release
 -- protocol: extended

@@ -1,4 +1,4 @@
--- A statement that has been run five times is prepared; blocks of transaction() within others are savepoints.
+-- Prepares a statement that has been executed five times; nested transaction() blocks are savepoints.
 -- by: psycopg 3.3.9; psycopg/_preparing.py, PrepareManager.get; statement
 -- by: psycopg 3.3.9; psycopg/transaction.py, BaseTransaction._get_enter_commands; transaction
 -- protocol: prepared

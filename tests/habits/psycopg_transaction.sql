@@ -1,4 +1,4 @@
--- A transaction begins before its first statement, and ends by commit().
+-- Sends BEGIN before the transaction's first statement, and COMMIT on commit().
 -- by: psycopg 3.3.9; psycopg/_connection_base.py, _start_query; transaction
 -- protocol: extended
 

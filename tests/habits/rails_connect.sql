@@ -1,4 +1,4 @@
--- A connection is configured, and the types are read (what is asked for, in fewer words).
+-- Configures a new connection, and reads the types of the database (shortened).
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/postgresql_adapter.rb, configure_connection; connect
 -- by: Rails 6.1.7.10 (Debian 12); activerecord/lib/active_record/connection_adapters/postgresql_adapter.rb, configure_connection; connect
 -- protocol: prepared

@@ -1,4 +1,4 @@
--- Migrations hold an advisory lock of the session.
+-- Holds a session-level advisory lock during migrations.
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/postgresql_adapter.rb, get_advisory_lock; transaction
 -- by: ecto_sql 3.14.0; lib/ecto/adapters/postgres.ex, advisory_lock (migration_lock: :pg_advisory_lock); transaction
 -- protocol: simple

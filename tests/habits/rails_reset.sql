@@ -1,4 +1,4 @@
--- A connection is reset, and configured anew.
+-- Resets the session and configures it again.
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/postgresql_adapter.rb, reset!; release
 -- protocol: extended
 -- startup: client_encoding=UTF8

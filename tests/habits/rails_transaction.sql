@@ -1,4 +1,4 @@
--- A connection is asked whether it is alive, and a record is saved in a transaction, one within it by a savepoint.
+-- Checks a connection, and saves a record in a transaction with a savepoint.
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/postgresql_adapter.rb, active?; checkout
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/postgresql/database_statements.rb, begin_db_transaction; transaction
 -- by: Rails 8.1.3.1; activerecord/lib/active_record/connection_adapters/abstract/savepoints.rb, create_savepoint; transaction

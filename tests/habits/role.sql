@@ -1,4 +1,4 @@
--- A query is run as somebody else.
+-- Runs a query as another role (SET ROLE, RESET ROLE).
 -- by: applications; their own code; statement
 -- protocol: simple
 

@@ -1,4 +1,4 @@
--- The schema of a tenant is put into the path before each query.
+-- Sets the search_path to the schema of a tenant before each query.
 -- by: django-tenants 4.0.1; django_tenants/postgresql_backend/base.py, DatabaseWrapper._handle_search_path; statement
 -- protocol: simple
 

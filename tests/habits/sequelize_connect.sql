@@ -1,4 +1,4 @@
--- A connection is configured by one query.
+-- Configures a new connection by one query.
 -- by: Sequelize 6.37.8; lib/dialects/postgres/connection-manager.js, connect; connect
 -- protocol: simple
 -- startup: client_encoding=UTF8

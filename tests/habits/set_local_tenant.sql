@@ -1,4 +1,4 @@
--- A transaction tells row-level security whose it is.
+-- Sets the tenant for row-level security locally in a transaction.
 -- by: applications; their own code; transaction
 -- protocol: simple
 

@@ -1,9 +1,9 @@
--- What the scripts in this folder work on. Run once by a superuser; roles belong to the cluster and may be there already.
+-- Tables, schemas, roles and functions that the scripts in this folder use. A superuser runs it once; roles belong to the cluster and may exist already.
 CREATE TABLE item (id int PRIMARY KEY, name text NOT NULL, amount int NOT NULL);
 INSERT INTO item SELECT i, 'item ' || i, 0 FROM generate_series(1, 10000) i;
 CREATE TABLE note (id bigserial PRIMARY KEY, item int NOT NULL, body text NOT NULL);
 
--- Tenants: a schema each, and rows of one table that a policy tells apart.
+-- Tenants: a schema for each, and a table with a row-level security policy that shows each tenant its own rows.
 CREATE SCHEMA tenant_1;
 CREATE SCHEMA tenant_2;
 CREATE SCHEMA tenant_3;
@@ -17,7 +17,7 @@ INSERT INTO document SELECT i, 't' || i % 4 + 1, 'body ' || i FROM generate_seri
 ALTER TABLE document ENABLE ROW LEVEL SECURITY;
 CREATE POLICY document_tenant ON document USING (tenant = current_setting('app.tenant', true));
 
--- A function that touches no session, one that sets something for its transaction, and a trigger.
+-- A function that does not change session state, one that changes a setting for its transaction, and a trigger.
 CREATE FUNCTION amount_of(int) RETURNS int LANGUAGE plpgsql STABLE AS
     $$ BEGIN RETURN (SELECT amount FROM item WHERE id = $1); END $$;
 CREATE FUNCTION become_tenant(text) RETURNS void LANGUAGE plpgsql AS
@@ -28,7 +28,7 @@ CREATE FUNCTION count_change() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN NEW.changed := OLD.changed + 1; RETURN NEW; END $$;
 CREATE TRIGGER audited_change BEFORE UPDATE ON audited FOR EACH ROW EXECUTE PROCEDURE count_change();
 
--- Who connects, and whom requests become.
+-- The role that connects, and the roles to which requests switch.
 DO $$
 BEGIN
     CREATE ROLE habit_web;

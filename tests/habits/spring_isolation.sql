@@ -1,4 +1,4 @@
--- A transaction with an isolation level (@Transactional(isolation = SERIALIZABLE)) sets it for the session, and sets it back.
+-- Sets the isolation level of a transaction (@Transactional(isolation = SERIALIZABLE)) for the session, and restores it afterwards.
 -- by: Spring Framework 6.2.1; org/springframework/jdbc/datasource/DataSourceUtils.java, prepareConnectionForTransaction and resetConnectionAfterTransaction; transaction
 -- by: pgjdbc 42.7.11; org/postgresql/jdbc/PgConnection.java, getTransactionIsolation and setTransactionIsolation; transaction
 -- protocol: extended

@@ -1,4 +1,4 @@
--- A transaction that is read-only (@Transactional(readOnly = true)) begins as one.
+-- A read-only transaction (@Transactional(readOnly = true)).
 -- by: Spring Framework 6.2.1; org/springframework/jdbc/datasource/DataSourceUtils.java, prepareConnectionForTransaction; transaction
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, sendQueryPreamble; transaction
 -- protocol: prepared

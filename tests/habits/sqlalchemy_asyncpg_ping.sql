@@ -1,4 +1,4 @@
--- A connection is asked whether it is alive in a transaction of its own, by a statement that is empty.
+-- Checks a connection by an empty statement in a transaction.
 -- by: SQLAlchemy 2.1.9; sqlalchemy/dialects/postgresql/asyncpg.py, AsyncAdapt_asyncpg_connection._async_ping; checkout
 -- protocol: prepared
 -- startup: client_encoding='utf-8'

@@ -1,4 +1,4 @@
--- The first connection of an engine asks who the server is.
+-- Queries the server's version and settings on the first connection of an engine.
 -- by: SQLAlchemy 2.1.9; sqlalchemy/dialects/postgresql/base.py, PGDialect.initialize; connect
 -- protocol: simple
 

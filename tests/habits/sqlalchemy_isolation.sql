@@ -1,4 +1,4 @@
--- A connection gets another isolation level, and its own again when it is given back to the pool.
+-- Sets another isolation level for the session, and restores the default when the connection is returned to the application's pool.
 -- by: SQLAlchemy 2.1.9; sqlalchemy/dialects/postgresql/base.py, PGDialect.set_isolation_level; checkout
 -- by: SQLAlchemy 2.1.9; sqlalchemy/engine/default.py, DefaultDialect.reset_isolation_level; release
 -- protocol: simple

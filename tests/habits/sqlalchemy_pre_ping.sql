@@ -1,4 +1,4 @@
--- A connection is asked whether it is alive when it is taken out of the pool (pool_pre_ping), and rolled back when it is given back.
+-- Checks a connection when it is taken from the application's pool (pool_pre_ping), and rolls back when it is returned.
 -- by: SQLAlchemy 2.1.9; sqlalchemy/dialects/postgresql/_psycopg_common.py, do_ping; checkout
 -- by: SQLAlchemy 2.1.9; sqlalchemy/engine/default.py, DefaultDialect.do_rollback; release
 -- protocol: simple

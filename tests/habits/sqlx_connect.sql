@@ -1,4 +1,4 @@
--- A connection says its formats when it logs in, and is asked whether it is alive, by a Sync alone, when it is taken out of the pool.
+-- Sends output formats in the startup packet, and checks a connection by a Sync alone when it is taken from the driver's pool.
 -- by: sqlx 0.9.0; sqlx-postgres src/connection/establish.rs, PgConnection.establish; connect
 -- by: sqlx 0.9.0; sqlx-postgres src/connection/mod.rs, PgConnection.ping (test_before_acquire); checkout
 -- protocol: prepared

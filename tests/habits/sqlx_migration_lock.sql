@@ -1,4 +1,4 @@
--- Migrations hold an advisory lock of the session.
+-- Holds a session-level advisory lock during migrations.
 -- by: sqlx 0.9.0; sqlx-postgres src/migrate.rs, lock and unlock; transaction
 -- protocol: extended
 -- startup: DateStyle=ISO, MDY

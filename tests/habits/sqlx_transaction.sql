@@ -1,4 +1,4 @@
--- A transaction that is given up, which is rolled back when its connection is used again.
+-- A transaction that the application abandons, and that the driver rolls back when the connection is used again.
 -- by: sqlx 0.9.0; sqlx-postgres src/transaction.rs, PgTransactionManager.begin and start_rollback; transaction
 -- protocol: prepared
 -- startup: DateStyle=ISO, MDY

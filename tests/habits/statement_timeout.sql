@@ -1,4 +1,4 @@
--- A statement gets a limit of time, and the limit is taken away again.
+-- Sets a statement_timeout for one statement, and resets it afterwards.
 -- by: applications; their own code; statement
 -- protocol: simple
 

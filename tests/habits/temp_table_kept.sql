@@ -1,7 +1,7 @@
--- Rows are gathered in a temporary table that is made once and stays with the session.
+-- Gathers rows in a temporary table that is created once and kept by the session.
 -- by: applications; their own code; connect
 -- protocol: simple
--- keeps its server: a temporary table is in one server alone
+-- keeps its server: a temporary table exists in one server session only
 -- not beside PgBouncer: the table is missing on the next server
 
 -- [connect]

@@ -1,4 +1,4 @@
--- Rows are gathered in a temporary table that ends with its transaction, and merged from there.
+-- Gathers rows in a temporary table that is dropped on commit, and merges them from there.
 -- by: applications; their own code; transaction
 -- protocol: simple
 

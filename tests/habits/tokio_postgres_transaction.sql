@@ -1,4 +1,4 @@
--- A transaction with options, around a prepared statement whose types are looked up.
+-- A transaction with options, and a prepared statement whose types the driver looks up.
 -- by: tokio-postgres 0.7.18; src/transaction_builder.rs, TransactionBuilder.start; transaction
 -- by: tokio-postgres 0.7.18; src/prepare.rs, get_type; statement
 -- protocol: prepared

@@ -1,4 +1,4 @@
--- A row is changed that has a trigger.
+-- Changes a row of a table with a trigger.
 -- by: applications; their own code; statement
 -- protocol: simple
 

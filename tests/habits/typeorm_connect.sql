@@ -1,4 +1,4 @@
--- The server is asked who it is. (It is asked for the name of the database, too.)
+-- Queries the server's version and the current schema on a new connection.
 -- by: TypeORM 1.1.1; driver/postgres/PostgresDriver.js, connect; connect
 -- protocol: extended
 -- startup: client_encoding=UTF8

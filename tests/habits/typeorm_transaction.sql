@@ -1,4 +1,4 @@
--- A transaction with an isolation level, and one within it by a savepoint.
+-- A transaction with an isolation level and a savepoint.
 -- by: TypeORM 1.1.1; driver/postgres/PostgresQueryRunner.js, startTransaction; transaction
 -- protocol: extended
 -- startup: client_encoding=UTF8

@@ -1,4 +1,4 @@
--- A transaction holds an advisory lock.
+-- Holds a transaction-level advisory lock.
 -- by: applications; their own code; transaction
 -- protocol: simple
 

@@ -561,10 +561,10 @@ fn a_suspend_is_answered_when_every_worker_stands_still_and_undone_by_resume() {
     drop(test.letters(0));
     test.says("SUSPEND");
     let answer = test.answer();
-    assert!(answer.contains("cannot suspend with paused databases\0HPaused by name: d."), "{answer:?}");
+    assert!(answer.contains("cannot suspend with paused databases\0HDatabases paused by name: d."), "{answer:?}");
     test.says("RESUME");
     let answer = test.answer();
-    assert!(answer.contains("pooler is not paused/suspended\0HPaused by name: d."), "{answer:?}");
+    assert!(answer.contains("pooler is not paused/suspended\0HDatabases paused by name: d."), "{answer:?}");
 }
 
 #[test]
@@ -716,7 +716,7 @@ fn a_handover_that_fails_wakes_everybody() {
     test.says("PAUSE d");
     drop(test.letters(0));
     test.says("TAKEOVER 2");
-    assert!(test.answer().contains("cannot suspend with paused databases\0HPaused by name: d."));
+    assert!(test.answer().contains("cannot suspend with paused databases\0HDatabases paused by name: d."));
     test.says("RESUME d");
     drop(test.letters(0));
     test.says("TAKEOVER 2");

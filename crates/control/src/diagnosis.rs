@@ -68,10 +68,10 @@ impl Cause {
 pub(crate) fn of(view: &View<'_>) -> Diagnosis {
     let say = |cause, text: String| Diagnosis { cause, text };
     if view.is_suspended {
-        return say(Cause::Suspended, "Everything is suspended: RESUME lets it go on.".to_owned());
+        return say(Cause::Suspended, "All databases are suspended (SUSPEND): RESUME ends that.".to_owned());
     }
     if view.standing.is_paused {
-        return say(Cause::Paused, "Everything is paused by an operator: RESUME lets it go on.".to_owned());
+        return say(Cause::Paused, "All databases are paused (PAUSE): RESUME ends that.".to_owned());
     }
     let rows: Vec<&WaitRow> = view.snapshots.iter().flat_map(|snapshot| &snapshot.waits).collect();
     let waiting = rows.iter().filter(|row| matches!(row.doing, Doing::Waits(_) | Doing::Delayed));
@@ -145,7 +145,7 @@ fn why_they_wait(
         Some(WaitReason::Paused) => {
             return say(
                 Cause::Paused,
-                format!("the database is paused by an operator, RESUME {database} lets it go on"),
+                format!("the database is paused (PAUSE or KILL), and RESUME {database} ends that"),
             );
         }
         Some(WaitReason::Unreachable) => {

@@ -148,9 +148,8 @@ impl<S> Control<S> {
             None if !standing.is_paused => {
                 let refusal = Refusal::new("pooler is not paused/suspended");
                 return Err(match paused(standing) {
-                    Some(paused) => {
-                        refusal.hinted(format!("Paused by name: {paused}. RESUME NAME lets a database go on."))
-                    }
+                    Some(paused) => refusal
+                        .hinted(format!("Databases paused by name: {paused}. RESUME <db> ends the pause of one.")),
                     None => refusal,
                 });
             }
@@ -348,7 +347,7 @@ impl<S> Control<S> {
                 let databases = self.present.active.settings.databases.keys().map(|name| &**name);
                 match config::nearest(name, databases) {
                     Some(near) => refusal.hinted(format!("Did you mean {near}?")),
-                    None => refusal.hinted("SHOW DATABASES has all of them."),
+                    None => refusal.hinted("SHOW DATABASES lists the databases."),
                 }
             })?;
         }
@@ -398,7 +397,9 @@ fn paused(standing: &Standing) -> Option<String> {
 pub(crate) fn suspend_refused(standing: &Standing) -> Refusal {
     let refusal = Refusal::new("cannot suspend with paused databases");
     match paused(standing) {
-        Some(paused) => refusal.hinted(format!("Paused by name: {paused}. RESUME NAME lets a database go on.")),
+        Some(paused) => {
+            refusal.hinted(format!("Databases paused by name: {paused}. RESUME <db> ends the pause of one."))
+        }
         None => refusal,
     }
 }

@@ -28,7 +28,7 @@ impl<S> Control<S> {
         let standing = &self.present.active.standing;
         if self.is_suspended || standing.is_paused {
             let what = if self.is_suspended { "suspended" } else { "paused" };
-            let hint = format!("Everything is {what}: RESUME on the console of the old process lets it go on.");
+            let hint = format!("All databases are {what}: RESUME on the console of the old process ends that.");
             return Err(Refusal::new("already suspended/paused").hinted(hint));
         }
         if !standing.paused.is_empty() {

@@ -9,7 +9,8 @@ pub fn page(habits: &[Habit]) -> String {
     for habit in habits {
         for sender in &habit.senders {
             let (who, file, moment, name) = (&sender.who, &sender.file, sender.moment.word(), &habit.name);
-            let keeps = habit.keeps.as_ref().map(|why| format!(" It keeps its server: {why}.")).unwrap_or_default();
+            let keeps =
+                habit.keeps.as_ref().map(|why| format!(" The client keeps its server: {why}.")).unwrap_or_default();
             let what = format!("{}{keeps}", habit.title).replace('|', "\\|");
             let is_own = who == APPLICATIONS;
             let file = if is_own { file.clone() } else { format!("`{file}`") };
@@ -24,7 +25,7 @@ pub fn page(habits: &[Habit]) -> String {
 /// The sender's name in scripts that no driver sends on its own.
 const APPLICATIONS: &str = "applications";
 
-const HEAD: &str = "| who | where | when | what | script |\n|---|---|---|---|---|\n";
+const HEAD: &str = "| sender | source | when | what it sends | script |\n|---|---|---|---|---|\n";
 
 #[cfg(test)]
 mod tests {

@@ -311,7 +311,7 @@ pub(crate) fn a_new_process_that_cannot_serve_changes_nothing(house: &House) {
     assert_eq!(console.query("PAUSE take_broken").tags, ["PAUSE"]);
     let mut new = pooler.beside(&["-R"], &[]);
     assert_eq!(new.await_end(LIMIT).code(), Some(1));
-    let why = "cannot suspend with paused databases (Paused by name: take_broken.";
+    let why = "cannot suspend with paused databases (Databases paused by name: take_broken.";
     assert!(new.said().contains(why), "{}", new.said());
     assert_eq!(console.query("RESUME take_broken").tags, ["RESUME"]);
     let mut pooler = pooler;

@@ -102,7 +102,7 @@ pub(crate) fn who_sets_very_much_keeps_its_server(house: &House) {
         assert_eq!(client.value("show work_mem"), "6MB");
     }
     wait_until("it keeps its server", LIMIT, || kept(&pooler) == 1);
-    assert_eq!(pooler.console("show pins").named(0)["what"], "more than 64 kB of settings or statements");
+    assert_eq!(pooler.console("show pins").named(0)["what"], "values or statements of more than 64 kB");
     assert!(bytes(&pooler, database)[0] < 70_000);
     let all = "select sum(length(current_setting('app.x' || i))), min(length(current_setting('app.mine'))) from generate_series(0, 29) i";
     let answer = client.query(all);

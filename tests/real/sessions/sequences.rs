@@ -129,7 +129,7 @@ pub(crate) fn a_server_is_kept_for_numbers_for_a_while_only(house: &House) {
     one.run("insert into t default values");
     let pins = pooler.console("SHOW PINS");
     assert_eq!((pins.rows.len(), pins.named(0)["kind"].as_str()), (1, "sequence"), "{pins:?}");
-    pooler.await_log("keeps its server: numbers of sequences for currval and lastval");
+    pooler.await_log("keeps its server: sequence values for currval and lastval");
     two.run("select 1");
     assert_eq!(pooler.console("SHOW PINS").rows.len(), 0);
     assert_eq!(one.query(LASTVAL).error().code, NOT_YET, "the other may have drawn something");

@@ -330,7 +330,7 @@ pub(crate) fn what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves
         assert_ne!(other.value("select pg_backend_pid()"), pid, "after {sql}");
         assert_eq!(client.value("select pg_backend_pid()"), pid, "after {sql}");
     }
-    pooler.await_log("keeps its server: setting set_config of a name that is no literal");
+    pooler.await_log("keeps its server: setting of an unknown name: set_config whose first argument is not a literal");
     client.run("discard all");
     // Two transactions have both servers.
     other.run("begin");
@@ -342,7 +342,7 @@ pub(crate) fn what_nobody_can_ask_about_keeps_the_server_until_its_client_leaves
     // No DISCARD unloads a library.
     client.run("load 'plpgsql'");
     client.run("discard all");
-    pooler.await_log("keeps its server: library LOAD");
+    pooler.await_log("keeps its server: library loaded by LOAD");
     drop(client);
     pooler.await_log("its client left what cannot be discarded");
 }
@@ -412,7 +412,7 @@ pub(crate) fn what_functions_change_is_asked_about_kept_or_ignored(house: &House
             assert_eq!(pins().len(), usize::from(is_kept), "{way}: {text}: {:?}", pins());
             if is_kept {
                 let told = format!("{:?}", pins());
-                assert!(told.contains("whatever a function may have changed (session_unseen)"), "{told}");
+                assert!(told.contains("that a function may have changed (session_unseen)"), "{told}");
             }
             one.run("discard all");
             assert_eq!((one.value(tenant), pins().len()), (String::new(), 0), "{way}: {text}");

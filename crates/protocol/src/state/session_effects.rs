@@ -535,7 +535,7 @@ impl SessionEffects {
 
     /// The server could not answer the probe, so it stays with this client.
     pub fn unseen(&mut self, now: Time) {
-        self.pin(Hold::new(Kind::Unknown, "it cannot be read"), DirtyState::NOTHING, now);
+        self.pin(Hold::new(Kind::Unknown, "that cannot be read"), DirtyState::NOTHING, now);
         self.locks.forget_counts();
         self.note_keeping(now);
         self.forget();
@@ -641,14 +641,18 @@ impl SessionEffects {
 }
 
 // Holds that no server reports.
-const LIBRARY: (Kind, &str) = (Kind::Library, "LOAD");
-const UNTOLD: (Kind, &str) = (Kind::Setting, "set_config of a name that is no literal, or a text that goes too deep");
-const UNSEEN: (Kind, &str) = (Kind::Setting, "whatever a function may have changed (session_unseen)");
+const LIBRARY: (Kind, &str) = (Kind::Library, "loaded by LOAD");
+const UNTOLD: (Kind, &str) = (
+    Kind::Setting,
+    "of an unknown name: set_config whose first argument is not a literal, or a statement nested too deeply",
+);
+const UNSEEN: (Kind, &str) = (Kind::Setting, "that a function may have changed (session_unseen)");
 const UNCOUNTED: (Kind, &str) =
-    (Kind::Setting, "there are more settings with a dot than are followed, or a function that goes too deep");
-const TOO_MUCH: (Kind, &str) = (Kind::Setting, "more than 64 kB of settings or statements");
-const TEMP_BUFFERS: (Kind, &str) = (Kind::Setting, "temp_buffers, which no server takes that has had temporary tables");
-const FOREIGN: (Kind, &str) = (Kind::Setting, "a value beyond ASCII");
+    (Kind::Setting, "of an unknown name: more custom settings than are tracked, or a function nested too deeply");
+const TOO_MUCH: (Kind, &str) = (Kind::Setting, "values or statements of more than 64 kB");
+const TEMP_BUFFERS: (Kind, &str) =
+    (Kind::Setting, "temp_buffers, which cannot be set in a session that has used temporary tables");
+const FOREIGN: (Kind, &str) = (Kind::Setting, "with a value that is not ASCII");
 const COPY: &str = "copy";
 /// The most texts that are remembered as causes until the server is probed: the first of a transaction, where programs
 /// usually set things.
@@ -754,7 +758,7 @@ mod tests {
         session_effects.seen(&seen, &overrides, false, Time(0));
         assert_eq!(
             &*session_effects.pins().oldest().expect("one").hold.what,
-            "more than 64 kB of settings or statements"
+            "values or statements of more than 64 kB"
         );
         overrides.forget_most();
         assert_eq!(overrides.iter().collect::<Vec<_>>(), [("app.short", "z")]);

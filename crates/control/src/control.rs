@@ -276,7 +276,7 @@ impl<S> Control<S> {
             Event::Tick => {}
         }
         self.expire();
-        let steps = self.tracers.tell(now.time);
+        let steps = self.tracers.due_steps(now.time);
         self.go_on_with_traces(steps);
         self.look_for_http();
         self.put_questions();

@@ -47,14 +47,14 @@ struct Listener {
     channels: Channels,
     /// Orders that wait until the current command is complete.
     orders: VecDeque<ListenOrder>,
-    stage: Stage,
+    stage: ListenerStage,
     /// The deadline of this stage.
     ends_at: Option<Time>,
 }
 
 /// The state of a session. The number is that of its connection.
 #[derive(Debug)]
-enum Stage {
+enum ListenerStage {
     LogsIn(u64),
     /// The first command has been sent; the others follow.
     Says(u64, VecDeque<ListenCommand>),
@@ -114,7 +114,7 @@ impl Listeners {
             return self.order(around, database, listener, order);
         }
         let (channels, orders) = (Channels::new(), VecDeque::new());
-        let mut listener = Listener { user, channels, orders, stage: Stage::Pauses, ends_at: None };
+        let mut listener = Listener { user, channels, orders, stage: ListenerStage::Pauses, ends_at: None };
         listener.note(order);
         self.comes(around, database, listener);
     }
@@ -128,15 +128,15 @@ impl Listeners {
 
     fn order<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut listener: Listener, order: ListenOrder) {
         match listener.stage {
-            Stage::Pauses => {
+            ListenerStage::Pauses => {
                 listener.note(order);
                 self.0.insert(database, listener);
             }
-            Stage::LogsIn(_) | Stage::Says(..) => {
+            ListenerStage::LogsIn(_) | ListenerStage::Says(..) => {
                 listener.orders.push_back(order);
                 self.0.insert(database, listener);
             }
-            Stage::Attends(own_client) => {
+            ListenerStage::Attends(own_client) => {
                 listener.orders.push_back(order);
                 self.goes_on(around, database, listener, own_client, VecDeque::new());
             }
@@ -144,7 +144,7 @@ impl Listeners {
     }
 
     fn comes<S>(&mut self, around: &mut Around<'_, S>, database: Arc<str>, mut listener: Listener) {
-        listener.stage = Stage::LogsIn(around.own_clients.listen(&database, &listener.user));
+        listener.stage = ListenerStage::LogsIn(around.own_clients.listen(&database, &listener.user));
         listener.ends_at = Some(around.answered_by());
         self.0.insert(database, listener);
     }
@@ -158,7 +158,7 @@ impl Listeners {
         own_client: u64,
         mut commands: VecDeque<ListenCommand>,
     ) {
-        listener.stage = Stage::Attends(own_client);
+        listener.stage = ListenerStage::Attends(own_client);
         while commands.is_empty()
             && let Some(order) = listener.orders.pop_front()
         {
@@ -173,7 +173,7 @@ impl Listeners {
             Some(command) => {
                 around.own_clients.run(own_client, &command.sql());
                 listener.ends_at = Some(around.answered_by());
-                listener.stage = Stage::Says(own_client, commands);
+                listener.stage = ListenerStage::Says(own_client, commands);
             }
             None => {
                 // A session without channels should occupy no server and not keep its database in use.
@@ -186,17 +186,17 @@ impl Listeners {
     /// Handles the outcome of a session's command, or the end of its connection.
     pub(crate) fn told<S>(&mut self, around: &mut Around<'_, S>, database: &Arc<str>, outcome: Result<(), String>) {
         let Some((database, mut listener)) = self.0.remove_entry(database) else { return };
-        match (std::mem::replace(&mut listener.stage, Stage::Pauses), outcome) {
-            (Stage::LogsIn(own_client), Ok(())) => {
+        match (std::mem::replace(&mut listener.stage, ListenerStage::Pauses), outcome) {
+            (ListenerStage::LogsIn(own_client), Ok(())) => {
                 let names = listener.channels.keys().cloned().map(ListenCommand::Listen);
                 let commands = std::iter::once(ListenCommand::Marks).chain(names).collect();
                 self.goes_on(around, database, listener, own_client, commands);
             }
-            (Stage::LogsIn(own_client), Err(error)) => {
-                listener.stage = Stage::LogsIn(own_client);
+            (ListenerStage::LogsIn(own_client), Err(error)) => {
+                listener.stage = ListenerStage::LogsIn(own_client);
                 self.ends(around, database, listener, Some(&error));
             }
-            (Stage::Says(own_client, mut commands), Ok(())) => {
+            (ListenerStage::Says(own_client, mut commands), Ok(())) => {
                 if let Some(ListenCommand::Listen(name)) = commands.pop_front()
                     && let Some(channel) = listener.channels.get_mut(&name)
                 {
@@ -209,23 +209,23 @@ impl Listeners {
                 }
                 self.goes_on(around, database, listener, own_client, commands);
             }
-            (Stage::Says(own_client, commands), Err(error)) => {
+            (ListenerStage::Says(own_client, commands), Err(error)) => {
                 let refusal = match commands.front() {
                     Some(ListenCommand::Marks) => Some(NO_MARKS),
                     Some(ListenCommand::Listen(_)) => Some(&*error),
                     Some(ListenCommand::Unlisten(_)) | None => None,
                 };
-                listener.stage = Stage::Attends(own_client);
+                listener.stage = ListenerStage::Attends(own_client);
                 self.ends(around, database, listener, refusal);
             }
-            (Stage::Attends(own_client), outcome) => {
-                listener.stage = Stage::Attends(own_client);
+            (ListenerStage::Attends(own_client), outcome) => {
+                listener.stage = ListenerStage::Attends(own_client);
                 match outcome {
                     Ok(()) => drop(self.0.insert(database, listener)),
                     Err(_) => self.ends(around, database, listener, None),
                 }
             }
-            (Stage::Pauses, _) => drop(self.0.insert(database, listener)),
+            (ListenerStage::Pauses, _) => drop(self.0.insert(database, listener)),
         }
     }
 
@@ -248,10 +248,10 @@ impl Listeners {
         if let Some(own_client) = listener.own_client() {
             around.own_clients.close(own_client);
         }
-        if !matches!(listener.stage, Stage::LogsIn(_)) {
+        if !matches!(listener.stage, ListenerStage::LogsIn(_)) {
             around.present.post_home(&database, ToWorker::ListenerLost { database: Arc::clone(&database) });
         }
-        listener.stage = Stage::Pauses;
+        listener.stage = ListenerStage::Pauses;
         // Channels are listened on again, but only after a pause: the server may be starting, and each attempt may
         // write a log line.
         listener.ends_at = Some(around.now() + PAUSE);
@@ -269,11 +269,11 @@ impl Listeners {
             let Some(listener) = self.0.remove(&database) else { continue };
             match listener.stage {
                 // A session without channels need not log in again.
-                Stage::Pauses if listener.channels.is_empty() => {}
-                Stage::Pauses => self.comes(around, database, listener),
+                ListenerStage::Pauses if listener.channels.is_empty() => {}
+                ListenerStage::Pauses => self.comes(around, database, listener),
                 // The session has had no channels for `LINGERS`.
-                Stage::Attends(own_client) => around.own_clients.close(own_client),
-                Stage::LogsIn(_) | Stage::Says(..) => {
+                ListenerStage::Attends(own_client) => around.own_clients.close(own_client),
+                ListenerStage::LogsIn(_) | ListenerStage::Says(..) => {
                     self.0.insert(Arc::clone(&database), listener);
                     self.told(around, &database, Err("no answer in time".to_owned()));
                 }
@@ -318,8 +318,10 @@ impl Listener {
 
     fn own_client(&self) -> Option<u64> {
         match self.stage {
-            Stage::LogsIn(own_client) | Stage::Says(own_client, _) | Stage::Attends(own_client) => Some(own_client),
-            Stage::Pauses => None,
+            ListenerStage::LogsIn(own_client)
+            | ListenerStage::Says(own_client, _)
+            | ListenerStage::Attends(own_client) => Some(own_client),
+            ListenerStage::Pauses => None,
         }
     }
 }
@@ -358,7 +360,7 @@ mod tests {
     #[test]
     fn only_channels_that_nobody_relies_on_are_refused_and_all_at_once() {
         let (channels, orders) = (Channels::new(), VecDeque::new());
-        let mut listener = Listener { user: "u".into(), channels, orders, stage: Stage::Pauses, ends_at: None };
+        let mut listener = Listener { user: "u".into(), channels, orders, stage: ListenerStage::Pauses, ends_at: None };
         let order =
             |name: &str, number, is_relied_on| ListenOrder::Listen { channel: name.into(), number, is_relied_on };
         listener.note(order("new", 2, false));

@@ -37,7 +37,7 @@ pub(crate) struct Tracer<K> {
     /// and the number dropped.
     pub(crate) dropped: u64,
     until: Time,
-    stage: Stage,
+    stage: TracerStage,
     /// The traced client has disconnected.
     is_alone: bool,
     waiting: VecDeque<Happening>,
@@ -47,7 +47,7 @@ pub(crate) struct Tracer<K> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum TracerStage {
     /// Not all workers know of the trace yet.
     Begins,
     /// The console client has taken everything sent so far.
@@ -77,7 +77,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
     /// Begins a trace and returns its place, if there is one.
     pub(crate) fn begin(&mut self, asker: K, traced: Traced, seconds: u64, until: Time) -> Option<usize> {
         let place = self.places.iter().position(|place| matches!(place, TracerPlace::Free))?;
-        let (stage, waiting) = (Stage::Begins, VecDeque::new());
+        let (stage, waiting) = (TracerStage::Begins, VecDeque::new());
         let (told, dropped, dropped_now, bytes, is_alone) = (0, 0, 0, 0, false);
         let tracer =
             Tracer { asker, traced, seconds, told, dropped, until, stage, is_alone, waiting, bytes, dropped_now };
@@ -88,7 +88,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
     /// Records that all workers know of the trace, and returns its first notice.
     pub(crate) fn begun(&mut self, place: usize, shows_values: bool) -> Option<(K, Vec<u8>)> {
         let tracer = self.get_mut(place)?;
-        tracer.stage = Stage::Behind;
+        tracer.stage = TracerStage::Behind;
         let values = if shows_values { "with values" } else { "without values" };
         let (whom, seconds) = (console::whom(&tracer.traced), tracer.seconds);
         let mut bytes = Vec::new();
@@ -135,19 +135,19 @@ impl<K: Copy + PartialEq> Tracers<K> {
     /// Records that a console client has taken what it was sent.
     pub(crate) fn took(&mut self, asker: K) {
         if let Some(tracer) = self.of(asker).and_then(|place| self.get_mut(place))
-            && tracer.stage == Stage::Behind
+            && tracer.stage == TracerStage::Behind
         {
-            tracer.stage = Stage::Reads;
+            tracer.stage = TracerStage::Reads;
         }
     }
 
     /// Returns the next part for a console client that is ready to take one: whole messages.
     pub(crate) fn next_part(&mut self) -> Option<(K, Vec<u8>)> {
         let has_part = |tracer: &&mut Tracer<K>| {
-            tracer.stage == Stage::Reads && (!tracer.waiting.is_empty() || tracer.dropped_now > 0)
+            tracer.stage == TracerStage::Reads && (!tracer.waiting.is_empty() || tracer.dropped_now > 0)
         };
         let tracer = self.iter_mut().find(has_part)?;
-        tracer.stage = Stage::Behind;
+        tracer.stage = TracerStage::Behind;
         Some((tracer.asker, tracer.take()))
     }
 
@@ -156,7 +156,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
         let over = |tracer: &Tracer<K>| match tracer {
             tracer if tracer.until <= now => Some(Over::Time),
             Tracer { told: LINES_MAX.., .. } => Some(Over::Full),
-            Tracer { is_alone: true, stage: Stage::Reads | Stage::Behind, .. } => Some(Over::Alone),
+            Tracer { is_alone: true, stage: TracerStage::Reads | TracerStage::Behind, .. } => Some(Over::Alone),
             _ => None,
         };
         self.places.iter().enumerate().find_map(|(number, place)| match place {

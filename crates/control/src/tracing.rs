@@ -32,7 +32,7 @@ impl<K: Copy + PartialEq> Tracers<K> {
     }
 
     /// Returns the parts to be sent, and the ends of traces that are over.
-    pub(crate) fn tell(&mut self, now: Time) -> Vec<Step<K>> {
+    pub(crate) fn due_steps(&mut self, now: Time) -> Vec<Step<K>> {
         let mut steps = Vec::new();
         while let Some((asker, bytes)) = self.next_part() {
             steps.push(Step::Part(asker, bytes));
@@ -140,8 +140,8 @@ mod tests {
     fn it_ends_in_time_with_its_client_and_with_a_restart() {
         let mut tracers = Tracers::default();
         begun(&mut tracers, 1, 1);
-        assert_eq!(tracers.tell(Time::from_secs(59)), []);
-        assert_eq!(kinds(&tracers.tell(Time::from_secs(60))), ["forget", "answer"]);
+        assert_eq!(tracers.due_steps(Time::from_secs(59)), []);
+        assert_eq!(kinds(&tracers.due_steps(Time::from_secs(60))), ["forget", "answer"]);
         begun(&mut tracers, 2, 1);
         assert_eq!(kinds(&tracers.forget(2)), ["forget"]);
         assert_eq!(tracers.forget(2), []);

@@ -100,7 +100,7 @@ pub(crate) struct Exporter {
     bytes: usize,
     /// When the first statement in the queue arrived.
     since: Time,
-    stage: Stage,
+    stage: PostingStage,
     counts: Counts,
     /// The number of spans lost when posting began to fail, while it fails.
     failing: Option<u64>,
@@ -110,7 +110,7 @@ pub(crate) struct Exporter {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum PostingStage {
     /// No batch is under way.
     Rests,
     /// A batch is under way, for the `tries`th time.
@@ -131,7 +131,7 @@ impl Exporter {
             waiting: VecDeque::new(),
             bytes: 0,
             since: Time::default(),
-            stage: Stage::Rests,
+            stage: PostingStage::Rests,
             counts: Counts::default(),
             failing: None,
             pause: PAUSE_MIN,
@@ -164,16 +164,16 @@ impl Exporter {
             return None;
         }
         let endpoint = settings.otlp_endpoint.clone()?;
-        let (batch, tries) = match std::mem::replace(&mut self.stage, Stage::Rests) {
-            Stage::Pauses { batch: Some(batch), tries, .. } => (batch, tries),
-            Stage::Rests | Stage::Pauses { batch: None, .. } => (self.next_batch(now)?, 0),
+        let (batch, tries) = match std::mem::replace(&mut self.stage, PostingStage::Rests) {
+            PostingStage::Pauses { batch: Some(batch), tries, .. } => (batch, tries),
+            PostingStage::Rests | PostingStage::Pauses { batch: None, .. } => (self.next_batch(now)?, 0),
             // Unreachable: there is no deadline while a batch is under way.
-            posts @ Stage::Posts { .. } => {
+            posts @ PostingStage::Posts { .. } => {
                 self.stage = posts;
                 return None;
             }
         };
-        self.stage = Stage::Posts { batch: Arc::clone(&batch), tries: tries + 1 };
+        self.stage = PostingStage::Posts { batch: Arc::clone(&batch), tries: tries + 1 };
         Some(Posting {
             batch,
             endpoint,
@@ -186,7 +186,7 @@ impl Exporter {
     /// Returns the rest of the queue when the process ends, for one last try; nothing if the collector is failing or a
     /// batch is under way.
     pub(crate) fn last(&mut self, now: Time, settings: &Settings) -> Option<Posting> {
-        if self.failing.is_some() || matches!(self.stage, Stage::Posts { .. }) {
+        if self.failing.is_some() || matches!(self.stage, PostingStage::Posts { .. }) {
             return None;
         }
         self.since = Time::default();
@@ -203,7 +203,9 @@ impl Exporter {
 
     /// Handles the outcome of the batch under way.
     pub(crate) fn posted(&mut self, now: Time, posted: &Posted, settings: &Settings) -> Option<Line> {
-        let Stage::Posts { batch, tries } = std::mem::replace(&mut self.stage, Stage::Rests) else { return None };
+        let PostingStage::Posts { batch, tries } = std::mem::replace(&mut self.stage, PostingStage::Rests) else {
+            return None;
+        };
         let spans = batch.spans();
         let why = match posted {
             Posted::Taken { rejected: 0, .. } => {
@@ -229,7 +231,7 @@ impl Exporter {
                 }
                 let until = now + self.next_pause(*after);
                 let tries = if kept.is_some() { tries } else { 0 };
-                self.stage = Stage::Pauses { batch: kept, tries, until };
+                self.stage = PostingStage::Pauses { batch: kept, tries, until };
                 why.clone()
             }
         };
@@ -271,15 +273,15 @@ impl Exporter {
             return;
         }
         (self.failing, self.pause) = (None, PAUSE_MIN);
-        if let Stage::Pauses { until, tries, .. } = &mut self.stage {
+        if let PostingStage::Pauses { until, tries, .. } = &mut self.stage {
             (*until, *tries) = (now, 0);
         }
         if new.otlp_endpoint.is_none() {
             self.counts.switched_off += self.waiting.iter().map(StatementSpans::count).sum::<u64>();
             (self.waiting, self.bytes) = (VecDeque::new(), 0);
-            if let Stage::Pauses { batch, .. } = &self.stage {
+            if let PostingStage::Pauses { batch, .. } = &self.stage {
                 self.counts.switched_off += batch.as_ref().map_or(0, |batch| batch.spans());
-                self.stage = Stage::Rests;
+                self.stage = PostingStage::Rests;
             }
         }
     }
@@ -289,10 +291,10 @@ impl Exporter {
         let waits = !self.waiting.is_empty();
         let full = || if self.waiting.len() >= BATCH_MAX { self.since } else { self.since + GATHERED_FOR };
         match &self.stage {
-            Stage::Posts { .. } => None,
-            Stage::Pauses { batch: Some(_), until, .. } => Some(*until),
-            Stage::Pauses { batch: None, until, .. } => waits.then(|| full().max(*until)),
-            Stage::Rests => waits.then(full),
+            PostingStage::Posts { .. } => None,
+            PostingStage::Pauses { batch: Some(_), until, .. } => Some(*until),
+            PostingStage::Pauses { batch: None, until, .. } => waits.then(|| full().max(*until)),
+            PostingStage::Rests => waits.then(full),
         }
     }
 

@@ -297,6 +297,12 @@ mod tests {
                 panic!("less work than for a known one")
             };
             assert_eq!(unproved.prove(&derivation.run()), Err(Fault::PasswordWrong));
+            let like = Some(Arc::new(Secret::parse("secret")));
+            let unknown = Known { like, ..known(secret) };
+            let Ok(Step::Ask(login)) = Login::begin(Method::Plain, unknown, DICE, &mut Vec::new()) else {
+                panic!("asked")
+            };
+            assert!(matches!(login.answer(b"secret\0", &mut Vec::new()), Err((Fault::PasswordWrong, None))));
         }
     }
 

@@ -286,9 +286,12 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
     let question = |touched, names: &[&str]| Probe::new(touched, names.iter().copied()).question();
     let small = question(DirtyState::SETTINGS, &["search_path", "statement_timeout"]);
     assert!(small.contains("ARRAY['search_path','statement_timeout']") && !small.contains("pg_settings"), "{small}");
-    for (touched, names) in
-        [(DirtyState::SETTINGS, &["search_path", "temp_buffers"][..]), (DirtyState::ANY_SETTING, &["search_path"])]
-    {
+    // The last one is a parameter that servers report, so it matters even with its initial value.
+    for (touched, names) in [
+        (DirtyState::SETTINGS, &["search_path", "temp_buffers"][..]),
+        (DirtyState::ANY_SETTING, &["search_path"]),
+        (DirtyState::SETTINGS, &["search_path", "default_transaction_read_only"]),
+    ] {
         assert!(question(touched, names).contains("pg_settings"), "{names:?}");
     }
     let mut before = Overrides::default();
@@ -498,4 +501,25 @@ fn functions_beyond_a_bound_may_do_anything() {
     let some = knowledge(&mut some.into_iter());
     assert!(some.suspects(b"long") && some.suspects(b"new") && some.misses_settings() && !some.is_hidden());
     assert_eq!(some.unread(), route::Unread::Some);
+}
+
+#[test]
+fn a_cancelled_probe_is_sent_again_and_only_its_last_answer_counts() {
+    let temporary = |name| row(&[Some("t"), Some(name), None, None]);
+    let mut probe = Probe::new(DirtyState::TEMPORARY, std::iter::empty());
+    assert!(!probe.tries_again(), "it was not cancelled");
+    for _ in 0..TRIES_MAX {
+        probe.row(&temporary("dropped meanwhile"));
+        probe.cancel();
+        assert!(probe.clone().end().is_none() && probe.tries_again());
+        assert!(!probe.tries_again(), "it has not been cancelled since");
+    }
+    let mut answered = probe.clone();
+    answered.row(&temporary("scratch"));
+    assert_eq!(answered.end().expect("an answer").holds, [Hold::new(Kind::Temporary, "scratch")]);
+    probe.cancel();
+    assert!(!probe.tries_again(), "often enough");
+    let mut broken = Probe::new(DirtyState::TEMPORARY, std::iter::empty());
+    broken.break_off();
+    assert!(!broken.tries_again() && broken.end().is_none(), "another error would come again");
 }

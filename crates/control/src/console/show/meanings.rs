@@ -98,7 +98,7 @@ const MEANINGS: &[Meaning] = &[
     ("STATE", "value", "`yes` or `no`; for a shutdown, what it waits for and how long"),
     ("TOTALS", "name", "the counter or average, by its name in `SHOW STATS`"),
     ("TOTALS", "value", "its sum over all databases"),
-    ("VERSION", "version", "PgBouncer's version in the first row, ours in the second"),
+    ("VERSION", "version", "PgBouncer's version, in one row"),
     ("LISTS", "list", "the name of a list, or of a counter"),
     ("LISTS", "items", "the number of entries of the list, or the value of the counter"),
     ("MEM", "name", "the name of the table"),

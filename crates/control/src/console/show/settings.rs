@@ -16,14 +16,11 @@ pub(super) const CONFIG: Subject = Subject {
 
 pub(super) const VERSION: Subject = Subject {
     name: "VERSION",
-    doc: "The version of PgBouncer that Trunkline is compatible with; the second row is Trunkline's own.",
+    doc: "The version of PgBouncer that Trunkline is compatible with. Trunkline's own is in the log (`process up`), in the metric `trunkline_build_info`, and printed by `trunkline --version`.",
     parts: NOTHING,
     columns: &[Column::text("version")],
-    rows: |_: &View<'_>| {
-        [format!("PgBouncer {PGBOUNCER_VERSION}"), format!("trunkline {}", env!("CARGO_PKG_VERSION"))]
-            .map(|line| vec![text(line)])
-            .into()
-    },
+    // One row, as from PgBouncer: programs read it as a single value.
+    rows: |_: &View<'_>| vec![vec![text(format!("PgBouncer {PGBOUNCER_VERSION}"))]],
 };
 
 fn setting(shown: Shown) -> Vec<Cell> {
@@ -48,9 +45,6 @@ mod tests {
         for line in ["server_idle_timeout|30|600|yes", "auth_user|NULL|NULL|yes", "listen_port|6432|6432|no"] {
             assert!(shown.iter().any(|shown| shown == line), "{line} is not in {shown:#?}");
         }
-        assert_eq!(
-            lines(&table_of("VERSION", &settings, "", &[])),
-            ["PgBouncer 1.25.2", concat!("trunkline ", env!("CARGO_PKG_VERSION"))]
-        );
+        assert_eq!(lines(&table_of("VERSION", &settings, "", &[])), ["PgBouncer 1.25.2"]);
     }
 }

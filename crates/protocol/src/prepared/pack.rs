@@ -335,6 +335,21 @@ mod tests {
         assert_eq!(other.add(b"select 3\0\0\0", &Rc::from(&b""[..])).expect("there is room").id(), 5);
     }
 
+    /// In the next process, too, the server is asked for it, and reports the error.
+    #[test]
+    fn a_name_whose_parse_was_skipped_is_handed_over() {
+        let mut names = Names::default();
+        names.skip(b"a");
+        let mut from = Unpacking {
+            packed: &BTreeMap::new(),
+            found: &mut BTreeMap::new(),
+            statement_registry: &mut StatementRegistry::new(1, 1),
+            account: &Account::default(),
+        };
+        let names = Names::unpack(names.pack(&mut Gathered::default()), &mut from).expect("there is room");
+        assert!(names.has_failed(b"a") && !names.has(b"a"));
+    }
+
     /// A server still has a statement that is forgotten here: a statement prepared in the other process must not get its number.
     #[test]
     fn what_is_forgotten_keeps_its_number() {

@@ -487,6 +487,19 @@ mod tests {
         assert_eq!(overrides(&[]).differences(&overrides(&[("session_authorization", "ann")])), None);
     }
 
+    /// Otherwise the SQL might wait for serializable transactions of others.
+    #[test]
+    fn a_server_whose_transactions_are_deferrable_is_changed_in_a_transaction_that_is_not() {
+        assert_eq!(
+            changes(&[("default_transaction_deferrable", "on"), ("x", "y")], &[("x", "z")]),
+            format!(
+                "{BEGIN};RESET \"default_transaction_deferrable\";SELECT pg_catalog.set_config('x','z',false);COMMIT"
+            )
+        );
+        let set_only = changes(&[], &[("default_transaction_deferrable", "on")]);
+        assert!(!set_only.contains("BEGIN"), "{set_only}");
+    }
+
     #[test]
     fn a_server_that_is_somebody_else_becomes_itself_first() {
         assert_eq!(

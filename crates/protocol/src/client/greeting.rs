@@ -343,6 +343,9 @@ mod tests {
         assert_eq!(request.unsupported, Some(Fault::OptionsParameter { name: "enable_seqscan".into() }));
         assert_eq!(request.settings.iter().collect::<Vec<_>>(), [("enable_seqscan", "off"), ("x.y", "2")]);
         assert_eq!(value("-c enable_seqscan=off -c timezone=UTC", &["options"], "TimeZone"), Ok(Some("UTC".into())));
+        let options = ("options", "-c enable_seqscan=off");
+        let request = read(&[("user", "ann"), options], &["options"]).expect("a request");
+        assert_eq!((request.unsupported, request.settings.is_empty()), (None, true), "all are ignored");
     }
 
     #[test]

@@ -281,6 +281,10 @@ mod tests {
                 panic!("handed on")
             };
             assert_eq!(password.as_bytes(), b"secret");
+            // PAM would read it up to the zero byte only.
+            let login = ask(Method::Elsewhere, secret).0;
+            let refused = login.answer(b"secret\0more\0", &mut Vec::new());
+            assert!(matches!(refused, Err((Fault::PasswordWrong, None))));
         }
     }
 

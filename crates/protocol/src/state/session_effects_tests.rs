@@ -131,6 +131,13 @@ fn a_lock_is_known_by_its_row_if_nothing_else_is_in_doubt() {
     assert!(session_effects.settle_lock(Time(7)));
     assert_eq!(session_effects.kept_since(), Some(Time(7)));
     assert!(!session_effects.is_asked_for() && session_effects.is_marked());
+    // The client goes on without that server. On another one it does not hold the lock yet.
+    assert_eq!(session_effects.leave().iter().count(), 1);
+    session_effects.executes(&class("select pg_advisory_lock(1)"));
+    assert!(session_effects.awaits_lock_row());
+    session_effects.lock_row(&row);
+    assert!(session_effects.settle_lock(Time(9)));
+    assert_eq!(session_effects.pins().of(Kind::Lock).count(), 1);
 }
 
 #[test]

@@ -92,12 +92,7 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
             .iter()
             .flat_map(|snapshot| &snapshot.pools)
             .find(|pool| pool.database == **database && pool.user == **user);
-        let holders: Vec<&WaitRow> = rows
-            .iter()
-            .filter(|row| row.database == **database && row.user == **user && row.server.is_some())
-            .copied()
-            .collect();
-        let why = why_they_wait(database, user, waiters, pool, &holders);
+        let why = why_they_wait(database, user, waiters, pool, &rows);
         // A pool whose servers are never free looks too small when in fact its worker is overloaded.
         let home = view
             .snapshots
@@ -109,9 +104,58 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
     if let Some(busy) = busiest(view) {
         return busy;
     }
+    if let Some(locked) = locked_without_waiters(&rows) {
+        return locked;
+    }
     let total: u32 = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).map(|pool| pool.cl_active).sum();
     let who = if total == 1 { "1 client is".to_owned() } else { format!("{total} clients are") };
-    say(Cause::Well, format!("All is well: nobody waits for a server, {who} connected."))
+    let slow = slow_without_waiters(&rows);
+    say(Cause::Well, format!("All is well: nobody waits for a server, {who} connected{slow}."))
+}
+
+/// Nobody waits for a server, but clients seem to wait for each other in PostgreSQL.
+fn locked_without_waiters(rows: &[&WaitRow]) -> Option<Diagnosis> {
+    let mut by_pool: BTreeMap<(&Arc<str>, &Arc<str>), Vec<&WaitRow>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| is_at_work(row) && row.doing_for >= LONG) {
+        by_pool.entry((&row.database, &row.user)).or_default().push(row);
+    }
+    let found = by_pool.into_iter().filter_map(|(pool, working)| Some((pool, suspect(&working, rows)?)));
+    let ((database, user), suspect) = found.max_by_key(|(_, suspect)| suspect.count)?;
+    let text = match suspect.count {
+        1 => format!("Nobody waits for a server, but 1 statement of {database}/{user} seems"),
+        count => format!("Nobody waits for a server, but {count} statements of {database}/{user} seem"),
+    };
+    Some(Diagnosis {
+        cause: Cause::Lock,
+        text: format!("{text} to wait for a lock, {}.", suspect.named(database, user)),
+    })
+}
+
+/// What lasts long although nobody waits for a server, for the end of the sentence that says that all is well.
+fn slow_without_waiters(rows: &[&WaitRow]) -> String {
+    let longest = |wanted: fn(&WaitRow) -> bool| {
+        let found = rows.iter().filter(|row| row.doing_for >= LONG && wanted(row));
+        let count = found.clone().count();
+        found.max_by_key(|row| row.doing_for).map(|row| (count, row))
+    };
+    let kinds = [
+        (longest(is_at_work), "1 statement is slow", "statements are slow"),
+        (
+            longest(|row| row.doing == Doing::In(Phase::Blocked)),
+            "1 client does not read its answer",
+            "clients do not read their answers",
+        ),
+        (
+            longest(|row| row.doing == Doing::In(Phase::Thinking)),
+            "1 client is idle in its transaction",
+            "clients are idle in their transactions",
+        ),
+    ];
+    let most = kinds.into_iter().filter_map(|(found, one, many)| Some((found?, one, many)));
+    let Some(((count, row), one, many)) = most.max_by_key(|((count, _), ..)| *count) else { return String::new() };
+    let what = if count == 1 { one.to_owned() } else { format!("{count} {many}") };
+    let statement = if is_at_work(row) { format!(": {}", row.statement) } else { String::new() };
+    format!("; {what} (longest: {}, for {}{statement})", named(row), shown(row.doing_for))
 }
 
 #[derive(Default)]
@@ -127,7 +171,7 @@ fn why_they_wait(
     user: &str,
     waiters: &Waiters,
     pool: Option<&PoolRow>,
-    holders: &[&WaitRow],
+    rows: &[&WaitRow],
 ) -> Diagnosis {
     let measures = pool.and_then(|pool| pool.measures.as_ref());
     let who = match waiters.count {
@@ -163,6 +207,11 @@ fn why_they_wait(
         }
         Some(WaitReason::NoneFree) | None => {}
     }
+    let holders: Vec<&WaitRow> = rows
+        .iter()
+        .filter(|row| *row.database == *database && *row.user == *user && row.server.is_some())
+        .copied()
+        .collect();
     let servers = holders.len();
     let of = |wanted: fn(&WaitRow) -> bool| {
         let is_long = |row: &&&WaitRow| row.doing_for >= TROUBLE && wanted(row);
@@ -173,27 +222,14 @@ fn why_they_wait(
     let thinking = of(|row| matches!(row.doing, Doing::In(Phase::Thinking)));
     let blocked = of(|row| matches!(row.doing, Doing::In(Phase::Blocked)));
     let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session));
-    let working = of(|row| matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming)));
-    let locking = working.iter().filter(|row| row.may_wait_for_lock).count();
-    // The suspected lock holder has had its transaction open for longer than the others have waited for their locks.
-    let keeper = holders
-        .iter()
-        .filter(|row| !matches!(row.doing, Doing::In(Phase::FirstByte)))
-        .max_by_key(|row| row.transaction);
-    let keeper = keeper.filter(|keeper| {
-        locking > 0 && working.iter().any(|row| row.may_wait_for_lock && keeper.transaction >= row.doing_for)
-    });
+    let working = of(is_at_work);
     let most = [thinking.len(), blocked.len(), kept.len(), working.len()].into_iter().max().unwrap_or(0);
-    if let Some(keeper) = keeper.filter(|_| locking * 2 >= working.len().max(1) && locking >= thinking.len()) {
+    let suspect = suspect(&working, rows);
+    let is_lock = |suspect: &&Suspect<'_>| suspect.count * 2 >= working.len() && suspect.count >= thinking.len();
+    if let Some(suspect) = suspect.as_ref().filter(is_lock) {
         let one = "works on a statement that seems to wait for a lock";
         let more = "work on statements that seem to wait for a lock";
-        let why = format!(
-            "{}, probably that of {}, whose transaction has been open for {} and is {}",
-            part_of(locking, servers, one, more),
-            named(keeper),
-            shown(keeper.transaction),
-            keeper.doing.words(),
-        );
+        let why = format!("{}, {}", part_of(suspect.count, servers, one, more), suspect.named(database, user),);
         return say(Cause::Lock, why);
     }
     if most == 0 {
@@ -226,8 +262,12 @@ fn why_they_wait(
         return say(Cause::Kept, why);
     }
     let statement = working.first().map(|row| &*row.statement).unwrap_or_default();
+    let ask = working
+        .first()
+        .and_then(|row| row.server)
+        .map_or(String::new(), |(_, pid)| format!("; pg_blocking_pids({pid}) tells whether it waits for a lock"));
     let those = those(&working, "works on a slow statement", "work on slow statements");
-    say(Cause::SlowQuery, format!("{those} ({}: {statement})", first(&working)))
+    say(Cause::SlowQuery, format!("{those} ({}: {statement}{ask})", first(&working)))
 }
 
 /// The subject and the predicate of a sentence about some of a pool's servers.
@@ -237,6 +277,61 @@ fn part_of(count: usize, servers: usize, one: &str, more: &str) -> String {
         (1, servers) => format!("1 of its {servers} servers {one}"),
         (count, servers) => format!("{count} of its {servers} servers {more}"),
     }
+}
+
+/// A client that seems to hold a lock for which others wait.
+struct Suspect<'a> {
+    keeper: &'a WaitRow,
+    /// How many statements seem to wait for it.
+    count: usize,
+}
+
+impl Suspect<'_> {
+    /// Who it is, as the pool's clients may know it.
+    fn named(&self, database: &str, user: &str) -> String {
+        let keeper = self.keeper;
+        let other = match *keeper.database == *database && *keeper.user == *user {
+            true => String::new(),
+            false => format!(" of {}/{}", keeper.database, keeper.user),
+        };
+        let who = format!("probably that of {}{other}", named(keeper));
+        if keeper.doing == Doing::Kept {
+            return format!("{who}, which keeps {} for {}", keeper.pins, shown(keeper.doing_for));
+        }
+        let (age, doing) = (shown(keeper.transaction), keeper.doing.words());
+        format!("{who}, whose transaction has been open for {age} and is {doing}")
+    }
+}
+
+/// The client that most of these statements seem to wait for. It has had its transaction open, or its advisory lock, for
+/// longer than they have lasted, and another request than they would wait for a lock of it.
+fn suspect<'a>(working: &[&WaitRow], rows: &[&'a WaitRow]) -> Option<Suspect<'a>> {
+    let database = &working.first()?.database;
+    let oldest = |wanted: fn(&WaitRow) -> bool| {
+        rows.iter().filter(|row| row.database == *database && wanted(row)).max_by_key(|row| row.transaction).copied()
+    };
+    let is_open = |row: &WaitRow| matches!(row.doing, Doing::In(Phase::Thinking | Phase::Streaming | Phase::Blocked));
+    let keepers = [
+        oldest(|row| row.locks.locks_table && matches!(row.doing, Doing::In(Phase::Thinking))),
+        oldest(|row| row.locks.holds_advisory),
+        oldest(is_open),
+    ];
+    let suspects = keepers.into_iter().flatten().map(|keeper| {
+        let waits = |row: &&&WaitRow| {
+            let signs = match (keeper.doing, keeper.locks.locks_table) {
+                (Doing::Kept, _) => row.locks.wants_advisory,
+                (Doing::In(Phase::Thinking), true) => true,
+                _ => row.locks.may_wait,
+            };
+            signs && row.doing == Doing::In(Phase::FirstByte) && keeper.transaction >= row.doing_for
+        };
+        Suspect { keeper, count: working.iter().filter(waits).count() }
+    });
+    suspects.filter(|suspect| suspect.count > 0).max_by_key(|suspect| suspect.count)
+}
+
+fn is_at_work(row: &WaitRow) -> bool {
+    matches!(row.doing, Doing::In(Phase::FirstByte | Phase::Streaming))
 }
 
 /// Returns the worker that was busiest since the previous sample, if it was busy nearly all the time.
@@ -279,182 +374,12 @@ fn shown(time: Duration) -> String {
 
 /// Waits and other states shorter than this are ignored.
 const TROUBLE: Duration = Duration::from_millis(100);
+/// What lasts shorter than this is not mentioned as long as nobody waits for a server.
+const LONG: Duration = Duration::from_secs(1);
 /// The load of a worker is measured over at least this time.
 const BUSY_OVER: Duration = Duration::from_millis(500);
 const BUSY_MOST: f64 = 0.9;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::Wall;
-    use worker::letters::Snapshot;
-
-    use crate::console::show::tests::{pool_row, settings, with_view};
-
-    /// A client that has been in this state for so many milliseconds, in a transaction of the same age.
-    fn row(number: u64, doing: Doing, millis: u64) -> WaitRow {
-        let has_server = !matches!(doing, Doing::Waits(_) | Doing::Delayed);
-        WaitRow {
-            database: "d".into(),
-            user: "u".into(),
-            application_name: format!("app{number}").into(),
-            addr: "10.0.0.7".to_owned(),
-            port: 5000,
-            client: number,
-            server: has_server.then_some((number, 77)),
-            doing,
-            since: Wall(0),
-            doing_for: Duration::from_millis(millis),
-            transaction: Duration::from_millis(millis),
-            statement: "SELECT f(?)".into(),
-            may_wait_for_lock: false,
-            pins: "an advisory lock".into(),
-            ends: None,
-        }
-    }
-
-    fn waiter(why: WaitReason) -> WaitRow {
-        row(1, Doing::Waits(why), 700)
-    }
-
-    /// The diagnosis for these rows, in a pool whose clients wait for this reason.
-    fn told(why: Option<WaitReason>, waits: Vec<WaitRow>) -> Diagnosis {
-        let mut pool = pool_row("d", "u");
-        if let Some(measures) = &mut pool.measures {
-            (measures.waits_for, measures.failure, measures.limit) = (why, Some("connect failed".into()), 2);
-        }
-        let snapshot = Snapshot { pools: vec![pool], waits, ..Snapshot::default() };
-        with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of)
-    }
-
-    /// The diagnosis for a pool without a free server, whose servers are held by these rows.
-    fn held_by(holders: Vec<WaitRow>) -> Diagnosis {
-        let waiters = std::iter::once(waiter(WaitReason::NoneFree));
-        told(Some(WaitReason::NoneFree), waiters.chain(holders).collect())
-    }
-
-    #[test]
-    fn who_waits_for_an_instant_is_no_trouble() {
-        assert_eq!(told(None, Vec::new()).cause, Cause::Well);
-        let told = told(Some(WaitReason::NoneFree), vec![row(1, Doing::Waits(WaitReason::NoneFree), 99)]);
-        assert_eq!(told.cause, Cause::Well);
-    }
-
-    #[test]
-    fn one_client_is_said_to_be_one() {
-        let connected = |count: u32| {
-            let pool = PoolRow { cl_active: count, ..pool_row("d", "u") };
-            let snapshot = Snapshot { pools: vec![pool], ..Snapshot::default() };
-            with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of).text
-        };
-        assert_eq!(connected(1), "All is well: nobody waits for a server, 1 client is connected.");
-        assert_eq!(connected(2), "All is well: nobody waits for a server, 2 clients are connected.");
-    }
-
-    #[test]
-    fn what_keeps_a_pool_from_having_a_server_is_the_cause() {
-        for (why, cause) in [
-            (WaitReason::Paused, Cause::Paused),
-            (WaitReason::Unreachable, Cause::Unreachable),
-            (WaitReason::Dialing, Cause::Dialing),
-            (WaitReason::DatabaseLimit, Cause::Limit),
-            (WaitReason::UserLimit, Cause::Limit),
-        ] {
-            let told = told(Some(why), vec![waiter(why)]);
-            assert_eq!(told.cause, cause, "{told:?}");
-            assert!(told.text.starts_with("1 client of d/u has waited 700 ms for a server: "), "{told:?}");
-        }
-        assert_eq!(told(None, vec![row(1, Doing::Delayed, 500)]).cause, Cause::RateLimit);
-        assert!(
-            told(Some(WaitReason::Unreachable), vec![waiter(WaitReason::Unreachable)]).text.contains("connect failed")
-        );
-    }
-
-    #[test]
-    fn what_most_servers_are_held_by_is_the_cause() {
-        for (doing, cause) in [
-            (Doing::In(Phase::Thinking), Cause::Thinking),
-            (Doing::In(Phase::Blocked), Cause::SlowReader),
-            (Doing::In(Phase::FirstByte), Cause::SlowQuery),
-            (Doing::In(Phase::Streaming), Cause::SlowQuery),
-            (Doing::Kept, Cause::Kept),
-            (Doing::Session, Cause::Kept),
-        ] {
-            let told = held_by(vec![row(2, doing, 400), row(3, doing, 4000), row(4, Doing::In(Phase::FirstByte), 5)]);
-            assert_eq!(told.cause, cause, "{told:?}");
-            assert!(told.text.contains("2 of its 3 servers") && told.text.contains("app3"), "{told:?}");
-        }
-        let busy = held_by(vec![row(2, Doing::In(Phase::FirstByte), 5), row(3, Doing::In(Phase::Settings), 1)]);
-        assert_eq!(busy.cause, Cause::PoolSize);
-        assert!(busy.text.contains("the pool may have 2"), "{busy:?}");
-        for (rows, words) in [
-            (vec![row(2, Doing::In(Phase::FirstByte), 5)], "its only server is busy with"),
-            (vec![row(2, Doing::In(Phase::Thinking), 400)], "its only server stands idle in a transaction that"),
-            (vec![row(2, Doing::In(Phase::Blocked), 400)], "its only server waits for a client that"),
-            (vec![row(2, Doing::Kept, 400), row(3, Doing::Kept, 5)], "1 of its 2 servers is kept by an idle client"),
-        ] {
-            let told = held_by(rows);
-            assert!(told.text.contains(words) && !told.text.contains("longest"), "{told:?}");
-        }
-    }
-
-    #[test]
-    fn a_lock_is_suspected_only_where_somebody_may_hold_it_for_longer() {
-        let blocked =
-            |number, millis| WaitRow { may_wait_for_lock: true, ..row(number, Doing::In(Phase::FirstByte), millis) };
-        let keeper = row(9, Doing::In(Phase::Thinking), 3000);
-        let suspected = held_by(vec![blocked(2, 2000), blocked(3, 1000), keeper.clone()]);
-        assert_eq!(suspected.cause, Cause::Lock);
-        assert!(suspected.text.contains("app9") && suspected.text.contains("2 of its 3 servers"), "{suspected:?}");
-        let young =
-            WaitRow { transaction: Duration::from_millis(150), doing_for: Duration::from_millis(150), ..keeper };
-        assert_eq!(held_by(vec![blocked(2, 2000), blocked(3, 1000), young]).cause, Cause::SlowQuery);
-    }
-
-    #[test]
-    fn a_worker_without_rest_is_the_cause_where_nobody_waits() {
-        let of_load = |busy, alive| {
-            let (busy, alive) = (Duration::from_millis(busy), Duration::from_millis(alive));
-            let snapshot = Snapshot { busy, alive, ..Snapshot::default() };
-            with_view(&settings("[pgbouncer]\nauth_type=any\n"), &[snapshot], of).cause
-        };
-        assert_eq!(of_load(950, 1000), Cause::Worker);
-        assert_eq!(of_load(800, 1000), Cause::Well);
-        assert_eq!(of_load(499, 499), Cause::Well, "too short to tell");
-    }
-
-    #[test]
-    fn a_worker_without_rest_is_the_cause_where_servers_are_never_free() {
-        let of_load = |busy| {
-            let waits = vec![waiter(WaitReason::NoneFree), row(2, Doing::In(Phase::FirstByte), 5)];
-            let (busy, alive) = (Duration::from_millis(busy), Duration::from_millis(1000));
-            let snapshot = Snapshot { pools: vec![pool_row("d", "u")], waits, busy, alive, ..Snapshot::default() };
-            with_view(&settings("[pgbouncer]\nauth_type=any\n"), &[snapshot], of).cause
-        };
-        assert_eq!(of_load(950), Cause::Worker);
-        assert_eq!(of_load(500), Cause::PoolSize);
-    }
-
-    #[test]
-    fn every_cause_has_a_word_of_its_own() {
-        use Cause::*;
-        let all = [
-            Well,
-            Suspended,
-            Paused,
-            Unreachable,
-            Limit,
-            Thinking,
-            SlowReader,
-            Lock,
-            SlowQuery,
-            Kept,
-            PoolSize,
-            Worker,
-            Dialing,
-            RateLimit,
-        ];
-        let words: std::collections::BTreeSet<_> = all.map(Cause::word).into();
-        assert_eq!(words.len(), all.len());
-    }
-}
+#[path = "diagnosis_tests.rs"]
+mod tests;

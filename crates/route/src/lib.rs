@@ -51,5 +51,5 @@ pub use normalize::{Labels, NORMALIZED_BYTES_MAX, Normalized, normalize};
 pub use prepare::{deallocated, prepared};
 pub use sequences::Sequences;
 pub use setting::{Certain, Change, Value};
-pub use shape::{may_lock, mentions, shape_however_read, shape_of};
+pub use shape::{may_lock, may_lock_tables, may_wait_for_advisory_lock, mentions, shape_however_read, shape_of};
 pub use traceparent::{STATE_BYTES_MAX, TraceParent, traceparent, tracestate};

@@ -37,12 +37,30 @@ pub fn may_lock(text: &[u8]) -> bool {
     }
     let mut is_behind_for = false;
     for word in words.take(WORDS_LOOKED_AT) {
+        if ADVISORY_CALLS.iter().any(|call| is(&word, call)) {
+            return true;
+        }
         if is_behind_for && (is(&word, "update") || is(&word, "share") || is(&word, "no") || is(&word, "key")) {
             return true;
         }
         is_behind_for = is(&word, "for");
     }
     false
+}
+
+/// Whether a text calls a function that waits for an advisory lock. Only for display.
+#[must_use]
+pub fn may_wait_for_advisory_lock(text: &[u8]) -> bool {
+    let mut words = Lexer::new(text, Dialect::default()).filter(|token| token.kind == Kind::Word).take(WORDS_LOOKED_AT);
+    words.any(|word| ADVISORY_CALLS.iter().any(|call| text[word.range()].eq_ignore_ascii_case(call.as_bytes())))
+}
+
+/// Whether a text seems to lock a table as a whole, so that even readers of the table may wait for the end of its
+/// transaction. Only for display.
+#[must_use]
+pub fn may_lock_tables(text: &[u8]) -> bool {
+    let first = Lexer::new(text, Dialect::default()).find(|token| token.kind == Kind::Word);
+    first.is_some_and(|word| TABLE_VERBS.iter().any(|verb| text[word.range()].eq_ignore_ascii_case(verb.as_bytes())))
 }
 
 /// Whether a text has this as a name or a keyword, and not only in a value.
@@ -60,6 +78,9 @@ const LOCKING_VERBS: [&str; 14] = [
     "update", "delete", "insert", "merge", "lock", "alter", "drop", "truncate", "create", "reindex", "cluster",
     "vacuum", "refresh", "comment",
 ];
+const TABLE_VERBS: [&str; 8] = ["lock", "alter", "drop", "truncate", "create", "reindex", "cluster", "vacuum"];
+const ADVISORY_CALLS: [&str; 4] =
+    ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"];
 /// How many words behind the first are examined.
 const WORDS_LOOKED_AT: usize = 200;
 
@@ -118,11 +139,26 @@ mod tests {
             "select 1 from t for update",
             "select for no key update",
             "lock t",
+            "select PG_ADVISORY_LOCK(7)",
+            "select pg_catalog.pg_advisory_xact_lock_shared(1, 2)",
         ] {
             assert!(may_lock(text.as_bytes()), "{text}");
         }
         for text in ["select 1", "", "select substring('update' for 3)", "show x", "select 'for update'"] {
             assert!(!may_lock(text.as_bytes()), "{text}");
         }
+        assert!(!may_lock(b"select pg_try_advisory_lock(7)") && !may_lock(b"select 'pg_advisory_lock'"));
+    }
+
+    #[test]
+    fn what_locks_a_table_as_a_whole_is_told_by_its_verb() {
+        for text in ["lock t", " -- x\nALTER table t add a int", "truncate t", "drop table t", "create trigger t"] {
+            assert!(may_lock_tables(text.as_bytes()), "{text}");
+        }
+        for text in ["update t set a = 1", "select 1", "", "select 'lock'"] {
+            assert!(!may_lock_tables(text.as_bytes()), "{text}");
+        }
+        assert!(may_wait_for_advisory_lock(b"select pg_advisory_lock(1)"));
+        assert!(!may_wait_for_advisory_lock(b"lock t"));
     }
 }

@@ -75,6 +75,41 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     await_sentence(&pooler, "All is well");
 }
 
+pub(crate) fn readers_of_a_locked_table_are_told_to_wait_for_its_lock(house: &House) {
+    let pooler = house.pooler("waits_table", &["default_pool_size = 2"]);
+    let mut holder = client(&pooler, "waits_table", "migration");
+    holder.run("create table locked (a int)");
+    holder.run("begin");
+    holder.run("alter table locked add column b int");
+    let mut reader = client(&pooler, "waits_table", "reader");
+    reader.ask("select * from locked");
+    let answer = await_sentence(&pooler, "Nobody waits for a server, but 1 statement of waits_table/u seems to wait");
+    assert!(answer.named(0)["doing"].contains("(migration, "), "{answer:?}");
+    let mut waiter = client(&pooler, "waits_table", "waiter");
+    waiter.ask("select 1");
+    let answer = await_sentence(&pooler, "1 of its 2 servers work on statements that seem to wait for a lock");
+    assert!(answer.named(0)["doing"].contains("(migration, "), "{answer:?}");
+    holder.run("commit");
+    reader.answer();
+    waiter.answer();
+}
+
+pub(crate) fn an_advisory_lock_that_others_wait_for_is_told_with_its_holder(house: &House) {
+    let pooler = house.pooler("waits_advisory", &["default_pool_size = 2"]);
+    let mut holder = client(&pooler, "waits_advisory", "migrator");
+    holder.run("select pg_advisory_lock(4711)");
+    let mut other = client(&pooler, "waits_advisory", "other");
+    other.ask("select pg_advisory_lock(4711)");
+    let mut waiter = client(&pooler, "waits_advisory", "waiter");
+    waiter.ask("select 1");
+    let answer = await_sentence(&pooler, "seem to wait for a lock, probably that of ");
+    let sentence = &answer.named(0)["doing"];
+    assert!(sentence.contains("(migrator, ") && sentence.contains("keeps advisory lock 4711"), "{sentence}");
+    holder.run("select pg_advisory_unlock(4711)");
+    other.answer();
+    waiter.answer();
+}
+
 pub(crate) fn the_log_says_once_when_a_pool_begins_to_wait_and_once_when_that_is_over(house: &House) {
     let pooler = house.pooler("waits_spell", &["default_pool_size = 1", "log_pool_wait = 0.3"]);
     let mut thinker = client(&pooler, "waits_spell", "thinker");

@@ -109,12 +109,25 @@ pub struct WaitRow {
     pub transaction: Duration,
     /// Its last request, without values.
     pub statement: Box<str>,
-    /// Whether the request changes or locks rows, so that it may wait for another transaction.
-    pub may_wait_for_lock: bool,
+    /// What the request, and what the client holds, have to do with locks, as far as their texts tell.
+    pub locks: LockSigns,
     /// Why it keeps its server beyond the transaction.
     pub pins: Box<str>,
     /// The timeout that ends this state, and when it does.
     pub ends: Option<(Duration, Box<str>)>,
+}
+
+/// What a client seems to have to do with locks. PostgreSQL is not asked: these are only signs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LockSigns {
+    /// The request changes or locks rows or tables, or takes an advisory lock, so that it may wait for a lock.
+    pub may_wait: bool,
+    /// The request takes an advisory lock.
+    pub wants_advisory: bool,
+    /// The request locks a table as a whole: even readers of the table wait until its transaction ends.
+    pub locks_table: bool,
+    /// The client holds an advisory lock beyond its transaction.
+    pub holds_advisory: bool,
 }
 
 /// What a client does, or waits for.

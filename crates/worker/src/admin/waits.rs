@@ -7,9 +7,9 @@ use base::{Key, Time};
 use measure::Phase;
 use pool::ServerKey;
 use reactor::Io;
-use route::{may_lock, shape_however_read};
+use route::{may_lock, may_lock_tables, may_wait_for_advisory_lock, shape_however_read};
 
-use crate::admin::seen::{Doing, PoolMeasures, WaitRow};
+use crate::admin::seen::{Doing, LockSigns, PoolMeasures, WaitRow};
 use crate::data::client::{Client, ClientStage, Link, Ready};
 use crate::data::statements::text_of;
 use crate::letters::Detail;
@@ -37,6 +37,7 @@ impl<I: Io> Worker<I> {
         let server = server_key.and_then(|server| self.servers.get(server));
         let (doing, since) = self.doing(client, ready)?;
         let (addr, port) = self.address_of_peer(client);
+        let holds_advisory = ready.pins().any(|pin| pin.hold.kind == protocol::state::Kind::Lock);
         let pins = ready.pins().map(|pin| pin.hold.words());
         let began = server.and_then(|server| server.xact_since).unwrap_or(since);
         let head = server.map_or(&[][..], |server| text_of(server.request_head.bytes(), ready).bytes);
@@ -53,7 +54,12 @@ impl<I: Io> Worker<I> {
             doing_for: self.now.since(since),
             transaction: self.now.since(began.min(since)),
             statement: shape_however_read(head, self.encoding_of(ready)),
-            may_wait_for_lock: may_lock(head),
+            locks: LockSigns {
+                may_wait: may_lock(head),
+                wants_advisory: may_wait_for_advisory_lock(head),
+                locks_table: may_lock_tables(head),
+                holds_advisory,
+            },
             pins: pins.take(PINS_SHOWN).collect::<Vec<_>>().join(", ").into(),
             ends: self.ends(key, server_key),
         })
@@ -102,7 +108,7 @@ impl<I: Io> Worker<I> {
             doing_for: self.now.since(since),
             transaction: self.now.since(since),
             statement: "".into(),
-            may_wait_for_lock: false,
+            locks: LockSigns::default(),
             pins: "".into(),
             ends: limit.map(|limit| ((client.since + limit).since(self.now), "client_login_timeout".into())),
         })

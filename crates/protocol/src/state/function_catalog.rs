@@ -174,12 +174,31 @@ impl FunctionCatalog {
     }
 
     /// Whether this statement has not been reported yet as the cause of such a hold. Statements that differ only in the numbers of names
-    /// count as one, because drivers number their cursors (`_django_curs_139905_sync_7`).
+    /// count as one, because drivers number their cursors (`_django_curs_139905_sync_7`); names of cursors with
+    /// digits do not count at all, because they may be random (UUIDs).
     pub fn is_news(&mut self, kind: Kind, statement: &str) -> bool {
         if self.reported.len() >= REPORTED_MAX {
             self.reported.clear();
         }
-        self.reported.insert((kind, without_counters(statement).into()))
+        let plain = match kind {
+            Kind::Cursor => without_counters(&without_cursor_name(statement)),
+            _ => without_counters(statement),
+        };
+        self.reported.insert((kind, plain.into()))
+    }
+}
+
+/// `DECLARE name ...` without the name, if that has digits.
+fn without_cursor_name(statement: &str) -> String {
+    let behind = |text: &str| match text.strip_prefix('"') {
+        Some(quoted) => quoted.find('"').map(|at| at + "\"\"".len()),
+        None => text.find(char::is_whitespace),
+    };
+    let verb = statement.get(..DECLARE.len()).filter(|verb| verb.eq_ignore_ascii_case(DECLARE));
+    let name = verb.map(|_| &statement[DECLARE.len()..]);
+    match name.and_then(|name| Some(name.split_at(behind(name)?))) {
+        Some((name, rest)) if name.contains(|c: char| c.is_ascii_digit()) => format!("{DECLARE}?{rest}"),
+        _ => statement.to_owned(),
     }
 }
 
@@ -202,6 +221,7 @@ fn without_counters(statement: &str) -> String {
     plain
 }
 
+const DECLARE: &str = "declare ";
 /// The most statements that are remembered as reported.
 const REPORTED_MAX: usize = 1000;
 /// Older knowledge of a database's functions is renewed by the next client.
@@ -218,7 +238,12 @@ mod tests {
         let mut function_catalog = FunctionCatalog::new(1);
         let declare = |name: &str| format!("DECLARE \"{name}\" CURSOR WITH HOLD FOR select x from t");
         assert!(function_catalog.is_news(Kind::Cursor, &declare("_django_curs_139905_sync_1")));
-        for other in ["_django_curs_139905_sync_2", "_django_curs_140001_async_30"] {
+        for other in [
+            "_django_curs_139905_sync_2",
+            "_django_curs_140001_async_30",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "abcdefab-cdef-4abc-8def-0123456789ab",
+        ] {
             assert!(!function_catalog.is_news(Kind::Cursor, &declare(other)), "{other}");
         }
         assert!(

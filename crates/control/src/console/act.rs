@@ -153,7 +153,8 @@ impl fmt::Display for Order {
             | Self::Kill(Some(name))
             | Self::Disable(name)
             | Self::Enable(name) => write!(f, "{verb} '{}'", name.escape_debug()),
-            Self::KillClient(number) | Self::Takeover(number) => write!(f, "{verb} {number}"),
+            Self::KillClient(number) => write!(f, "{verb} {}", Id::Client(*number)),
+            Self::Takeover(number) => write!(f, "{verb} {number}"),
             Self::Trace(trace) => write!(f, "{trace}"),
             // The value may be a secret.
             Self::Set { key, .. } => write!(f, "{verb} {key}"),
@@ -252,6 +253,7 @@ mod tests {
         assert_eq!(order("Resume", Some("Db")), Order::Resume(Some("Db".into())));
         assert_eq!(order("kill_client", Some("17")), Order::KillClient(17));
         assert_eq!(order("kill_client", Some("C-0x1F")), Order::KillClient(31));
+        assert_eq!(order("kill_client", Some("31")).to_string(), "KILL_CLIENT C-0x1f", "as everywhere else in the log");
         assert_eq!(order("suspend", None), Order::Suspend);
         assert_eq!(hear("SUSPEND", Some("db")), Heard::Unknown);
         assert_eq!(hear("drop", Some("everything")), Heard::Unknown);
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(text(Order::Pause(None)), "PAUSE");
         assert_eq!(text(Order::Kill(Some("shop".into()))), "KILL 'shop'");
         assert_eq!(text(Order::Enable("a\nb".into())), "ENABLE 'a\\nb'");
-        assert_eq!(text(Order::KillClient(7)), "KILL_CLIENT 7");
+        assert_eq!(text(Order::KillClient(7)), "KILL_CLIENT C-0x7");
         assert_eq!(text(Order::Set { key: "auth_query".into(), value: "x".into() }), "SET auth_query");
         assert_eq!(text(Order::Shutdown(Shutdown::WaitForServers)), "SHUTDOWN WAIT_FOR_SERVERS");
     }

@@ -1,7 +1,7 @@
 //! `trunkline --check`: reports all mistakes of a configuration.
 //!
-//! Always true: nothing is opened but the files that the configuration names, and nothing is created; mistakes go to
-//! standard error, one per line; a mistake in one file hides none in another.
+//! Always true: nothing is opened but the files that the configuration names, and nothing is created; no port of the
+//! configuration is bound, since a running process may listen there; mistakes go to standard error, one per line; a mistake in one file hides none in another.
 //! Not here: mistakes in one setting (`config`), or in a file that a setting names (`control`).
 
 use std::path::Path;
@@ -11,6 +11,8 @@ use auth::UserFile;
 use base::counted;
 use config::{AuthType, Loaded, Overrides, Place, Settings};
 use control::{FileReader, Source};
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
 
 use crate::{identity, listening_sockets};
 
@@ -28,9 +30,13 @@ pub(crate) fn check(config: &str) -> ExitCode {
     let mut problems: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     loaded.warnings.iter().for_each(|warning| println!("warning: {warning}"));
     warn_of_start(&loaded);
+    warn_of_places(&loaded);
     match control::read_users(settings, files) {
         Ok((users, wrong)) => {
-            warn_of_strangers(&loaded, &users);
+            // Users of a broken file are not known at all.
+            if wrong.is_empty() {
+                warn_of_strangers(&loaded, &users);
+            }
             problems.extend(wrong);
         }
         Err(text) => problems.push(text),
@@ -90,6 +96,44 @@ fn warn_of_start(loaded: &Loaded) {
     }
 }
 
+/// Warns of places that the start can do without, or that this user cannot write to: another may run the process.
+fn warn_of_places(loaded: &Loaded) {
+    let settings = &loaded.settings;
+    listening_sockets::check_http(settings)
+        .iter()
+        .for_each(|text| warn(loaded.places.setting("http_listen_addr"), text));
+    let is_missing = |path: &str| !path.is_empty() && !Path::new(path).exists();
+    if settings.syslog && is_missing(&settings.syslog_socket) {
+        let text = format!("syslog_socket: there is no {}: log lines are lost", settings.syslog_socket);
+        warn(loaded.places.setting("syslog_socket"), &text);
+    }
+    if let Some(path) = settings.otlp_ca_file.as_deref().filter(|path| is_missing(path)) {
+        warn(
+            loaded.places.setting("otlp_ca_file"),
+            &format!("otlp_ca_file: there is no {path}: spans cannot be posted"),
+        );
+    }
+    if settings.user.is_some() {
+        return;
+    }
+    let socket = listening_sockets::socket_path(settings).filter(|path| !path.starts_with('@'));
+    let written =
+        [("unix_socket_dir", socket), ("logfile", settings.logfile.clone()), ("pidfile", settings.pidfile.clone())];
+    for (name, path) in written.into_iter().filter_map(|(name, path)| Some((name, path?))) {
+        if let Some(place) = cannot_be_written(Path::new(&path)) {
+            warn(loaded.places.setting(name), &format!("{name}: the user who checks cannot write to {place}"));
+        }
+    }
+}
+
+/// The file, or the directory in which it is to be made, if this user may not write there.
+fn cannot_be_written(path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = if path.is_file() { path } else { directory };
+    let refused = access(place, AccessFlags::W_OK) == Err(Errno::EACCES);
+    refused.then(|| place.display().to_string())
+}
+
 /// Warns of named users who cannot log in, or whose passwords are unknown.
 fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
     let settings = &loaded.settings;
@@ -107,7 +151,8 @@ fn warn_of_strangers(loaded: &Loaded, users: &UserFile) {
         for (name, list) in [("admin_users", &settings.admin_users), ("stats_users", &settings.stats_users)] {
             let strangers: Vec<&str> = list.iter().map(|user| &**user).filter(|user| !is_known(user)).collect();
             if !strangers.is_empty() {
-                let text = format!("{name} names who is not in auth_file and cannot log in: {}", strangers.join(", "));
+                let text =
+                    format!("{name} names users who are not in auth_file and cannot log in: {}", strangers.join(", "));
                 warn(loaded.places.setting(name), &text);
             }
         }

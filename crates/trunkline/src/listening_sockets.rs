@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::{self, UnixStream};
@@ -88,7 +88,21 @@ pub(crate) fn open(settings: &Settings, mut inherited: Vec<Listener>) -> Result<
 /// The reasons why listening would fail, as far as they can be told without listening.
 pub(crate) fn check(settings: &Settings) -> Vec<String> {
     let looked_up = settings.listen_addr.iter().map(|item| addresses(item, settings.listen_port));
-    let mut wrong: Vec<String> = looked_up.filter_map(|found| found.err().map(|Fatal(text)| text)).collect();
+    let (found, unknown): (Vec<_>, Vec<_>) = looked_up.partition(Result::is_ok);
+    let found: Vec<SocketAddr> = found.into_iter().flat_map(Result::unwrap_or_default).collect();
+    let mut wrong: Vec<String> = unknown.into_iter().filter_map(|found| found.err().map(|Fatal(text)| text)).collect();
+    let foreign: Vec<String> = found
+        .iter()
+        .filter(|address| !is_of_this_machine(address.ip()))
+        .map(|address| address.ip().to_string())
+        .collect();
+    if !found.is_empty() && foreign.len() == found.len() {
+        wrong.push(format!("listen_addr: no address of this machine: {}", foreign.join(", ")));
+    }
+    let http = http_addresses(settings).into_iter().filter_map(Result::ok).flatten();
+    if let Some(both) = http.into_iter().find(|http| found.iter().any(|address| overlap(*http, *address))) {
+        wrong.push(format!("http_port is also listen_port: {}", both.port()));
+    }
     if let Some(directory) = settings.unix_socket_dir.as_deref().filter(|directory| !directory.starts_with('@'))
         && !Path::new(directory).is_dir()
     {
@@ -100,6 +114,28 @@ pub(crate) fn check(settings: &Settings) -> Vec<String> {
         wrong.push(format!("unix_socket_group: there is no group {group}"));
     }
     wrong
+}
+
+/// What a start would warn of, as far as it can be told without listening.
+pub(crate) fn check_http(settings: &Settings) -> Vec<String> {
+    let foreign = |addresses: Vec<SocketAddr>| {
+        let foreign = addresses.into_iter().find(|address| !is_of_this_machine(address.ip()))?;
+        Some(format!("http_listen_addr: {} is no address of this machine", foreign.ip()))
+    };
+    http_addresses(settings).into_iter().filter_map(|found| found.map_or_else(Some, foreign)).collect()
+}
+
+/// Whether a socket can have this address. The port is any other than that of the settings, which a running process may
+/// have.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    let bound = UdpSocket::bind((ip, 0));
+    !bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
+/// Whether not both can be listened on.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (is_any || one.ip() == other.ip())
 }
 
 /// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
@@ -225,15 +261,7 @@ pub(crate) fn name(listener: &Listener) -> String {
 /// tokio runtime.
 pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) {
     let (mut listeners, mut warnings) = (Vec::new(), Vec::new());
-    if settings.http_port == 0 {
-        return (listeners, warnings);
-    }
-    for item in &settings.http_listen_addr {
-        let found = match &**item {
-            // One socket for both address families.
-            "*" => Ok(vec![(Ipv6Addr::UNSPECIFIED, settings.http_port).into()]),
-            item => (item, settings.http_port).to_socket_addrs().map(Iterator::collect::<Vec<_>>),
-        };
+    for found in http_addresses(settings) {
         match found {
             Ok(addresses) => {
                 for address in addresses {
@@ -245,10 +273,24 @@ pub(crate) fn open_http(settings: &Settings) -> (Vec<TcpListener>, Vec<String>) 
                     }
                 }
             }
-            Err(error) => warnings.push(format!("cannot look up http_listen_addr {item}: {}", words_of(&error))),
+            Err(text) => warnings.push(text),
         }
     }
     (listeners, warnings)
+}
+
+/// The addresses of each item of `http_listen_addr`, or why there are none; nothing if HTTP is disabled.
+fn http_addresses(settings: &Settings) -> Vec<Result<Vec<SocketAddr>, String>> {
+    let port = settings.http_port;
+    let addresses = |item: &str| match item {
+        // One socket for both address families.
+        "*" => Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into()]),
+        item => match (item, port).to_socket_addrs() {
+            Ok(found) => Ok(found.collect()),
+            Err(error) => Err(format!("cannot look up http_listen_addr {item}: {}", words_of(&error))),
+        },
+    };
+    settings.http_listen_addr.iter().filter(|_| port != 0).map(|item| addresses(item)).collect()
 }
 
 /// The port is shared, so that the next process of an online restart can bind it before this one has let go.

@@ -205,6 +205,35 @@ pub(crate) fn check_finds_what_a_start_would_and_what_nobody_can_have_meant(hous
     expect(check(&format!("{base}logfile = {}/t.log # here\n", directory.display())), 0, &["looks like a comment"]);
 }
 
+/// Addresses of which the name can be looked up, and places that exist, but that cannot be used.
+pub(crate) fn check_tries_addresses_and_places_without_taking_them(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer has no --check");
+    }
+    let ini = house.place.directory().join("addresses.ini");
+    let check = |text: &str| {
+        house.place.write(&ini, &format!("[pgbouncer]\nauth_type = any\n{text}\n"));
+        let ended = call(house, &["--check", &ini.display().to_string()]);
+        (ended.code(), ended.out + &ended.err)
+    };
+    for (text, code, part) in [
+        // An address that is reserved for documentation (RFC 5737).
+        ("listen_addr = 203.0.113.7", 1, "error: listen_addr: no address of this machine: 203.0.113.7"),
+        ("listen_addr = 127.0.0.1, 203.0.113.7", 0, "good"),
+        ("listen_addr = *\nlisten_port = 6599\nhttp_port = 6599", 1, "error: http_port is also listen_port: 6599"),
+        ("listen_addr = 127.0.0.1\nlisten_port = 6599\nhttp_port = 6598", 0, "good"),
+        ("http_port = 6598\nhttp_listen_addr = no-such-host.invalid", 0, "warning: "),
+        ("http_port = 6598\nhttp_listen_addr = 203.0.113.7", 0, "203.0.113.7 is no address of this machine"),
+        ("syslog = 1\nsyslog_socket = /nowhere/log", 0, "there is no /nowhere/log"),
+        ("otlp_ca_file = /nowhere/ca", 0, "there is no /nowhere/ca"),
+        ("unix_socket_dir = /", 0, "unix_socket_dir: the user who checks cannot write to /"),
+        ("logfile = /t.log", 0, "logfile: the user who checks cannot write to /"),
+    ] {
+        let (ended, said) = check(text);
+        assert!(ended == code && said.contains(part), "{text}: {ended} {said}");
+    }
+}
+
 pub(crate) fn a_relative_auth_file_is_told(house: &House) {
     if !house.place.is_trunkline() {
         return skip("PgBouncer has no --check");

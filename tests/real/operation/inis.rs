@@ -110,8 +110,8 @@ const SAMPLES: [(&str, &[&str], &str); 6] = [
         "debian",
         &[
             "5: max_db_connections (30) is smaller than one pool may become (50 servers and 10 in reserve)",
-            "30: admin_users names who is not in auth_file and cannot log in: user2, someadmin, otheradmin",
-            "31: stats_users names who is not in auth_file and cannot log in: stats, root",
+            "30: admin_users names users who are not in auth_file and cannot log in: user2, someadmin, otheradmin",
+            "31: stats_users names users who are not in auth_file and cannot log in: stats, root",
         ],
         "1 file, 2 databases and any other (*)",
     ),

@@ -490,7 +490,10 @@ fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSess
         session_effects.effects_in_doubt();
         session_effects.unlistens.fails(server.exchange.count_ready() == 1);
     }
-    server.has_taken_leave |= Notice::parse(body).is_fatal();
+    let notice = Notice::parse(body);
+    if notice.is_fatal() {
+        server.last_words = Some(format!("{}: {}", notice.severity, notice.message).into());
+    }
     false
 }
 

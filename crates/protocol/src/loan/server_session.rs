@@ -69,8 +69,8 @@ pub struct ServerSession {
     pub collected: Vec<u8>,
     /// The weighted size, in bytes, of the answer to the current query of our own.
     pub answer_bytes: usize,
-    /// The server has sent its client a fatal `ErrorResponse`.
-    pub has_taken_leave: bool,
+    /// The severity and message of the fatal `ErrorResponse` that the server has sent its client.
+    pub last_words: Option<Box<str>>,
     /// Cancel requests that have been sent to the server and may not have arrived yet.
     pub cancels_sent: u32,
     /// The tally of the answer to the current request, if requests are observed.
@@ -132,7 +132,7 @@ impl ServerSession {
     /// Whether the server has sent its client a fatal error, completely.
     #[must_use]
     pub fn has_said_all(&self) -> bool {
-        self.has_taken_leave && !self.is_in_message()
+        self.last_words.is_some() && !self.is_in_message()
     }
 
     /// Whether `DataRow` messages that answer our own queries are read.
@@ -218,7 +218,7 @@ mod tests {
         for (fate, has_said_all) in [(AnswerFate::Forward, false), (AnswerFate::Swallow, true)] {
             let mut session = session_in_a_message(fate);
             assert!(!session.has_said_all());
-            session.has_taken_leave = true;
+            session.last_words = Some("FATAL: bye".into());
             assert_eq!(session.has_said_all(), has_said_all);
         }
     }
@@ -249,9 +249,8 @@ mod tests {
             session.was_hasty,
             session.tells_lock,
             session.is_verified,
-            session.has_taken_leave,
         ];
-        assert_eq!(flags, [false; 7]);
+        assert_eq!((flags, &session.last_words), ([false; 6], &None));
     }
 
     #[derive(Default)]

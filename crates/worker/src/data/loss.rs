@@ -95,6 +95,7 @@ impl<I: Io> Worker<I> {
                     self.part_from_client(client, "server closed the stream");
                 }
                 None if has_said_all => {
+                    self.log_last_words(key);
                     self.lose_server(key, Closed::Lost, why);
                     self.part_from_client(client, why);
                 }
@@ -105,6 +106,14 @@ impl<I: Io> Worker<I> {
             },
             ServerStage::Introducing => self.dial_failed(key, pool::Failure::unreachable(why)),
             _ => self.lose_server(key, Closed::Lost, why),
+        }
+    }
+
+    /// The error with which the server ended has been forwarded to its client; the log tells it as well.
+    fn log_last_words(&mut self, key: ServerKey) {
+        let line = self.server_prefix(key);
+        if let Some(words) = self.servers.get(key).and_then(|server| server.session.last_words.as_deref()) {
+            self.log.about(&line, Level::Warning, format_args!("server said: {words}"));
         }
     }
 

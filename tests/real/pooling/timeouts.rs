@@ -63,8 +63,10 @@ pub(crate) fn who_waited_too_long_reads_what_for(house: &House) {
     let mut paused = pooler.client("u", "late_why");
     pinned.run("select pg_advisory_unlock(4)");
     pooler.console("PAUSE late_why");
-    let error =
-        told(paused.query("select 1").error().clone(), &["paused (PAUSE), and was not resumed within 1 second"]);
+    let error = told(
+        paused.query("select 1").error().clone(),
+        &["paused (PAUSE or KILL), and was not resumed within 1 second"],
+    );
     assert!(error.hint.contains("RESUME"), "{error:?}");
 }
 

@@ -55,7 +55,7 @@ impl Unserved {
                 let failure = self.failure.as_deref().unwrap_or("no login succeeded");
                 format!("No server connection could be opened within {time}: {failure}")
             }
-            Hindrance::Paused => format!("The pool is paused (PAUSE), and was not resumed within {time}"),
+            Hindrance::Paused => format!("The pool is paused (PAUSE or KILL), and was not resumed within {time}"),
             Hindrance::RateLimit => format!("A rate limit delayed the client for {time}"),
         };
         if !self.holders.is_empty() {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(details.len(), all.len());
         assert!(details.iter().all(|detail| detail.contains("7 seconds")), "{details:?}");
         let paused = Unserved { why: Paused, failure: None, holders: "".into() };
-        assert_eq!(paused.detail(1), "The pool is paused (PAUSE), and was not resumed within 1 second.");
+        assert_eq!(paused.detail(1), "The pool is paused (PAUSE or KILL), and was not resumed within 1 second.");
     }
 
     #[test]

@@ -418,7 +418,7 @@ impl<S> Control<S> {
         match self.sessions.hear(asker, request, right) {
             Next::Say(bytes) => self.say(asker, bytes),
             Next::Run(command) => self.run(asker, by, command),
-            Next::Refuse(refusal) => self.refuse(asker, refusal),
+            Next::Refuse(refusal) => self.refuse_order(asker, by, refusal),
         }
     }
 
@@ -493,9 +493,14 @@ impl<S> Control<S> {
     }
 
     pub(crate) fn refuse(&mut self, asker: ConsoleClient, refusal: Refusal) {
-        self.present.log(Level::Error, format_args!("{}", refusal.text));
+        self.refuse_order(asker, &Commander::default(), refusal);
+    }
+
+    /// Refuses what a client has asked for, and names the client in the log.
+    pub(crate) fn refuse_order(&mut self, asker: ConsoleClient, by: &Commander, refusal: Refusal) {
+        self.present.log_about(&by.about, Level::Error, format_args!("{}", refusal.text));
         if self.present.active.settings.log_pooler_errors {
-            self.present.log(Level::Warning, format_args!("pooler error: {}", refusal.text));
+            self.present.log_about(&by.about, Level::Warning, format_args!("pooler error: {}", refusal.text));
         }
         self.answer(asker, Answer::Refused(refusal));
     }

@@ -32,7 +32,7 @@ impl<S> Control<S> {
         let refused = self.try_to_obey(asker, by, order.clone()).err();
         self.was_ordered(by, &order, refused.as_ref());
         if let Some(refusal) = refused {
-            self.refuse(asker, refusal);
+            self.refuse_order(asker, by, refusal);
         }
     }
 

@@ -43,6 +43,13 @@ pub(crate) fn an_order_is_remembered_and_logged_with_who_gave_it(house: &House) 
     let log = pooler.log();
     let line = log.lines().find(|line| line.contains("PAUSE 'events' command issued")).expect("a line");
     assert!(line.contains(" LOG C-0x") && line.contains(": pgbouncer/admin@127.0.0.1:"), "{line}");
+    for (level, error) in
+        [("ERROR", "no such database: nowhere"), ("WARNING", "pooler error: no such database: nowhere")]
+    {
+        let is_it = |line: &&str| line.contains(&format!(" {level} ")) && line.ends_with(error);
+        let line = log.lines().find(is_it).expect("a line about the refusal");
+        assert!(line.contains(&format!(" {level} C-0x")) && line.contains(": pgbouncer/admin@127.0.0.1:"), "{line}");
+    }
     pooler.console("SET auth_query = 'select secret'");
     await_event(&pooler, "order", |row| row["detail"] == "SET auth_query");
 }

@@ -28,7 +28,6 @@ use crate::hashings::Hashings;
 use crate::history::{self, History};
 use crate::http::{HttpQueue, Round};
 use crate::listeners::{Around, ListenOrder, Listeners};
-use crate::loads::Loads;
 use crate::names::Names;
 use crate::otlp::{Exporter, Posting};
 use crate::own_clients::{self, OwnClientNews, OwnClientOrder, OwnClientOutcome, OwnClients};
@@ -66,7 +65,6 @@ pub struct Control<S> {
     sessions: Sessions<ConsoleClient>,
     surveys: Surveys<Purpose>,
     pub(crate) http: HttpQueue,
-    loads: Loads,
     pub(crate) pending_orders: PendingOrders<TaskPurpose>,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<ConsoleClient>,
@@ -160,7 +158,6 @@ impl<S> Control<S> {
             sessions: Sessions::default(),
             surveys: Surveys::default(),
             http: HttpQueue::default(),
-            loads: Loads::default(),
             pending_orders: PendingOrders::default(),
             events,
             tracers: Tracers::default(),
@@ -453,7 +450,6 @@ impl<S> Control<S> {
             hashings: &self.hashings,
             events: &self.events,
             spans: self.spans.counts(),
-            busy_before: self.loads.before(),
             log_lines_lost: self.present.active.log.lost(),
             rates: self.present.active.rates.snapshot(self.present.now.time, self.present.now.wall),
             now: self.present.now.time,
@@ -463,7 +459,6 @@ impl<S> Control<S> {
 
     /// Completes a survey that all workers have answered.
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
-        self.loads.note(self.present.now.time, snapshots);
         match purpose {
             Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),

@@ -351,10 +351,10 @@ fn busy_worker(view: &View<'_>, number: usize) -> Option<Diagnosis> {
     Some(Diagnosis { cause: Cause::Worker, text })
 }
 
-/// Returns the fraction of the time since the previous sample in which a worker was busy, if that time is long enough.
+/// Returns the fraction of the last second or two in which a worker was busy, if that time is long enough.
 fn busy_part(view: &View<'_>, number: usize) -> Option<f64> {
     let snapshot = view.snapshots.get(number)?;
-    let (busy, alive) = view.busy_before.get(number).copied().unwrap_or_default();
+    let (busy, alive) = snapshot.load_before;
     let (busy, alive) = (snapshot.busy.saturating_sub(busy), snapshot.alive.saturating_sub(alive));
     (alive >= BUSY_OVER).then(|| busy.as_secs_f64() / alive.as_secs_f64())
 }

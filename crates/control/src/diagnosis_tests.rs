@@ -147,6 +147,17 @@ fn a_worker_without_rest_is_the_cause_where_servers_are_never_free() {
 }
 
 #[test]
+fn a_worker_is_judged_by_what_it_has_done_lately() {
+    let seconds = Duration::from_secs;
+    let of_load = |load_before| {
+        let snapshot = Snapshot { busy: seconds(9), alive: seconds(3600), load_before, ..Snapshot::default() };
+        with_view(&settings("[pgbouncer]\nauth_type=any\n"), &[snapshot], of).cause
+    };
+    assert_eq!(of_load((seconds(8), seconds(3599))), Cause::Worker);
+    assert_eq!(of_load((seconds(9), seconds(3599))), Cause::Well);
+}
+
+#[test]
 fn every_cause_has_a_word_of_its_own() {
     use Cause::*;
     let all = [

@@ -21,7 +21,6 @@ mod history;
 mod http;
 mod http_answers;
 mod listeners;
-mod loads;
 mod metrics;
 mod names;
 mod orders;

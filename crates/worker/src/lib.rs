@@ -28,6 +28,7 @@ mod measured;
 mod notify;
 mod pipeline;
 mod planted;
+mod recent_load;
 mod registry;
 mod reporting;
 mod reports;

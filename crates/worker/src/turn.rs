@@ -29,6 +29,7 @@ use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToControl, ToWorke
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
+use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
@@ -83,6 +84,7 @@ impl<I: Io> Worker<I> {
             sampler: Sampler::new(active.settings.track_statements),
             spans: Spans::new(&active.settings),
             begun: now,
+            recent_load: RecentLoad::default(),
             active,
         };
         worker.io.accept(Accepting::All);
@@ -150,6 +152,10 @@ impl<I: Io> Worker<I> {
         self.io.turn(until, done);
         self.now = self.io.now();
         self.stopwatch.begin(self.now, self.io.ticks());
+        let alive = self.now.since(self.begun);
+        if self.recent_load.is_due(alive) {
+            self.recent_load.note(self.io.awake(), alive);
+        }
         self.notify.backlog.begin_turn();
         let has_post = !self.post.is_empty() || done.iter().any(|completion| matches!(completion, Completion::Woken));
         if has_post && !self.admin.is_resting() {

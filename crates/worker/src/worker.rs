@@ -29,6 +29,7 @@ use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
 use crate::planted::is_from_tenant;
+use crate::recent_load::RecentLoad;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::sampled::Sampler;
@@ -93,6 +94,8 @@ pub struct Worker<I: Io> {
     pub(crate) spans: Spans,
     /// When the worker started.
     pub(crate) begun: Time,
+    /// How busy it was a second ago.
+    pub(crate) recent_load: RecentLoad,
 }
 
 impl<I: Io> std::fmt::Debug for Worker<I> {

@@ -55,6 +55,7 @@ impl<I: Io> Worker<I> {
             verified: self.verified,
             busy: self.io.awake(),
             alive: self.now.since(self.begun),
+            load_before: self.recent_load.before(),
             ..Snapshot::default()
         };
         if what.clients {

@@ -94,6 +94,8 @@ pub struct Snapshot {
     pub busy: Duration,
     /// Time since its start.
     pub alive: Duration,
+    /// `busy` and `alive` a second or two ago; longer ago only if the worker slept in between.
+    pub load_before: (Duration, Duration),
     /// Sums of transactions by application.
     pub applications: Vec<ApplicationRow>,
     /// The sums of all other applications.

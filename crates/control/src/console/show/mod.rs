@@ -213,7 +213,6 @@ pub(crate) mod tests {
             hashings: &Hashings::default(),
             events: &events,
             spans: crate::otlp::Counts::default(),
-            busy_before: &[],
             log_lines_lost: 0,
             rates: RateLimits::new(settings, [0; 32]).snapshot(now, Wall(0)),
             now,

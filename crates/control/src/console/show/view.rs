@@ -59,8 +59,6 @@ pub(crate) struct View<'v> {
     pub(crate) events: &'v Events,
     /// Numbers of spans for OpenTelemetry by outcome.
     pub(crate) spans: Counts,
-    /// How long each worker had been busy and alive at an earlier sample.
-    pub(crate) busy_before: &'v [(Duration, Duration)],
     /// Log lines that were lost.
     pub(crate) log_lines_lost: u64,
     /// Rate limits, and since when each delays or rejects, if it does.

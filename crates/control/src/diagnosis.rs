@@ -221,7 +221,7 @@ fn why_they_wait(
     };
     let thinking = of(|row| matches!(row.doing, Doing::In(Phase::Thinking)));
     let blocked = of(|row| matches!(row.doing, Doing::In(Phase::Blocked)));
-    let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session));
+    let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session | Doing::Replicates));
     let working = of(is_at_work);
     let most = [thinking.len(), blocked.len(), kept.len(), working.len()].into_iter().max().unwrap_or(0);
     let suspect = suspect(&working, rows);
@@ -256,9 +256,13 @@ fn why_they_wait(
         return say(Cause::SlowReader, format!("{} ({})", those(&blocked, one, more), first(&blocked)));
     }
     if kept.len() == most {
-        let what = kept.first().map(|row| &*row.pins).filter(|pins| !pins.is_empty()).unwrap_or("the session itself");
+        let what = kept.first().map_or(String::new(), |row| match row.doing {
+            Doing::Replicates => "a replication stream".to_owned(),
+            Doing::Session => "session pooling (pool_mode = session)".to_owned(),
+            _ => format!("session state, such as {}", row.pins),
+        });
         let those = those(&kept, "is kept by an idle client", "are kept by idle clients");
-        let why = format!("{those} because of session state, such as {what} ({}; SHOW PINS)", first(&kept));
+        let why = format!("{those} because of {what} ({}; SHOW PINS)", first(&kept));
         return say(Cause::Kept, why);
     }
     let statement = working.first().map(|row| &*row.statement).unwrap_or_default();

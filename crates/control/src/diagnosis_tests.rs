@@ -92,6 +92,7 @@ fn what_most_servers_are_held_by_is_the_cause() {
         (Doing::In(Phase::Streaming), Cause::SlowQuery),
         (Doing::Kept, Cause::Kept),
         (Doing::Session, Cause::Kept),
+        (Doing::Replicates, Cause::Kept),
     ] {
         let told = held_by(vec![row(2, doing, 400), row(3, doing, 4000), row(4, Doing::In(Phase::FirstByte), 5)]);
         assert_eq!(told.cause, cause, "{told:?}");
@@ -246,6 +247,7 @@ fn what_lasts_long_is_mentioned_although_all_is_well() {
         assert_eq!(told.cause, Cause::Well, "{told:?}");
         assert!(told.text.contains(what) && told.text.contains("for 4.0 s"), "{told:?}");
     }
-    let short = told(None, vec![row(2, Doing::In(Phase::FirstByte), 900), row(3, Doing::Kept, 5000)]);
+    let short = vec![row(2, Doing::In(Phase::FirstByte), 900), row(3, Doing::Kept, 5000)];
+    let short = told(None, short.into_iter().chain([row(4, Doing::Replicates, 9000)]).collect());
     assert!(short.text.ends_with("connected."), "{short:?}");
 }

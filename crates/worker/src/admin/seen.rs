@@ -143,6 +143,8 @@ pub enum Doing {
     Kept,
     /// It has a server outside a transaction because its pool is in session mode.
     Session,
+    /// It reads a replication stream, which has no end.
+    Replicates,
     /// Its transaction has just ended: its server is being probed, or is held for the client for a moment.
     Between,
 }
@@ -167,6 +169,7 @@ impl Doing {
             Self::In(Phase::Thinking) => "idle in transaction",
             Self::Kept => "idle, keeps its server",
             Self::Session => "idle in its session",
+            Self::Replicates => "replicates",
             Self::Between => "between two transactions",
         }
     }

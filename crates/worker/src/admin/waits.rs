@@ -74,6 +74,9 @@ impl<I: Io> Worker<I> {
             Link::Loan(server) => self.servers.get(server),
         };
         Some(match (ready.meter.division.present(), &ready.session.session_effects) {
+            (Some((Phase::FirstByte | Phase::Streaming, since)), _) if ready.replication.is_some() => {
+                (Doing::Replicates, since)
+            }
             (Some((phase, since)), _) => (Doing::In(phase), since),
             (None, Some(session_effects)) if !session_effects.pins().is_empty() => {
                 (Doing::Kept, session_effects.kept_since().unwrap_or(client.answered))

@@ -1,4 +1,5 @@
-//! Records events for `SHOW EVENTS`: the control thread's own, and those that workers report.
+//! Records events for `SHOW EVENTS`: the control thread's own, such as a reload with its changes (`Control::reload`), and those
+//! that workers report.
 //!
 //! Not here: how many events are kept (`events`).
 

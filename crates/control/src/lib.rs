@@ -3,7 +3,8 @@
 //!
 //! Start reading with `control`, then `console`.
 //!
-//! Always true: control reads the state of a worker only by asking for a snapshot, and changes it only by an order.
+//! Always true: control changes a worker only by letters, and reads it by asking for a snapshot; a worker sends reports,
+//! traces and spans by itself.
 //! Not here: clients and servers (`worker`), the start of the process (`trunkline`).
 
 mod asking;

@@ -3,7 +3,7 @@
 //! Always true: nothing here reads a clock, opens a socket, logs or iterates over a hash. A worker passes events to
 //! [`Pools`] and carries out the returned [`Command`]s in their order. The same seed and the same events give the same
 //! commands.
-//! Not here: the messages of a client or a server (`protocol`), which pool a request belongs to (`route`).
+//! Not here: the messages of a client or a server (`protocol`), which pool a client belongs to (`worker::admission`).
 //!
 //! Begin reading with `pools` (which event goes to which pool), then `pool` (how one pool reacts).
 

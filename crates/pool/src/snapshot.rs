@@ -1,4 +1,5 @@
-//! The visible state of a pool, for console, metrics and simulation. Never used for decisions.
+//! The visible state of a pool, for console, metrics and simulation, and for the time limit of a login that waits for
+//! the pool. No decision of the machine itself is based on it.
 
 use base::Time;
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: every message that the server must answer stands in the queue from its sending until its answer. A
 //! message from the server that the queue does not call for is a [`Surprise`], and such a server is never lent again.
-//! Not here: whether the client may send the message at all (`client`), what pins a loan beside the protocol, and which
+//! Not here: whether the client may send the message at all (`loan::requests`), what pins a loan beside the protocol, and which
 //! prepared statements the steps are about (`prepared`): here a step has only an outcome.
 //!
 //! The rules are those of PostgreSQL's main loop (`tcop/postgres.c`) and of its COPY (`commands/copyfromparse.c`): a

@@ -2,7 +2,7 @@
 //!
 //! Always true: only a parameter that servers report can be followed; values are compared in PostgreSQL's spelling; no
 //! value can break out of its literal in the SQL that sets it on a server.
-//! Not here: when values are set (`worker::data::loan`).
+//! Not here: when values are set (`worker::data::catch_up`).
 
 use std::fmt::Write as _;
 use std::rc::{Rc, Weak};

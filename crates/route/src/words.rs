@@ -1,7 +1,7 @@
 //! The tokens of one statement, by their position.
 //!
 //! Always true: there is no token at a position behind the end, and it equals nothing.
-//! Not here: where a statement ends (`classify`).
+//! Not here: where a statement ends (`split`).
 
 use crate::lexer::{Encoding, Kind, Token, unquote};
 

@@ -4,7 +4,8 @@
 //! bottom. The files are layers, without cycles of imports and calls. What a file needs from a file above it, it
 //! returns to its caller or queues as a value (`tasks.rs`); `settle.rs` carries out the queue before the next event.
 //!
-//! Always true: nothing in a worker is shared between threads; the machines (`protocol`, `pool`) make the decisions;
+//! Always true: nothing in a worker is shared between threads but the rate limits, the list of connections that have not
+//! logged in, and the counter of ids; the machines (`protocol`, `pool`) make the decisions;
 //! the worker reaches sockets, timers and the clock only through [`reactor::Io`].
 //! Not here: signals, files, name resolution, the console's commands (`control`).
 

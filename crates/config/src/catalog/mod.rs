@@ -1,6 +1,7 @@
 //! The settings, and everything that follows from their catalog alone: names, `SHOW CONFIG`, the reference page.
 //!
-//! Always true: adding a setting takes one entry in `entries`, and nothing else.
+//! Always true: a setting takes one entry in `entries`; only what a database or a user may override also takes a
+//! field there (`database`, `user`, `limits`).
 //! Not here: files, sections, databases.
 
 mod directory;

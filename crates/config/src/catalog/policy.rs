@@ -3,7 +3,8 @@
 //! Always true: what a line leaves out is inherited; the default is to keep the server (`pin`), except for `LISTEN`,
 //! which one session does for all clients, and for statements prepared by SQL, which follow their client
 //! (`virtualize`).
-//! Not here: how the policies are carried out (`worker::data::probe`).
+//! Not here: how the policies are carried out (`protocol::loan::session_state`, `worker::limits::pins`,
+//! `worker::notify::channels`).
 
 use protocol::state::{Kind as Holding, Policy};
 

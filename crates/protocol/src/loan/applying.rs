@@ -3,7 +3,7 @@
 //! Always true: what is sent ahead of the client's request is answered before it; if the server rejects what goes along
 //! with the request, it skips the request; what was sent counts as the server's state from then on, even if its client
 //! leaves before the server has answered.
-//! Not here: when that happens, and what becomes of a server that rejects it (`worker::data::loan`, `worker::data::own_errors`).
+//! Not here: when that happens, and what becomes of a server that rejects it (`worker::data::catch_up`, `worker::data::own_errors`).
 
 use std::rc::Rc;
 

@@ -4,7 +4,7 @@
 //! Always true: an edge is remembered until it is used up, so no readiness is lost; bytes queued during a turn are sent
 //! at its end, gathered into one call per connection; a connection receives at most one buffer each round, so that no
 //! connection starves another.
-//! Not here: which of the two kernel interfaces is used (`probe`).
+//! Not here: which of the two kernel interfaces is used (`trunkline::threads`).
 
 #[path = "epoll_accept.rs"]
 mod accept;

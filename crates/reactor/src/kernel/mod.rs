@@ -1,4 +1,4 @@
-//! The two kernel interfaces, and which of them this machine allows.
+//! The two kernel interfaces, and whether this machine allows io_uring (`probe`).
 //!
 //! Always true: a feature is used only after it has been seen to work here.
 

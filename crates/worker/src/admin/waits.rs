@@ -1,7 +1,7 @@
 //! Clients that wait for a server or have one: for `SHOW WAITS` and the status page.
 //!
 //! Always true: no value of a statement is shown.
-//! Not here: the diagnosis in words (`control::console`).
+//! Not here: the diagnosis in words (`control::diagnosis`).
 
 use base::{Key, Time};
 use measure::Phase;

@@ -1,7 +1,7 @@
-//! Cancel requests, for servers of this process and for other processes.
+//! Cancel requests of clients, for servers of this process and for other processes, and those of our own.
 //!
 //! Always true: a request hits the query that it is meant for, or none.
-//! Not here: cancel requests of our own for servers that are cleaned up (`upstream::cleanup`).
+//! Not here: when a server that is cleaned up needs one (`upstream::begin_cleanup`).
 
 use std::collections::HashMap;
 

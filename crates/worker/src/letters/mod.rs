@@ -1,7 +1,7 @@
-//! The letters: the only values that travel between threads.
+//! The letters: the values that travel between threads.
 //!
-//! Always true: a letter owns what it carries; no thread waits for an answer within a turn; control reads a worker only
-//! by asking for a [`Snapshot`] and changes it only by an order.
+//! Always true: a letter owns what it carries; no thread waits for an answer within a turn; control changes a worker only
+//! by a letter, and reads it by asking for a [`Snapshot`] or from the reports that a worker sends by itself.
 //! Not here: what the receiver of a letter does.
 
 mod active_config;

@@ -1,9 +1,10 @@
-//! Slots of clients, and of a user's servers, that are counted for the whole process.
+//! Slots of clients, and of a user's servers, that are counted for the whole process; and the clients of a database, which
+//! its home worker counts.
 //!
 //! Always true: a slot is taken before the client or server that it stands for exists, and given back after it has
 //! gone; worker 0 keeps the ledger, the others send it letters.
-//! Not here: the ledger's answers (`granted`), how the ledger shares out slots (`pool::ledger`), limits of a pool and
-//! of a database, which live on one worker.
+//! Not here: the ledger's answers (`granted`), how the ledger shares out slots (`pool::ledger`), the limits of a
+//! pool and the servers of a database (`pool::share`).
 
 use std::sync::Arc;
 

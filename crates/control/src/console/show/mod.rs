@@ -1,7 +1,7 @@
 //! The catalog of the subjects of SHOW.
 //!
-//! To add a subject, add a file with a [`Subject`] and name it in [`CATALOG`]; the help and the reference page pick it
-//! up.
+//! To add a subject, add a file with a [`Subject`], name it in [`CATALOG`] and say in `meanings` what each column means; the
+//! help and the reference page pick it up.
 //!
 //! Always true: a table is made from a [`View`] and nothing else; columns have PgBouncer's names, types and order, and
 //! our own follow them.

@@ -132,10 +132,11 @@ fn is_of_this_machine(ip: IpAddr) -> bool {
     !bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
-/// Whether not both can be listened on.
+/// Whether not both can be listened on. A socket of `::` takes connections of both address families.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() == other.port() && (is_any || one.ip() == other.ip())
+    let is_within = |one: IpAddr, all: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (a, b) = (one.ip(), other.ip());
+    one.port() == other.port() && (a == b || is_within(a, b) || is_within(b, a))
 }
 
 /// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
@@ -383,6 +384,20 @@ const PASSED_MAX: u32 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_overlap_where_one_socket_would_take_the_connections_of_the_other() {
+        let overlap = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|address| address.parse().expect("an address"));
+            super::overlap(one, other) && super::overlap(other, one)
+        };
+        for (one, other) in [("10.0.0.1:1", "10.0.0.1:1"), ("0.0.0.0:1", "10.0.0.1:1"), ("[::]:1", "10.0.0.1:1")] {
+            assert!(overlap(one, other), "{one} {other}");
+        }
+        for (one, other) in [("10.0.0.1:1", "10.0.0.1:2"), ("10.0.0.1:1", "10.0.0.2:1"), ("0.0.0.0:1", "[::1]:1")] {
+            assert!(!overlap(one, other), "{one} {other}");
+        }
+    }
 
     #[test]
     fn a_star_is_every_address_of_both_families() {

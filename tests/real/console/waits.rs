@@ -87,7 +87,7 @@ pub(crate) fn readers_of_a_locked_table_are_told_to_wait_for_its_lock(house: &Ho
     assert!(answer.named(0)["doing"].contains("(migration, "), "{answer:?}");
     let mut waiter = client(&pooler, "waits_table", "waiter");
     waiter.ask("select 1");
-    let answer = await_sentence(&pooler, "1 of its 2 servers work on statements that seem to wait for a lock");
+    let answer = await_sentence(&pooler, "1 of its 2 servers works on a statement that seems to wait for a lock");
     assert!(answer.named(0)["doing"].contains("(migration, "), "{answer:?}");
     holder.run("commit");
     reader.answer();
@@ -102,7 +102,7 @@ pub(crate) fn an_advisory_lock_that_others_wait_for_is_told_with_its_holder(hous
     other.ask("select pg_advisory_lock(4711)");
     let mut waiter = client(&pooler, "waits_advisory", "waiter");
     waiter.ask("select 1");
-    let answer = await_sentence(&pooler, "seem to wait for a lock, probably that of ");
+    let answer = await_sentence(&pooler, "to wait for a lock, probably that of ");
     let sentence = &answer.named(0)["doing"];
     assert!(sentence.contains("(migrator, ") && sentence.contains("keeps advisory lock 4711"), "{sentence}");
     holder.run("select pg_advisory_unlock(4711)");

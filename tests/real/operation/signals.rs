@@ -89,7 +89,7 @@ pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
             assert_eq!(error.text, "pooler is shutting down (shutdown_timeout)");
         }
         assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
-        pooler.await_log("shutdown_timeout: have waited for 1 seconds");
+        pooler.await_log("shutdown_timeout: have waited for 1 second");
         // No query of a disconnected client goes on running in PostgreSQL.
         let mut look = house.postgres.client("postgres");
         let running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(67)' and state = 'active'";

@@ -2,7 +2,7 @@
 //!
 //! Always true: a server is given back only when it owes nothing, stands outside a transaction, and neither an
 //! incomplete message nor a cancel request is on its way to it; otherwise it is cleaned up first or closed.
-//! Not here: whether a loan is over (`ending`), what its server needs then (`protocol::loan`), which client gets the
+//! Not here: whether a loan is over (`loan_over`), what its server needs then (`protocol::loan`), which client gets the
 //! server next (crate `pool`).
 
 use pool::{ClientKey, ServerKey};

@@ -2,7 +2,7 @@
 //!
 //! Always true: messages are counted one by one and bytes are forwarded uncopied; the server owes the answers to all
 //! that was forwarded before the next byte is looked at.
-//! Not here: which bytes are held (`hear`), whether the loan ends (`ending`).
+//! Not here: which bytes are held (`hear`), whether the loan ends (`loan_over`).
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: a loan is over by the rules of its pool when its server owes nothing and stands outside a transaction,
 //! and all that the session keeps is known to follow the client.
-//! Not here: how a loan is ended (`loan`), what a session keeps (`probe`).
+//! Not here: how a loan is ended (`end_loan`), what a session keeps (`probe`).
 
 use measure::Closed;
 use pool::{ClientKey, CloseReason, Mode, ServerKey};

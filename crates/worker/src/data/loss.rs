@@ -2,7 +2,7 @@
 //!
 //! Always true: a client that had such a server gets an error, or another server if the lost one was sent nothing; the
 //! pool is told.
-//! Not here: how a server is closed (`close_server`), connections that end (`ended`), the errors for clients whose
+//! Not here: how a server is closed (`close_server`), connections that end (`connection_ended`), the errors for clients whose
 //! server a pool closes (`close`).
 
 use base::Time;

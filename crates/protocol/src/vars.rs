@@ -4,7 +4,7 @@
 //! value can break out of its literal in the SQL that sets it on a server.
 //! Not here: when values are set (`worker::data::catch_up`).
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::rc::{Rc, Weak};
 
 use wire::write;
@@ -163,7 +163,7 @@ impl Vars {
             let sql = if name.eq_ignore_ascii_case("client_encoding") { &mut encoding } else { &mut sql };
             // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
             let is_call = name.eq_ignore_ascii_case("search_path") || !theirs.is_ascii();
-            let value = literal(theirs);
+            let value = Literal(theirs);
             let _ = match is_call {
                 true => write!(sql, "SELECT pg_catalog.set_config('{name}', {value}, false);"),
                 false => write!(sql, "SET {name}={value};"),
@@ -253,37 +253,37 @@ pub fn changes_of_dialect(from: &[u8], to: &[u8], tracked: &Tracked) -> Option<V
         }
         // SET would take a quoted list such as a search_path for one name, and SET accepts no expression.
         let after = std::str::from_utf8(after).ok().filter(|value| value.is_ascii() && !value.is_empty())?;
-        commands.push((name != "search_path").then(|| format!("SET {name}={}", literal(after)))?);
+        commands.push((name != "search_path").then(|| format!("SET {name}={}", Literal(after)))?);
     }
     Some(commands)
 }
 
-/// A string literal, see [`push_literal`].
-pub(crate) fn literal(text: &str) -> String {
-    let mut sql = String::new();
-    push_literal(&mut sql, text);
-    sql
-}
-
-/// Appends a string literal that means `text` whatever `standard_conforming_strings` says. Text beyond ASCII becomes an
+/// A string literal that means this text whatever `standard_conforming_strings` says. Text beyond ASCII becomes an
 /// expression in pure ASCII, since in some client encodings (SJIS, BIG5, GBK) a byte of a letter may be a backslash or a
-/// quote.
-pub(crate) fn push_literal(sql: &mut String, text: &str) {
-    if !text.is_ascii() {
-        let hex: String = text.bytes().filter(|&byte| byte != 0).map(|byte| format!("{byte:02x}")).collect();
-        let _ = write!(sql, "pg_catalog.convert_from(pg_catalog.decode('{hex}','hex'),'UTF8')");
-        return;
-    }
-    sql.push_str(if text.contains('\\') { " E'" } else { "'" });
-    for character in text.chars() {
-        match character {
-            '\'' => sql.push_str("''"),
-            '\\' => sql.push_str("\\\\"),
-            '\0' => {}
-            other => sql.push(other),
+/// quote. Zero bytes are left out.
+pub(crate) struct Literal<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Literal<'_> {
+    fn fmt(&self, sql: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        if !rest.is_ascii() {
+            sql.write_str("pg_catalog.convert_from(pg_catalog.decode('")?;
+            rest.bytes().filter(|&byte| byte != 0).try_for_each(|byte| write!(sql, "{byte:02x}"))?;
+            return sql.write_str("','hex'),'UTF8')");
         }
+        sql.write_str(if rest.contains('\\') { " E'" } else { "'" })?;
+        while let Some(at) = rest.find(['\'', '\\', '\0']) {
+            sql.write_str(&rest[..at])?;
+            sql.write_str(match rest.as_bytes()[at] {
+                b'\'' => "''",
+                b'\\' => "\\\\",
+                _ => "",
+            })?;
+            rest = &rest[at + 1..];
+        }
+        sql.write_str(rest)?;
+        sql.write_str("'")
     }
-    sql.push('\'');
 }
 
 /// Whether servers report changes of this parameter (`ParameterStatus`), and clients are always followed in it.

@@ -17,7 +17,7 @@ use crate::state::{Counting, Overrides, SessionEffects, Subscriptions};
 use crate::vars::{Tracked, Vars};
 
 /// The session of one client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ClientSession {
     /// The number of the user that the client logged in as.
     pub user: u32,
@@ -70,7 +70,24 @@ impl ClientSession {
     /// The session of a user that begins with these parameters.
     #[must_use]
     pub fn new(user: u32, vars: Rc<Vars>) -> Self {
-        Self { user, initial_vars: vars.clone(), vars, ..Self::default() }
+        Self {
+            user,
+            initial_vars: vars.clone(),
+            vars,
+            scanner: Scanner::default(),
+            fate: RequestFate::Forward,
+            names: None,
+            unnamed: Unnamed::default(),
+            account: Account::default(),
+            collected: None,
+            initial_overrides: None,
+            overrides: None,
+            placeholders: 0,
+            subscriptions: None,
+            session_effects: None,
+            counting: Counting::default(),
+            torn_text: None,
+        }
     }
 
     /// The bytes that are remembered for the client: its prepared statements, its settings and what it keeps on its server.

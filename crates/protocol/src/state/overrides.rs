@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::statements::{Preparation, Statements};
 use crate::hash::hash_of;
 use crate::planted::are_other_statements;
-use crate::vars::push_literal;
+use crate::vars::Literal;
 
 /// Settings and statements prepared by SQL, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -198,12 +198,9 @@ impl Overrides {
         let identity = IDENTITY.iter().filter_map(|name| Some((*name, client.get(name)?)));
         let identity = identity.filter(|(name, value)| was_reset || self.get(name) != Some(value));
         for (place, (name, value)) in changed.chain(identity).enumerate() {
-            sql.push_str(if place == 0 { "SELECT " } else { "," });
-            sql.push_str("pg_catalog.set_config(");
-            push_literal(&mut sql, name);
-            sql.push(',');
-            push_literal(&mut sql, value);
-            sql.push_str(",false)");
+            let before = if place == 0 { "SELECT " } else { "," };
+            let (name, value) = (Literal(name), Literal(value));
+            let _ = write!(sql, "{before}pg_catalog.set_config({name},{value},false)");
         }
         if sql.is_empty() {
             return None;

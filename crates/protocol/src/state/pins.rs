@@ -12,7 +12,7 @@ use route::DirtyState;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::vars::literal;
+use crate::vars::Literal;
 
 /// Something that a session has on this one server only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -279,8 +279,8 @@ impl Kind {
     #[must_use]
     pub fn refusal(self) -> String {
         let verdict = Fault::HoldRefused { kind: self }.verdict();
-        let [code, message] = [&verdict.sqlstate, &verdict.text].map(|text| literal(text));
-        let hint = literal(&verdict.hint.unwrap_or_default());
+        let hint = verdict.hint.unwrap_or_default();
+        let [code, message, hint] = [&*verdict.sqlstate, &*verdict.text, &*hint].map(Literal);
         format!("DO $$BEGIN RAISE EXCEPTION USING ERRCODE={code},MESSAGE={message},HINT={hint};END$$")
     }
 

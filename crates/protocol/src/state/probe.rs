@@ -16,7 +16,7 @@ use super::pins::{Hold, Kind};
 use super::statements::{PATH_BYTES_MAX, Statement, Statements};
 use super::subscriptions::MARKS;
 use crate::planted::{are_all_told, that_keep_a_server};
-use crate::vars::{Tracked, literal};
+use crate::vars::{Literal, Tracked};
 
 /// What servers can be probed for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements
 /// prepared by SQL, temporary replication slots, and which functions there are.
@@ -186,7 +186,7 @@ impl Probe {
             |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
         let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
         if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
-            select(&mut sql, true, &AS_LOGIN.replace("LOGIN", &literal(login)));
+            select(&mut sql, true, &AS_LOGIN.replace("LOGIN", &Literal(login).to_string()));
             select(&mut sql, true, WITHOUT_ROLE);
         }
         select(&mut sql, asks_settings, SETTINGS);
@@ -196,7 +196,7 @@ impl Probe {
         for (name, value) in known {
             // A known value is compared in the server's spelling, because the server knows the units and words of the
             // setting.
-            let (name, value) = (literal(name), literal(value));
+            let (name, value) = (Literal(name), Literal(value));
             select(&mut sql, true, &format!("'v',{name},pg_catalog.set_config({name},{value},true),NULL"));
         }
         if asked(DirtyState::FUNCTIONS) {
@@ -403,7 +403,7 @@ fn select(sql: &mut String, is_asked: bool, text: &str) {
 
 /// The elements of an array of names.
 fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
-    names.map(|name| literal(name)).collect::<Vec<_>>().join(",")
+    names.map(|name| Literal(name).to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// How often a cancelled probe is sent again. Even with a timeout of one millisecond, most probes are answered then.

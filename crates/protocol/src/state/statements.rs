@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::hash_of;
-use crate::vars::literal;
+use crate::vars::Literal;
 
 /// A statement prepared by SQL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ impl Statements {
 
 fn set_path(path: Option<&str>) -> Box<str> {
     let Some(path) = path else { return "RESET search_path".into() };
-    format!("SELECT pg_catalog.set_config('search_path',{},false)", literal(path)).into()
+    format!("SELECT pg_catalog.set_config('search_path',{},false)", Literal(path)).into()
 }
 
 /// The most bytes, names and texts, of statements prepared by SQL that follow a client; a client that has more keeps its

@@ -18,7 +18,7 @@ pub enum Phase {
     Streaming,
     /// The client does not read its answers, so the server is not read either.
     Blocked,
-    /// The server waits for the next request of the client in its transaction.
+    /// The server waits for the next request of the client in its transaction, or for the data of a COPY.
     Thinking,
 }
 

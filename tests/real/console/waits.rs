@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tests::client::{Answer, Client};
 use tests::fake_server::{FakeServer, greeting};
-use tests::message::{frame, query};
+use tests::message::{self, frame, query};
 use tests::place::free_port;
 use tests::pooler::{Ini, Pooler};
-use tests::wait::{LIMIT, wait_until};
+use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
@@ -333,6 +333,36 @@ pub(crate) fn no_value_is_shown_however_a_request_comes(house: &House) {
     let long = format!("select '{}secret'", "x".repeat(200));
     holder.run(&long);
     assert_eq!(shown(), "select...");
+}
+
+/// The time in which a COPY waits for its data was counted as streaming, and the COPY was told as a slow statement.
+pub(crate) fn a_copy_without_data_waits_for_its_client(house: &House) {
+    let pooler = house.pooler("waits_copy", &["default_pool_size = 1"]);
+    let mut copier = client(&pooler, "waits_copy", "divided");
+    copier.run("create table copied (a int)");
+    let pause = "begin perform pg_sleep(0.3); return null; end";
+    copier.run(&format!("create function pause() returns trigger language plpgsql as '{pause}'"));
+    copier.run("create trigger pauses after insert on copied for each statement execute procedure pause()");
+    let before = phases(&pooler);
+    let copy = "copy copied from stdin";
+    let batch = [message::parse("", copy), message::bind("", "", &[]), message::execute("", 0)].concat();
+    // With and without a Sync that the COPY ignores.
+    for request in [message::query(copy), [batch, message::sync()].concat()] {
+        copier.peer.send(&request);
+        wait_for("the COPY begins", LIMIT, || copier.peer.frame().ok().filter(|frame| frame.tag == b'G'));
+        let answer = await_sentence(&pooler, "; 1 client is idle in its transaction (longest: ");
+        assert_eq!(named(&answer, "holder", "divided")["statement"], copy);
+        copier.peer.send(&message::frame(b'd', b"1\n"));
+        await_sentence(&pooler, "; 1 client is idle in its transaction (longest: ");
+        let sync = if request[0] == b'Q' { Vec::new() } else { message::sync() };
+        copier.peer.send(&[message::frame(b'c', b""), sync].concat());
+        assert_eq!(copier.answer().tags, ["COPY 1"]);
+    }
+    let after = phases(&pooler);
+    let spent = |phase: &str| after[phase] - before[phase];
+    assert!(spent("client_thinking") >= 2_000_000.0, "{after:?}");
+    assert!(spent("first_byte") >= 600_000.0 && spent("streaming") < 300_000.0, "{after:?}");
+    assert_eq!(spent("transactions"), 2.0);
 }
 
 /// The row of `SHOW APPLICATIONS` of the application `divided`.

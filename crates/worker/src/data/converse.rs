@@ -129,8 +129,13 @@ impl<I: Io> Worker<I> {
                 Heard::Notification(body) => self.notified(key, &body),
                 Heard::Functions => self.slow_down(key),
                 Heard::CatalogChange => self.catalog_changes(key),
-                // A COPY FROM STDIN whose client has left would wait for its data for ever.
-                Heard::CopyBegins => self.cleaning_goes_on(key),
+                Heard::CopyBegins => {
+                    self.give_client(key, &chunk, place.start..place.at);
+                    place.start = place.at;
+                    self.note_copy_wait(key);
+                    // A COPY FROM STDIN whose client has left would wait for its data for ever.
+                    self.cleaning_goes_on(key);
+                }
             }
         }
         if place.start == 0 {

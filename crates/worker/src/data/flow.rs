@@ -52,7 +52,25 @@ impl<I: Io> Worker<I> {
         let Some(row) = self.servers.get(server) else { return };
         if self.io.unsent(row.conn) > QUEUE_BYTES_MARK {
             self.io.tell_when_drained(row.conn);
+            let is_copying = row.session.exchange.is_copying_in();
             self.pause_client(client);
+            if is_copying {
+                // The server has data of the COPY to work on.
+                self.enters_from(client, Phase::Thinking, Phase::FirstByte);
+            }
+        }
+    }
+
+    /// If the server is in a COPY that reads from its client, it waits for data: the client is thinking. A replication
+    /// stream, in which both sides send, is not such a COPY.
+    pub(crate) fn note_copy_wait(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key).filter(|server| server.session.exchange.is_copying_in()) else {
+            return;
+        };
+        let Some(ready) = server.client().and_then(|client| self.clients.ready_mut(client)) else { return };
+        if ready.replication.is_none() && !ready.is_paused {
+            ready.meter.division.go_on(self.now, Phase::FirstByte, Phase::Thinking);
+            ready.meter.division.go_on(self.now, Phase::Streaming, Phase::Thinking);
         }
     }
 
@@ -163,6 +181,7 @@ impl<I: Io> Worker<I> {
             }
             if let Some(client) = server.client() {
                 self.enters_from(client, Phase::Blocked, Phase::Streaming);
+                self.note_copy_wait(key);
             }
         }
     }
@@ -182,6 +201,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn server_drained(&mut self, key: ServerKey) {
         if let Some(client) = self.servers.get(key).and_then(|server| server.client()) {
             self.resume_client(client);
+            self.note_copy_wait(key);
         }
     }
 

@@ -96,6 +96,7 @@ impl<I: Io> Worker<I> {
         let conn = server.conn;
         let mut to_server = Parts { io: &mut self.io, conn, chunk: &chunk };
         let begins_with_message = ready.session.scanner.is_between();
+        let was_copying = server.session.exchange.is_copying_in();
         let Forwarded { unsent, then, waits, begun, tally, makes_functions, is_alone } =
             requests.hear(&mut ready.session, &mut server.session, chunk.bytes(), &mut to_server);
         totals.add_statements(tally);
@@ -114,6 +115,9 @@ impl<I: Io> Worker<I> {
                 let dialect = self.texts.dialect(&ready.session.vars, &self.active.tracked);
                 server.look_at_statement(ready, bytes, weight, dialect, self.now);
             }
+        } else if was_copying && !server.session.exchange.is_copying_in() {
+            // The client has sent CopyDone or CopyFail: the server works on the rest.
+            ready.meter.division.go_on(self.now, Phase::Thinking, Phase::FirstByte);
         }
         let tracers = client.tracers;
         let asks_in_advance = is_alone && are_asked_about(ready, server, chunk.bytes());

@@ -380,7 +380,9 @@ impl<I: Io> Worker<I> {
             None => server.comes_to_rest(),
         }
         let (pool, xact_since) = (server.pool, server.xact_since);
-        let phase = if server.session.exchange.owes_client_nothing() { Phase::Thinking } else { Phase::FirstByte };
+        let exchange = &server.session.exchange;
+        let awaits_client = exchange.owes_client_nothing() || exchange.is_copying_in();
+        let phase = if awaits_client { Phase::Thinking } else { Phase::FirstByte };
         server.is_counted = true;
         self.servers.insert(key, server);
         if let Some(place) = self.registry.pool_mut(pool) {

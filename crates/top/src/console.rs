@@ -83,7 +83,13 @@ impl Console {
             Self { client, connection, received, notices: Vec::new(), commands: Commands::default(), address, version };
         let version = console.ask("SHOW VERSION").await.map_err(Refused::Login)?;
         // A server that is no console would be asked for tables that it does not have.
-        let version = version.map_err(|why| Refused::Login(format!("this is no console: {why}")))?;
+        let version = match version {
+            Ok(version) => version,
+            Err(why) => {
+                console.leave().await;
+                return Err(Refused::Login(format!("this is no console: {why}")));
+            }
+        };
         version
             .rows()
             .first()
@@ -125,6 +131,15 @@ impl Console {
             Ok(Err(Some(error))) => Err(words(&error)),
             Ok(Err(None)) => Err(closed()),
         }
+    }
+
+    /// Ends the connection with Terminate, so that the pooler does not log a lost client. A console that still has to
+    /// answer is waited for, but no longer than [`LEAVE_TIME_MAX`].
+    pub(crate) async fn leave(self) {
+        let Self { client, mut connection, mut notices, .. } = self;
+        // The driver sends Terminate when it has neither a client nor a request.
+        drop(client);
+        let _ = timeout(LEAVE_TIME_MAX, ended(&mut connection, &mut notices)).await;
     }
 
     /// Why the connection has ended, if the driver knows.
@@ -269,6 +284,9 @@ impl AsyncWrite for Counted {
 
 /// How long an answer may take before the connection counts as broken.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long the end of a connection may take.
+pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Most notices kept from one answer.
 const NOTICES_MAX: usize = 8;

@@ -31,7 +31,7 @@ pub use options::{TopOptions, USAGE};
 pub use target::Listening;
 
 use board::{Board, Choice};
-use console::Console;
+use console::{Console, LEAVE_TIME_MAX};
 use screen::Screen;
 use table::{Order, clean};
 use target::{ConsoleLogin, Machine};
@@ -58,8 +58,15 @@ pub fn run(options: &TopOptions, listening: Option<&Listening>) -> Result<Option
     let (wishes, wished) = tokio::sync::watch::channel(screen.wish());
     let start = Instant::now();
     let watch = Watch { login, console, start, wishes: wished, events: sender.clone() };
-    std::thread::spawn(move || watch.run(&runtime));
-    terminal::show(&mut screen, &Hands { start, events, sender, wishes })
+    let (running, over) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        watch.run(&runtime);
+        drop(running);
+    });
+    let shown = terminal::show(&mut screen, Hands { start, events, sender, wishes });
+    // The thread leaves the console when the screen is gone, but not while it tries to reach one.
+    let _ = over.recv_timeout(LEAVE_TIME_MAX * 2);
+    shown
 }
 
 fn console_login(options: &TopOptions, listening: Option<&Listening>) -> Result<ConsoleLogin, String> {
@@ -87,12 +94,15 @@ fn once(options: &TopOptions, login: &ConsoleLogin, runtime: &Runtime) -> Result
     let mut board = Board::default();
     let mut console = runtime.block_on(Console::reach(login))?;
     board.reached(console.commands.clone());
-    runtime.block_on(async {
+    let asked = runtime.block_on(async {
         for command in board.needed(view) {
             board.take(Duration::ZERO, command, console.ask(command).await?);
         }
         Ok::<(), String>(())
-    })?;
+    });
+    let title = console.title(login);
+    runtime.block_on(console.leave());
+    asked?;
     let mut table = board.rows(view)?;
     if let Some(column) = options.sort.as_ref().filter(|column| table.place(column).is_none()) {
         return Err(format!(
@@ -101,7 +111,7 @@ fn once(options: &TopOptions, login: &ConsoleLogin, runtime: &Runtime) -> Result
         ));
     }
     choice(options, view).apply(&mut table);
-    let picture = picture::picture(&console.title(login), board.sentence().as_ref(), view.name, &table);
+    let picture = picture::picture(&title, board.sentence().as_ref(), view.name, &table);
     // The reader may have ended (`| head`).
     match std::io::stdout().write_all(picture.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),

@@ -34,7 +34,7 @@ pub(crate) fn check() -> Result<(), String> {
 ///
 /// # Errors
 /// The terminal fails.
-pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, String> {
+pub(crate) fn show(screen: &mut Screen, hands: Hands) -> Result<Option<i32>, String> {
     let palette = if is_colourless() { Palette::plain() } else { Palette::coloured() };
     // Installs a panic hook that restores the terminal before the message is printed, which works also where a panic
     // aborts.
@@ -45,7 +45,9 @@ pub(crate) fn show(screen: &mut Screen, hands: &Hands) -> Result<Option<i32>, St
     })?;
     show_cursor_at_a_panic();
     read_keys(hands.sender.clone());
-    let ended = until_left(screen, hands, &mut terminal, &palette);
+    let ended = until_left(screen, &hands, &mut terminal, &palette);
+    // The thread that asks the console sees by this that the screen is gone.
+    drop(hands);
     let restored = ratatui::try_restore().map_err(|error| format!("cannot restore the terminal: {error}"));
     let signal = ended?;
     restored.map(|()| signal)

@@ -43,18 +43,21 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Asks the console until the screen is gone.
-    pub(crate) fn run(self, runtime: &Runtime) {
+    /// Asks the console until the screen is gone, and leaves it.
+    pub(crate) fn run(mut self, runtime: &Runtime) {
         runtime.block_on(async {
             let events = self.events.clone();
+            let wishes = self.wishes.clone();
             tokio::select! {
                 signal = ended() => drop(events.send(Event::End(signal))),
+                () = is_gone(wishes) => {}
                 () = self.look() => {}
             }
+            self.console.leave().await;
         });
     }
 
-    async fn look(mut self) {
+    async fn look(&mut self) {
         loop {
             let why = match self.look_well().await {
                 Ended::Nobody => return,
@@ -139,6 +142,11 @@ impl Watch {
 enum Ended {
     Nobody,
     Lost(String),
+}
+
+/// Waits until nobody wishes anything any more: the screen is gone.
+async fn is_gone(mut wishes: Receiver<Wish>) {
+    while wishes.changed().await.is_ok() {}
 }
 
 /// Waits for the first signal that ends the process.

@@ -14,7 +14,7 @@ use tests::pooler::{Ini, Pooler};
 use tests::program::{Ended, run, without_preferences};
 use tests::runner::skip;
 use tests::terminal::Terminal;
-use tests::wait::{LIMIT, wait_for};
+use tests::wait::{LIMIT, wait_for, wait_until};
 
 use crate::house::House;
 
@@ -132,6 +132,36 @@ pub(crate) fn the_screen_hears_keys_and_leaves_the_terminal_as_it_was(house: &Ho
     assert!(has(b"\x1b[38;5;") && !has(b"owned\x07") && !has(b"thinker\x1b"), "{}", String::from_utf8_lossy(&bytes));
     thinker.run("commit");
     waiter.answer();
+}
+
+/// The pooler logged each end of `trunkline top` as a lost client.
+pub(crate) fn the_console_is_left_with_terminate(house: &House) {
+    if !is_ours(house) {
+        return;
+    }
+    let pooler = house.pooler("top_leaves", &[]);
+    let await_goodbyes = |count: usize| {
+        wait_until("a console client that says goodbye", LIMIT, || {
+            let log = pooler.log();
+            let ends =
+                log.lines().filter(|line| line.contains(": pgbouncer/stats@") && line.contains("closing because"));
+            ends.clone().count() == count && ends.into_iter().all(|line| line.contains("client close request"))
+        });
+    };
+    once(&mut top_of(house, &pooler, &[])).success();
+    await_goodbyes(1);
+    for (number, key) in [(2, "q"), (3, "\x03")] {
+        let mut terminal = Terminal::start(&top_of(house, &pooler, &[]), 24, 80);
+        terminal.await_text("All is well");
+        terminal.press(key);
+        assert_eq!(terminal.await_end().code(), Some(0));
+        await_goodbyes(number);
+    }
+    let mut terminal = Terminal::start(&top_of(house, &pooler, &[]), 24, 80);
+    terminal.await_text("All is well");
+    terminal.signal(Signal::SIGTERM);
+    assert_eq!(terminal.await_end().code(), Some(143));
+    await_goodbyes(4);
 }
 
 pub(crate) fn no_color_takes_the_colours_away(house: &House) {

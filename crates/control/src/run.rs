@@ -134,7 +134,7 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
     let mut current_resolver = CurrentResolver::default();
     let (asks, mut asked) = mpsc::channel(ASKED_BY_HTTP);
     let (in_force, active) = watch::channel(Arc::clone(&control.present.active));
-    http::serve(http, asks, active);
+    let served = http::serve(http, asks, active);
     let mut askers = Askers::default();
     while !control.is_over() {
         let deadline = control.next_deadline();
@@ -210,6 +210,8 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             });
         }
     }
+    drop((asked, askers));
+    served.end().await;
     if let Some(posting) = control.last_posting() {
         // The end of the process is delayed by at most `LAST_POST` for a collector.
         let _ = tokio::time::timeout(LAST_POST, otlp::post(posting)).await;

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use tests::place::free_port;
 use tests::pooler::Pooler;
 use tests::wait::{LIMIT, wait_until};
@@ -156,6 +157,20 @@ pub(crate) fn events_and_their_ids_outlive_an_online_restart(house: &House) {
     assert!(!back.told.contains("PAUSE") && back.last_id() > id, "{}", back.told);
 }
 
+/// The stream broke off in the middle of its body, which browsers report as an error.
+pub(crate) fn the_stream_ends_properly_when_its_process_ends(house: &House) {
+    let (mut pooler, address) = pooler(house, "http_ends", &[]);
+    let mut old = Follower::begin(address, "");
+    old.await_text("event: at");
+    pooler.restart_online();
+    assert!(old.rest().ends_with("\r\n0\r\n\r\n"), "{}", old.told);
+    let mut new = Follower::begin(address, "");
+    new.await_text("event: at");
+    pooler.signal(Signal::SIGQUIT);
+    assert!(new.rest().ends_with("\r\n0\r\n\r\n"), "{}", new.told);
+    pooler.await_end(LIMIT);
+}
+
 /// A client that reads the event stream.
 struct Follower {
     stream: TcpStream,
@@ -175,6 +190,14 @@ impl Follower {
     fn last_id(&self) -> u64 {
         let (_, rest) = self.told.rsplit_once("\"next\":").expect("events");
         rest.split(',').next().and_then(|id| id.parse().ok()).expect("an id")
+    }
+
+    /// Everything until the connection ends.
+    fn rest(&mut self) -> &str {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).expect("the rest of the stream");
+        self.told.push_str(&String::from_utf8_lossy(&rest));
+        &self.told
     }
 
     fn await_text(&mut self, wanted: &str) {

@@ -64,9 +64,9 @@ async fn overview(State(questions): HttpQuestions) -> Response {
     ask(&questions, HttpQuestion::Overview).await
 }
 
-/// Sends the overview once a second as server-sent events, until the reader disconnects, and between them an event
-/// `events` with what has happened meanwhile. A reader that reconnects sends its position as `Last-Event-ID`, and
-/// misses nothing.
+/// Sends the overview once a second as server-sent events, until the reader disconnects or the process ends, and
+/// between them an event `events` with what has happened meanwhile. A reader that reconnects sends its position as
+/// `Last-Event-ID`, and misses nothing.
 async fn stream(State(questions): HttpQuestions, headers: HeaderMap) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
@@ -90,6 +90,8 @@ async fn stream(State(questions): HttpQuestions, headers: HeaderMap) -> Response
             }
             tokio::select! {
                 () = sender.closed() => return,
+                // The process ends. A body that is not ended would be an error in the reader's log.
+                () = questions.closed() => return,
                 () = tokio::time::sleep(STREAM_EVERY) => {}
             }
         }

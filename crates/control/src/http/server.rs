@@ -1,13 +1,15 @@
 //! HTTP connections: accept, TLS, access control, answer.
 //!
 //! Always true: the number of connections is bounded, a request head must be short and arrive in time, and an answer
-//! must be read in time; passwords are hashed on another thread, one at a time.
+//! must be read in time; passwords are hashed on another thread, one at a time. When the process ends, an answer that has
+//! begun is ended properly, also that of the event stream.
 //! Not here: the routes (`routes`), the rules of access (`guard`).
 
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::Secret;
@@ -40,10 +42,13 @@ pub(crate) fn serve(
     listeners: Vec<TcpListener>,
     questions: mpsc::Sender<Asked>,
     active: watch::Receiver<Arc<ActiveConfig>>,
-) {
+) -> Served {
     let hostname = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let (answering, answered) = mpsc::channel(1);
     let shared = Arc::new(Shared {
-        router: routes(questions),
+        router: routes(questions.clone()),
+        questions,
+        answering: answering.downgrade(),
         active,
         hostname,
         tries: Mutex::default(),
@@ -55,10 +60,30 @@ pub(crate) fn serve(
         let shared = Arc::clone(&shared);
         tokio::spawn(accept(listener, shared));
     }
+    Served { answering, answered }
+}
+
+/// The connections that have sent a request.
+pub(crate) struct Served {
+    answering: mpsc::Sender<Infallible>,
+    answered: mpsc::Receiver<Infallible>,
+}
+
+impl Served {
+    /// Waits until the connections have sent the ends of their answers, which they do when nobody receives their questions
+    /// any more. A peer that does not read is not waited for.
+    pub(crate) async fn end(self) {
+        let Self { answering, mut answered } = self;
+        drop(answering);
+        let _ = timeout(END_MAX, answered.recv()).await;
+    }
 }
 
 struct Shared {
     router: Router,
+    questions: mpsc::Sender<Asked>,
+    /// Held by each connection that has sent a request.
+    answering: mpsc::WeakSender<Infallible>,
     active: watch::Receiver<Arc<ActiveConfig>>,
     hostname: String,
     tries: Mutex<Tries>,
@@ -106,18 +131,24 @@ async fn answer<S>(stream: S, from: IpAddr, is_tls: bool, shared: Arc<Shared>) -
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (questions, answering) = (shared.questions.clone(), OnceLock::new());
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        answering.get_or_init(|| shared.answering.upgrade());
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(request.map(Body::new), from, is_tls, &shared).await) }
     });
     let stream = TokioIo::new(Unstalled::new(stream, STALLED_MAX));
-    http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(stream, service)
-        .await
-        .map_err(io::Error::other)
+        .serve_connection(stream, service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended.map_err(io::Error::other),
+        () = questions.closed() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await.map_err(io::Error::other)
 }
 
 async fn respond(request: Request, from: IpAddr, is_tls: bool, shared: &Shared) -> Response {
@@ -221,5 +252,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const STALLED_MAX: Duration = Duration::from_secs(20);
 /// Maximum lifetime of a connection; a page that stays open reconnects.
 const CONNECTION_MAX: Duration = Duration::from_secs(3600);
+/// How long the ends of the answers may delay the end of the process.
+const END_MAX: Duration = Duration::from_millis(300);
 /// Pause after a failed accept.
 const REST: Duration = Duration::from_millis(500);

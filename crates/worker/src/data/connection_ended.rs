@@ -10,7 +10,7 @@ use pool::ServerKey;
 use reactor::{End, Io, Level};
 
 use crate::data::client::{Client, ClientStage, Ready};
-use crate::data::server::ServerStage;
+use crate::data::server::{Securing, ServerStage};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -38,6 +38,13 @@ impl<I: Io> Worker<I> {
         self.release(key);
         let Some(server) = self.servers.get(key) else { return };
         match &server.stage {
+            ServerStage::Securing(Securing::Asked) => {
+                let text: Arc<str> = match end {
+                    End::Eof | End::Insecure(_) => "server conn crashed? (closed during the request for TLS)".into(),
+                    End::Broken(error) => format!("server conn crashed? (during the request for TLS: {error})").into(),
+                };
+                self.dial_failed(key, pool::Failure::unreachable(text));
+            }
             ServerStage::Resolving
             | ServerStage::Connecting
             | ServerStage::Securing(_)

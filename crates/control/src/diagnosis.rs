@@ -13,6 +13,7 @@ use measure::Phase;
 use pool::WaitReason;
 use worker::letters::{Doing, PoolRow, WaitRow};
 
+use crate::CONSOLE;
 use crate::console::show::View;
 
 /// The diagnosis.
@@ -107,7 +108,9 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
     if let Some(locked) = locked_without_waiters(&rows) {
         return locked;
     }
-    let total: u32 = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).map(|pool| pool.cl_active).sum();
+    // The clients of the console are not counted, as on the page.
+    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).filter(|pool| *pool.database != *CONSOLE);
+    let total: u32 = pools.map(|pool| pool.cl_active).sum();
     let who = if total == 1 { "1 client is".to_owned() } else { format!("{total} clients are") };
     let slow = slow_without_waiters(&rows);
     say(Cause::Well, format!("All is well: nobody waits for a server, {who} connected{slow}."))

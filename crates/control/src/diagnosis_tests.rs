@@ -56,10 +56,11 @@ fn who_waits_for_an_instant_is_no_trouble() {
 }
 
 #[test]
-fn one_client_is_said_to_be_one() {
+fn one_client_is_said_to_be_one_and_the_console_is_not_counted() {
     let connected = |count: u32| {
         let pool = PoolRow { cl_active: count, ..pool_row("d", "u") };
-        let snapshot = Snapshot { pools: vec![pool], ..Snapshot::default() };
+        let console = PoolRow { cl_active: 1, ..pool_row(CONSOLE, CONSOLE) };
+        let snapshot = Snapshot { pools: vec![console, pool], ..Snapshot::default() };
         with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of).text
     };
     assert_eq!(connected(1), "All is well: nobody waits for a server, 1 client is connected.");

@@ -67,7 +67,8 @@ impl Reader<'_> {
         let verb = self.word()?;
         // The words must be separated by blanks, even if quotes would separate them.
         let object = if self.blanks() && !self.rest.is_empty() && !self.rest.starts_with(';') {
-            Some(self.object()?)
+            let is_client = verb.eq_ignore_ascii_case("kill_client");
+            Some(if is_client { self.name() } else { self.object() }?)
         } else {
             None
         };
@@ -119,7 +120,7 @@ impl Reader<'_> {
         }
         let kind = self.word()?;
         self.blanks().then_some(())?;
-        let name = if self.rest.starts_with('\'') { self.quoted('\'') } else { self.object() }?;
+        let name = self.name()?;
         if self.is_end() {
             return Some(Tree::Trace { kind, name, lasts: None });
         }
@@ -151,6 +152,11 @@ impl Reader<'_> {
         let rest = self.rest.strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
+    }
+
+    /// Reads the same, or text in single quotes. PgBouncer's commands know only double quotes for their objects.
+    fn name(&mut self) -> Option<String> {
+        if self.rest.starts_with('\'') { self.quoted('\'') } else { self.object() }
     }
 
     /// Reads a word, or a client's name as in the log: `C-0x1f`.
@@ -222,7 +228,10 @@ mod tests {
         }
         assert_eq!(parse("PAUSE \"a \"\"b\"\"\""), words("PAUSE", Some("a \"b\"")));
         assert_eq!(parse("KILL \"\""), words("KILL", Some("")));
-        assert_eq!(parse("KILL_CLIENT C-0x1f;"), words("KILL_CLIENT", Some("C-0x1f")));
+        for text in ["KILL_CLIENT C-0x1f;", "KILL_CLIENT \"C-0x1f\"", "kill_client 'C-0x1f' ;"] {
+            let verb = &text[..11];
+            assert_eq!(parse(text), words(verb, Some("C-0x1f")), "{text:?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
             .iter()
             .flat_map(|snapshot| &snapshot.pools)
             .find(|pool| pool.database == **database && pool.user == **user);
-        let why = why_they_wait(database, user, waiters, pool, &rows);
+        let why = why_they_wait(view, (database, user), waiters, pool, &rows);
         // A pool whose servers are never free looks too small when in fact its worker is overloaded.
         let home = view
             .snapshots
@@ -170,8 +170,8 @@ struct Waiters {
 }
 
 fn why_they_wait(
-    database: &str,
-    user: &str,
+    view: &View<'_>,
+    (database, user): (&str, &str),
     waiters: &Waiters,
     pool: Option<&PoolRow>,
     rows: &[&WaitRow],
@@ -201,12 +201,14 @@ fn why_they_wait(
         }
         Some(WaitReason::Dialing) => return say(Cause::Dialing, "servers are being opened".to_owned()),
         Some(WaitReason::DatabaseLimit) => {
+            let others = with_most_servers(view, |pool| *pool.database == *database && *pool.user != *user);
             let why = "max_db_connections is reached, and pools of other users have what it allows";
-            return say(Cause::Limit, why.to_owned());
+            return say(Cause::Limit, format!("{why}{others}"));
         }
         Some(WaitReason::UserLimit) => {
+            let others = with_most_servers(view, |pool| *pool.user == *user && *pool.database != *database);
             let why = "max_user_connections is reached, and pools of other databases have what it allows";
-            return say(Cause::Limit, why.to_owned());
+            return say(Cause::Limit, format!("{why}{others}"));
         }
         Some(WaitReason::NoneFree) | None => {}
     }
@@ -275,6 +277,22 @@ fn why_they_wait(
         .map_or(String::new(), |(_, pid)| format!("; pg_blocking_pids({pid}) tells whether it waits for a lock"));
     let those = those(&working, "works on a slow statement", "work on slow statements");
     say(Cause::SlowQuery, format!("{those} ({}: {statement}{ask})", first(&working)))
+}
+
+/// The pools with the most servers among those that are `wanted`, in parentheses.
+fn with_most_servers(view: &View<'_>, wanted: impl Fn(&PoolRow) -> bool) -> String {
+    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools).filter(|pool| wanted(pool));
+    let mut counts: Vec<(u32, &PoolRow)> = pools.map(|pool| (servers_of(pool), pool)).collect();
+    counts.retain(|(count, _)| *count > 0);
+    counts.sort_by_key(|(count, pool)| (std::cmp::Reverse(*count), &pool.database, &pool.user));
+    let most = counts.iter().take(LIMIT_HOLDERS_SHOWN);
+    let said: Vec<_> = most.map(|(count, pool)| format!("{}/{} has {count}", pool.database, pool.user)).collect();
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+}
+
+/// The servers of a pool that count for the limits.
+fn servers_of(pool: &PoolRow) -> u32 {
+    pool.sv_active + pool.sv_being_canceled + pool.sv_idle + pool.sv_used + pool.sv_tested + pool.sv_login
 }
 
 /// The subject and the predicate of a sentence about some of a pool's servers.
@@ -379,6 +397,8 @@ fn shown(time: Duration) -> String {
     }
 }
 
+/// How many pools are named that have what a limit allows.
+const LIMIT_HOLDERS_SHOWN: usize = 3;
 /// Waits and other states shorter than this are ignored.
 const TROUBLE: Duration = Duration::from_millis(100);
 /// What lasts shorter than this is not mentioned as long as nobody waits for a server.

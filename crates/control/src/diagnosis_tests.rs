@@ -85,6 +85,26 @@ fn what_keeps_a_pool_from_having_a_server_is_the_cause() {
 }
 
 #[test]
+fn the_pools_that_have_what_a_limit_allows_are_named_with_the_largest_first() {
+    let pool = |database, user, sv_active, sv_idle| PoolRow { sv_active, sv_idle, ..pool_row(database, user) };
+    let told = |why| {
+        let mut own = pool("d", "u", 1, 0);
+        if let Some(measures) = &mut own.measures {
+            measures.waits_for = Some(why);
+        }
+        let near = vec![pool("d", "third", 1, 0), own, pool("d", "other", 2, 1), pool("d", "none", 0, 0)];
+        let far = vec![pool("d", "fourth", 1, 0), pool("d", "fifth", 0, 1), pool("e", "u", 0, 2), pool("e", "v", 9, 0)];
+        let near = Snapshot { pools: near, waits: vec![waiter(why)], ..Snapshot::default() };
+        let far = Snapshot { pools: far, ..Snapshot::default() };
+        with_view(&settings("[databases]\nd =\ne =\n[pgbouncer]\nauth_type=any\n"), &[near, far], of).text
+    };
+    let by_database = told(WaitReason::DatabaseLimit);
+    assert!(by_database.ends_with(" (d/other has 3, d/fifth has 1, d/fourth has 1)."), "{by_database}");
+    let by_user = told(WaitReason::UserLimit);
+    assert!(by_user.ends_with("pools of other databases have what it allows (e/u has 2)."), "{by_user}");
+}
+
+#[test]
 fn what_most_servers_are_held_by_is_the_cause() {
     for (doing, cause) in [
         (Doing::In(Phase::Thinking), Cause::Thinking),

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tests::client::Client;
@@ -324,7 +324,8 @@ pub(crate) fn every_client_of_a_crowd_is_traced_until_the_trace_ends(house: &Hou
     let mut tracer = Tracer::begin(&pooler, "TRACE DATABASE trace_crowd");
     let last = id_of(&pooler, "c599");
     let mut of_last = Tracer::begin(&pooler, &format!("TRACE CLIENT {last}"));
-    for (number, client) in clients.iter_mut().enumerate().step_by(30) {
+    // Few enough that their events find room, even if all happen at once.
+    for (number, client) in clients.iter_mut().enumerate().step_by(60) {
         client.run(&format!("select 1 as of_{number}"));
     }
     clients[599].run("select 1 as of_last");
@@ -333,7 +334,7 @@ pub(crate) fn every_client_of_a_crowd_is_traced_until_the_trace_ends(house: &Hou
     tracer.hear(" as of_last");
     let (told, _) = tracer.end();
     let count = told.iter().filter(|line| line.contains(" request: ") && line.contains(" as of_")).count();
-    assert_eq!(count, 600 / 30 + 1, "{told:#?}");
+    assert_eq!(count, 600 / 60 + 1, "{told:#?}");
     let mut again = Tracer::begin(&pooler, "TRACE APPLICATION c3");
     clients[599].run("select 2");
     clients[3].run("select 3 as of_3");
@@ -351,12 +352,17 @@ pub(crate) fn a_storm_is_bounded_and_counted(house: &House) {
     let before = pooler.memory_kb("VmRSS");
     // The console is not read meanwhile.
     let long = format!("select length('{}')", "x".repeat(15_000));
-    (0..300).for_each(|_| client.run(&long));
+    let begun = Instant::now();
+    // All at once, so that the storm is one on a slow machine too.
+    (0..300).for_each(|_| client.ask(&long));
+    (0..300).for_each(|_| assert!(client.answer().errors.is_empty()));
     let grown = pooler.memory_kb("VmRSS").saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} kB more");
     let (told, tag) = tracer.end();
     let count: usize = tag.strip_prefix("TRACE ").and_then(|count| count.parse().ok()).expect("a number");
-    assert!((1..900).contains(&count), "{tag}");
+    // 100 in 50 ms, however long that took.
+    let most = 100 * (begun.elapsed().as_millis() / 50 + 2) as usize;
+    assert!((1..=most).contains(&count), "{tag}, at most {most}");
     let dropped = told.iter().filter(|line| line.ends_with("happenings more than can be told were dropped")).count();
     let last = told.last().expect("a line");
     assert!(dropped > 0 && last.ends_with("happenings were dropped"), "{dropped}: {last}");

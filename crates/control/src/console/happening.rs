@@ -43,6 +43,7 @@ fn words(what: &What) -> String {
         }
         What::Delayed => "waits: a rate limit delays it".to_owned(),
         What::Lent { waited } => format!("server lent after {}", millis(*waited)),
+        What::Told { texts } if texts.is_empty() => "settings applied in the packet of the request".to_owned(),
         What::Told { texts } => {
             let shown = |text: &String| plain(&shape_however_read(text.as_bytes(), Encoding::Safe));
             let texts: Vec<_> = texts.iter().take(TEXTS_MAX).map(shown).collect();
@@ -292,6 +293,7 @@ mod tests {
                 "waits for a server: every server of the pool is taken",
             ),
             (What::Told { texts: vec!["SET a = 'topsecret'".to_owned()] }, "settings applied: SET a = ?"),
+            (What::Told { texts: Vec::new() }, "settings applied in the packet of the request"),
             (What::Left { why: "client\nclose".into() }, "client left: client\\nclose"),
         ] {
             assert_eq!(told(what), format!("C-0x2a S-0x1f {expected}"));

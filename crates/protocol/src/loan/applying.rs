@@ -62,7 +62,7 @@ pub struct StateMessages {
     pub out: Vec<u8>,
     /// The client's request goes in the same packet.
     pub is_along: bool,
-    /// The SQL in them, for the log.
+    /// The SQL in them, for the log; empty if they are prepared statements of ours in the packet of the request.
     pub texts: Vec<String>,
 }
 

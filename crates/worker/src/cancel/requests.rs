@@ -268,5 +268,7 @@ impl<I: Io> Worker<I> {
         // What the client has sent after that request is looked at as if it had just arrived.
         self.hold_again(key, rest);
         self.resume_client(key);
+        // Its timer has waited for the end of the wait.
+        self.arm_client(key);
     }
 }

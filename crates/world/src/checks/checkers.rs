@@ -382,6 +382,7 @@ const REASONS: &[&str] = &[
     "the database system is starting up",
     "idle server got dirty",
     "client disconnect before everything was sent to the server",
+    "its client left in the middle of a message that the server sent by itself",
     "could not be made clean",
     "suspend_timeout",
     "cancel_wait_timeout",

@@ -13,6 +13,7 @@ pub mod planted;
 mod random;
 mod slab;
 mod time;
+mod words;
 
 pub use counted::counted;
 pub use cut::cut;

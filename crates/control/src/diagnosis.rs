@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Id;
+use base::{Id, words};
 use measure::Phase;
 use pool::WaitReason;
-use worker::letters::{Doing, PoolRow, WaitRow};
+use worker::letters::{Doing, PoolMeasures, PoolRow, WaitRow};
 
 use crate::CONSOLE;
 use crate::console::show::View;
+use crate::lock_suspects::{LockKeepers, Suspect};
 
 /// The diagnosis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,26 +45,22 @@ pub(crate) enum Cause {
     RateLimit,
 }
 
-impl Cause {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Well => "well",
-            Self::Suspended => "suspended",
-            Self::Paused => "paused",
-            Self::Unreachable => "unreachable",
-            Self::Limit => "limit",
-            Self::Thinking => "client_thinking",
-            Self::SlowReader => "slow_reader",
-            Self::Lock => "lock",
-            Self::SlowQuery => "slow_query",
-            Self::Kept => "kept_servers",
-            Self::PoolSize => "pool_size",
-            Self::Worker => "worker",
-            Self::Dialing => "dialing",
-            Self::RateLimit => "rate_limit",
-        }
-    }
-}
+words!(Cause:
+    Well = "well",
+    Suspended = "suspended",
+    Paused = "paused",
+    Unreachable = "unreachable",
+    Limit = "limit",
+    Thinking = "client_thinking",
+    SlowReader = "slow_reader",
+    Lock = "lock",
+    SlowQuery = "slow_query",
+    Kept = "kept_servers",
+    PoolSize = "pool_size",
+    Worker = "worker",
+    Dialing = "dialing",
+    RateLimit = "rate_limit",
+);
 
 /// Returns the diagnosis for the present.
 pub(crate) fn of(view: &View<'_>) -> Diagnosis {
@@ -122,7 +119,11 @@ fn locked_without_waiters(rows: &[&WaitRow]) -> Option<Diagnosis> {
     for row in rows.iter().filter(|row| is_at_work(row) && row.doing_for >= LONG) {
         by_pool.entry((&row.database, &row.user)).or_default().push(row);
     }
-    let found = by_pool.into_iter().filter_map(|(pool, working)| Some((pool, suspect(&working, rows)?)));
+    let keepers = LockKeepers::by_database(rows);
+    let found = by_pool.into_iter().filter_map(|((database, user), working)| {
+        let suspect = keepers.get(&**database)?.suspect(&working)?;
+        Some(((database, user), suspect))
+    });
     let ((database, user), suspect) = found.max_by_key(|(_, suspect)| suspect.count)?;
     let text = match suspect.count {
         1 => format!("Nobody waits for a server, but 1 statement of {database}/{user} seems"),
@@ -130,7 +131,7 @@ fn locked_without_waiters(rows: &[&WaitRow]) -> Option<Diagnosis> {
     };
     Some(Diagnosis {
         cause: Cause::Lock,
-        text: format!("{text} to wait for a lock, {}.", suspect.named(database, user)),
+        text: format!("{text} to wait for a lock, {}.", suspected(&suspect, database, user)),
     })
 }
 
@@ -176,47 +177,59 @@ fn why_they_wait(
     pool: Option<&PoolRow>,
     rows: &[&WaitRow],
 ) -> Diagnosis {
-    let measures = pool.and_then(|pool| pool.measures.as_ref());
+    let measures = pool.and_then(|pool| pool.measures.as_deref());
     let who = match waiters.count {
         1 => format!("1 client of {database}/{user} has waited {} for a server", shown(waiters.longest)),
         count => {
             format!("{count} clients of {database}/{user} wait for a server, the first for {}", shown(waiters.longest))
         }
     };
-    let say = |cause, why: String| Diagnosis { cause, text: format!("{who}: {why}.") };
+    let (cause, why) = reason(view, (database, user), waiters, measures, rows);
+    Diagnosis { cause, text: format!("{who}: {why}.") }
+}
+
+/// The cause for which clients of a pool wait, and its words.
+fn reason(
+    view: &View<'_>,
+    (database, user): (&str, &str),
+    waiters: &Waiters,
+    measures: Option<&PoolMeasures>,
+    rows: &[&WaitRow],
+) -> (Cause, String) {
     if waiters.delayed == waiters.count {
         let whom = if waiters.count == 1 { "it" } else { "them" };
-        return say(Cause::RateLimit, format!("a rate limit delays {whom} (SHOW RATE_LIMITS)"));
+        return (Cause::RateLimit, format!("a rate limit delays {whom} (SHOW RATE_LIMITS)"));
     }
     match measures.and_then(|measures| measures.waits_for) {
         Some(WaitReason::Paused) => {
-            return say(
-                Cause::Paused,
-                format!("the database is paused (PAUSE or KILL), and RESUME {database} ends that"),
-            );
+            return (Cause::Paused, format!("the database is paused (PAUSE or KILL), and RESUME {database} ends that"));
         }
         Some(WaitReason::Unreachable) => {
             let failure = measures.and_then(|measures| measures.failure.as_deref()).unwrap_or("no login succeeds");
-            return say(Cause::Unreachable, format!("its host cannot be reached or refuses us ({failure})"));
+            return (Cause::Unreachable, format!("its host cannot be reached or refuses us ({failure})"));
         }
-        Some(WaitReason::Dialing) => return say(Cause::Dialing, "servers are being opened".to_owned()),
+        Some(WaitReason::Dialing) => return (Cause::Dialing, "servers are being opened".to_owned()),
         Some(WaitReason::DatabaseLimit) => {
             let others = with_most_servers(view, |pool| *pool.database == *database && *pool.user != *user);
             let why = "max_db_connections is reached, and pools of other users have what it allows";
-            return say(Cause::Limit, format!("{why}{others}"));
+            return (Cause::Limit, format!("{why}{others}"));
         }
         Some(WaitReason::UserLimit) => {
             let others = with_most_servers(view, |pool| *pool.user == *user && *pool.database != *database);
             let why = "max_user_connections is reached, and pools of other databases have what it allows";
-            return say(Cause::Limit, format!("{why}{others}"));
+            return (Cause::Limit, format!("{why}{others}"));
         }
         Some(WaitReason::NoneFree) | None => {}
     }
-    let holders: Vec<&WaitRow> = rows
-        .iter()
-        .filter(|row| *row.database == *database && *row.user == *user && row.server.is_some())
-        .copied()
-        .collect();
+    let limit = measures.map_or(0, |measures| measures.limit);
+    why_none_is_free((database, user), limit, rows)
+}
+
+/// The cause for which no server of a pool becomes free, and its words. The pool may have `limit` servers.
+fn why_none_is_free((database, user): (&str, &str), limit: u32, rows: &[&WaitRow]) -> (Cause, String) {
+    let of_database: Vec<&WaitRow> = rows.iter().filter(|row| *row.database == *database).copied().collect();
+    let holders: Vec<&WaitRow> =
+        of_database.iter().filter(|row| *row.user == *user && row.server.is_some()).copied().collect();
     let servers = holders.len();
     let of = |wanted: fn(&WaitRow) -> bool| {
         let is_long = |row: &&&WaitRow| row.doing_for >= TROUBLE && wanted(row);
@@ -229,21 +242,21 @@ fn why_they_wait(
     let kept = of(|row| matches!(row.doing, Doing::Kept | Doing::Session | Doing::Replicates));
     let working = of(is_at_work);
     let most = [thinking.len(), blocked.len(), kept.len(), working.len()].into_iter().max().unwrap_or(0);
-    let suspect = suspect(&working, rows);
+    let keepers = LockKeepers::by_database(&of_database);
+    let suspect = keepers.get(database).and_then(|keepers| keepers.suspect(&working));
     let is_lock = |suspect: &&Suspect<'_>| suspect.count * 2 >= working.len() && suspect.count >= thinking.len();
     if let Some(suspect) = suspect.as_ref().filter(is_lock) {
         let one = "works on a statement that seems to wait for a lock";
         let more = "work on statements that seem to wait for a lock";
-        let why = format!("{}, {}", part_of(suspect.count, servers, one, more), suspect.named(database, user),);
-        return say(Cause::Lock, why);
+        let why = format!("{}, {}", part_of(suspect.count, servers, one, more), suspected(suspect, database, user));
+        return (Cause::Lock, why);
     }
     if most == 0 {
-        let limit = measures.map_or(0, |measures| measures.limit);
         let all = if servers == 1 { "its only server is".to_owned() } else { format!("all {servers} servers are") };
         let why = format!(
             "{all} busy with short transactions, and the pool may have {limit}: it is too small for its load (default_pool_size, pool_size)"
         );
-        return say(Cause::PoolSize, why);
+        return (Cause::PoolSize, why);
     }
     let first = |rows: &[&WaitRow]| {
         let which = if rows.len() == 1 { "" } else { "longest: " };
@@ -253,12 +266,12 @@ fn why_they_wait(
     if thinking.len() == most {
         let one = "stands idle in a transaction that its client does not continue";
         let more = "stand idle in transactions that their clients do not continue";
-        return say(Cause::Thinking, format!("{} ({})", those(&thinking, one, more), first(&thinking)));
+        return (Cause::Thinking, format!("{} ({})", those(&thinking, one, more), first(&thinking)));
     }
     if blocked.len() == most {
         let one = "waits for a client that does not read its answer";
         let more = "wait for clients that do not read their answers";
-        return say(Cause::SlowReader, format!("{} ({})", those(&blocked, one, more), first(&blocked)));
+        return (Cause::SlowReader, format!("{} ({})", those(&blocked, one, more), first(&blocked)));
     }
     if kept.len() == most {
         let what = kept.first().map_or(String::new(), |row| match row.doing {
@@ -268,7 +281,7 @@ fn why_they_wait(
         });
         let those = those(&kept, "is kept by an idle client", "are kept by idle clients");
         let why = format!("{those} because of {what} ({}; SHOW PINS)", first(&kept));
-        return say(Cause::Kept, why);
+        return (Cause::Kept, why);
     }
     let statement = working.first().map(|row| &*row.statement).unwrap_or_default();
     let ask = working
@@ -276,7 +289,7 @@ fn why_they_wait(
         .and_then(|row| row.server)
         .map_or(String::new(), |(_, pid)| format!("; pg_blocking_pids({pid}) tells whether it waits for a lock"));
     let those = those(&working, "works on a slow statement", "work on slow statements");
-    say(Cause::SlowQuery, format!("{those} ({}: {statement}{ask})", first(&working)))
+    (Cause::SlowQuery, format!("{those} ({}: {statement}{ask})", first(&working)))
 }
 
 /// The pools with the most servers among those that are `wanted`, in parentheses.
@@ -304,55 +317,19 @@ fn part_of(count: usize, servers: usize, one: &str, more: &str) -> String {
     }
 }
 
-/// A client that seems to hold a lock for which others wait.
-struct Suspect<'a> {
-    keeper: &'a WaitRow,
-    /// How many statements seem to wait for it.
-    count: usize,
-}
-
-impl Suspect<'_> {
-    /// Who it is, as the pool's clients may know it.
-    fn named(&self, database: &str, user: &str) -> String {
-        let keeper = self.keeper;
-        let other = match *keeper.database == *database && *keeper.user == *user {
-            true => String::new(),
-            false => format!(" of {}/{}", keeper.database, keeper.user),
-        };
-        let who = format!("probably that of {}{other}", named(keeper));
-        if keeper.doing == Doing::Kept {
-            return format!("{who}, which keeps {} for {}", keeper.pins, shown(keeper.doing_for));
-        }
-        let (age, doing) = (shown(keeper.transaction), keeper.doing.words());
-        format!("{who}, whose transaction has been open for {age} and is {doing}")
-    }
-}
-
-/// The client that most of these statements seem to wait for. It has had its transaction open, or its advisory lock, for
-/// longer than they have lasted, and another request than they would wait for a lock of it.
-fn suspect<'a>(working: &[&WaitRow], rows: &[&'a WaitRow]) -> Option<Suspect<'a>> {
-    let database = &working.first()?.database;
-    let oldest = |wanted: fn(&WaitRow) -> bool| {
-        rows.iter().filter(|row| row.database == *database && wanted(row)).max_by_key(|row| row.transaction).copied()
+/// Who seems to hold the lock, as the clients of this pool may know it.
+fn suspected(suspect: &Suspect<'_>, database: &str, user: &str) -> String {
+    let keeper = suspect.keeper;
+    let other = match *keeper.database == *database && *keeper.user == *user {
+        true => String::new(),
+        false => format!(" of {}/{}", keeper.database, keeper.user),
     };
-    let is_open = |row: &WaitRow| matches!(row.doing, Doing::In(Phase::Thinking | Phase::Streaming | Phase::Blocked));
-    let keepers = [
-        oldest(|row| row.locks.locks_table && matches!(row.doing, Doing::In(Phase::Thinking))),
-        oldest(|row| row.locks.holds_advisory),
-        oldest(is_open),
-    ];
-    let suspects = keepers.into_iter().flatten().map(|keeper| {
-        let waits = |row: &&&WaitRow| {
-            let signs = match (keeper.doing, keeper.locks.locks_table) {
-                (Doing::Kept, _) => row.locks.wants_advisory,
-                (Doing::In(Phase::Thinking), true) => true,
-                _ => row.locks.may_wait,
-            };
-            signs && row.doing == Doing::In(Phase::FirstByte) && keeper.transaction >= row.doing_for
-        };
-        Suspect { keeper, count: working.iter().filter(waits).count() }
-    });
-    suspects.filter(|suspect| suspect.count > 0).max_by_key(|suspect| suspect.count)
+    let who = format!("probably that of {}{other}", named(keeper));
+    if keeper.doing == Doing::Kept {
+        return format!("{who}, which keeps {} for {}", keeper.pins, shown(keeper.doing_for));
+    }
+    let (age, doing) = (shown(keeper.transaction), keeper.doing.words());
+    format!("{who}, whose transaction has been open for {age} and is {doing}")
 }
 
 fn is_at_work(row: &WaitRow) -> bool {

@@ -181,25 +181,8 @@ fn a_worker_is_judged_by_what_it_has_done_lately() {
 
 #[test]
 fn every_cause_has_a_word_of_its_own() {
-    use Cause::*;
-    let all = [
-        Well,
-        Suspended,
-        Paused,
-        Unreachable,
-        Limit,
-        Thinking,
-        SlowReader,
-        Lock,
-        SlowQuery,
-        Kept,
-        PoolSize,
-        Worker,
-        Dialing,
-        RateLimit,
-    ];
-    let words: std::collections::BTreeSet<_> = all.map(Cause::word).into();
-    assert_eq!(words.len(), all.len());
+    let words: std::collections::BTreeSet<_> = Cause::ALL.map(Cause::word).into();
+    assert_eq!(words.len(), Cause::ALL.len());
 }
 
 const MAY_WAIT: LockSigns =

@@ -22,6 +22,7 @@ mod history;
 mod http;
 mod http_answers;
 mod listeners;
+mod lock_suspects;
 mod metrics;
 mod names;
 mod orders;

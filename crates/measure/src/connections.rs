@@ -2,7 +2,7 @@
 //!
 //! Always true: each login, handshake and cancel request is counted once, when it has ended.
 
-use crate::words::words;
+use base::words;
 
 /// The step that a login had reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

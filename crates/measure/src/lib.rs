@@ -8,7 +8,6 @@ mod division;
 mod heaviest;
 mod histogram;
 mod opened;
-mod words;
 
 pub use connections::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
 pub use division::{Division, PHASES, Phase, Spent, Sums};

@@ -2,7 +2,7 @@
 //!
 //! Always true: every server that has logged in is counted once as opened and, after its end, once as closed.
 
-use crate::words::words;
+use base::words;
 
 /// Why a server was opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -4,6 +4,7 @@
 //! Not here: the enums.
 
 /// Implements `ALL` and `word` for an enum.
+#[macro_export]
 macro_rules! words {
     ($name:ident: $($value:ident = $word:literal),+ $(,)?) => {
         impl $name {
@@ -20,5 +21,3 @@ macro_rules! words {
         }
     };
 }
-
-pub(crate) use words;

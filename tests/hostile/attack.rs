@@ -30,6 +30,7 @@ macro_rules! attacks {
 }
 
 /// All attacks, in the order of the table.
+#[allow(clippy::too_many_lines)] // One line for each attack.
 pub(crate) fn attacks() -> Vec<Attack> {
     attacks![
         messages::close_statements,

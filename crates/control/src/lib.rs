@@ -68,7 +68,7 @@ pub use source::{
     FileReader, Files, Rules, Source, first_config, open_log, read_name_servers, read_rules, read_users, tuning,
     words_of,
 };
-pub use successor::{Heritage, Predecessor};
+pub use successor::{HandedOver, Predecessor};
 pub use system_users::{AT_ONCE_MAX as SYSTEM_USERS_MAX, SystemUserQuestion};
 pub use tls::read_tls;
 pub use zones::Serial;

@@ -15,14 +15,14 @@ use base::{Time, Wall};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::signal::unix::{self, SignalKind};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use worker::letters::{Found, HashQuestion, ToControl};
 
 use crate::control::Control;
-use crate::courier::News;
+use crate::courier::{Courier, News};
 use crate::event::{Event, Signal};
 use crate::http::{self, HttpAnswer, HttpQuestion};
 use crate::own_clients::{OwnClientNews, OwnClientOrder};
@@ -180,21 +180,11 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
             }
         }
         if let Some(courier) = control.next_courier() {
-            let (number, reporter, stranded) = (courier.number, reporter.clone(), reporter.clone());
-            let thread = std::thread::Builder::new().name("courier".to_owned());
-            if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send((number, news))))) {
-                let _ = stranded.send((number, News::Failed(format!("cannot start a thread: {error}"))));
-            }
+            start_courier(courier, &reporter);
         }
         while let Some(name) = control.next_lookup() {
             let resolver = control.name_servers().map(|servers| current_resolver.resolver(servers));
-            lookups.spawn(async move {
-                let found = match resolver {
-                    Some(resolver) => resolver.addresses(&name).await,
-                    None => names::look_up(&name).await,
-                };
-                (name, found)
-            });
+            lookups.spawn(look_up(name, resolver));
         }
         while let Some(posting) = control.next_posting() {
             questions.spawn(async move { Event::Posted(otlp::post(posting).await) });
@@ -220,6 +210,23 @@ pub async fn run<S: Send + From<OwnedFd> + AsFd + 'static>(
         true => Ending::Badly,
         false if control.has_handed_over() => Ending::HandedOver,
         false => Ending::Well,
+    }
+}
+
+async fn look_up(name: Arc<str>, resolver: Option<Arc<Resolver>>) -> (Arc<str>, Found) {
+    let found = match resolver {
+        Some(resolver) => resolver.addresses(&name).await,
+        None => names::look_up(&name).await,
+    };
+    (name, found)
+}
+
+/// Starts the thread that hands everything over in an online restart.
+fn start_courier<S: Send + AsFd + 'static>(courier: Courier<S>, reporter: &UnboundedSender<(u64, News)>) {
+    let (number, reporter, stranded) = (courier.number, reporter.clone(), reporter.clone());
+    let thread = std::thread::Builder::new().name("courier".to_owned());
+    if let Err(error) = thread.spawn(move || courier.go(|news| drop(reporter.send((number, news))))) {
+        let _ = stranded.send((number, News::Failed(format!("cannot start a thread: {error}"))));
     }
 }
 
@@ -253,7 +260,7 @@ const ASKED_BY_HTTP: usize = 64;
 struct OwnClientSockets {
     teller: mpsc::Sender<(u64, OwnClientNews)>,
     carried: JoinSet<()>,
-    open: BTreeMap<u64, (mpsc::UnboundedSender<Vec<u8>>, AbortHandle)>,
+    open: BTreeMap<u64, (UnboundedSender<Vec<u8>>, AbortHandle)>,
 }
 
 impl OwnClientSockets {

@@ -35,7 +35,7 @@ pub struct Predecessor {
 
 /// Everything that the old process hands over.
 #[derive(Debug, Default)]
-pub struct Heritage {
+pub struct HandedOver {
     /// Clients and servers.
     pub import: Import<Socket>,
     /// The last number that a client or a server has.
@@ -94,7 +94,7 @@ impl Predecessor {
     ///
     /// # Errors
     /// The old process could not hand over; it goes on.
-    pub fn take_all(&self) -> Result<Heritage, String> {
+    pub fn take_all(&self) -> Result<HandedOver, String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", words_of(&error));
         // The old process gives up by itself a little earlier.
         let mut limit = PATIENCE + Duration::from_secs(self.hello.stillness_secs_max.into());
@@ -105,7 +105,7 @@ impl Predecessor {
             limit = PATIENCE;
             match heard {
                 (FromOld::Part(part), descriptors) => add(&mut import, *part, descriptors)?,
-                (FromOld::End { last_id, events }, _) => return Ok(Heritage { import, last_id, events }),
+                (FromOld::End { last_id, events }, _) => return Ok(HandedOver { import, last_id, events }),
                 (FromOld::Refused(why), _) => return Err(format!("the old process cannot hand over: {why}")),
                 _ => return Err("the old process says what nobody has asked".to_owned()),
             }

@@ -284,6 +284,7 @@ mod tests {
 
     /// Drivers and scripts match on these words, and operators search for them: a change must be made here too.
     #[test]
+    #[allow(clippy::too_many_lines)] // One line for each fault.
     fn every_fault_has_its_words_its_code_and_who_is_to_blame() {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();

@@ -6,7 +6,7 @@
 
 use base::counted;
 use config::Settings;
-use control::{Heritage, PackedEvents, Predecessor};
+use control::{HandedOver, PackedEvents, Predecessor};
 use reactor::{Level, Socket};
 use worker::letters::{ActiveConfig, Ids, Post, ToWorker};
 
@@ -41,7 +41,7 @@ pub(crate) fn take_over(
     speaker: &control::Speaker,
 ) -> Result<PackedEvents, Fatal> {
     let failed = |why| Fatal(format!("online restart failed: {why}"));
-    let Heritage { import, last_id, events } = predecessor.take_all().map_err(failed)?;
+    let HandedOver { import, last_id, events } = predecessor.take_all().map_err(failed)?;
     let (clients, servers) = import.counts();
     ids.begin_behind(last_id);
     let shares = import.share_out(&active.homes);

@@ -304,6 +304,7 @@ const EXECUTE: &[u8] = b"execute";
 const DROP: &[u8] = b"deallocate";
 const DROP_ALL: &[u8] = b"deallocate all";
 
+#[allow(clippy::too_many_lines)] // One arm for each kind of step.
 fn play(steps: Vec<Do>) {
     let mut t = Stage {
         clients: Default::default(),

@@ -151,6 +151,12 @@ impl<I: Io> Worker<I> {
             self.wait_for_answers(server_key, key, rest);
         }
         self.give_due(server_key);
+        self.go_on_after(key, server_key, then)
+    }
+
+    /// Does what has to be done once these bytes have been sent. Returns bytes that take the place of the client's.
+    #[inline]
+    fn go_on_after(&mut self, key: Key, server_key: ServerKey, then: Then) -> Option<Chunk> {
         match then {
             Then::Go | Then::Hold(_) => {
                 self.mind_flow_to_server(key, server_key);

@@ -1,7 +1,7 @@
 //! How busy a worker was a moment ago, so that a single look at it tells how busy it is at present.
 //!
 //! Always true: what is compared with the present is at least a second old, once the worker has run for that long, and
-//! at most two seconds older than the worker's last turn.
+//! no older than two seconds unless the worker slept in between.
 //! Not here: what is done with it (`control::diagnosis`).
 
 use std::time::Duration;

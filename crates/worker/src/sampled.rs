@@ -5,11 +5,12 @@
 //! client that repeats a fixed sequence of statements is sampled fairly.
 //! Not here: what is done with a sample (`data::statements`).
 
-use crate::pipeline::Pipeline;
-use crate::spans::OpenSpans;
 use base::{Random, Time};
 use measure::{Description, Room, Spent};
 use protocol::loan::AnswerTally;
+
+use crate::pipeline::Pipeline;
+use crate::spans::OpenSpans;
 
 /// Chooses the requests to sample.
 #[derive(Debug)]

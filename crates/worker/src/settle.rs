@@ -32,7 +32,6 @@ impl<I: Io> Worker<I> {
                 Task::EndLoan { server, client } => self.end_loan_after(client, server),
                 Task::Release(server) => self.release(server),
                 Task::ReleaseAll { waiters, has_caught_up } => self.release_all(waiters, has_caught_up),
-
                 Task::Close { client, how } => self.close_now(client, &how),
             }
         }

@@ -261,9 +261,7 @@ impl Tracers {
 
     /// Those of these tracers that have room for one more event; for the others it is counted as dropped.
     pub(crate) fn with_room(&mut self, tracers: Mask) -> Mask {
-        // A client may not have been looked at since a tracer ended.
-        let ended = self.traced.iter().enumerate().filter(|(_, traced)| traced.is_none());
-        let tracers = ended.fold(tracers, |mask, (place, _)| mask & !(1 << place));
+        let tracers = self.not_ended(tracers);
         let mut mask = tracers;
         for place in (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0) {
             let Room { happenings, bytes } = self.waiting_of[place];
@@ -275,9 +273,16 @@ impl Tracers {
         mask
     }
 
-    /// Counts an event as dropped for these tracers.
-    pub(crate) fn drop_one(&mut self, tracers: Mask) {
-        (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0).for_each(|place| self.dropped[place] += 1);
+    /// Those of a client's tracers that have not ended: the client may not have been looked at since one has.
+    fn not_ended(&self, tracers: Mask) -> Mask {
+        let ended = self.traced.iter().enumerate().filter(|(_, traced)| traced.is_none());
+        ended.fold(tracers, |mask, (place, _)| mask & !(1 << place))
+    }
+
+    /// Counts events as dropped for these tracers.
+    pub(crate) fn drop_some(&mut self, tracers: Mask, count: u64) {
+        let tracers = self.not_ended(tracers);
+        (0..TRACERS_MAX).filter(|place| tracers & 1 << place != 0).for_each(|place| self.dropped[place] += count);
     }
 
     /// Adds an event for tracers that have room for it.

@@ -46,8 +46,18 @@ impl<I: Io> Worker<I> {
     /// A client has logged in or changed its `application_name`: finds its tracers.
     pub(crate) fn find_tracers(&mut self, key: Key) {
         let tracers = if self.tracers.is_any() { self.tracers_about(key) } else { 0 };
-        if let Some(client) = self.clients.get_mut(key) {
-            client.tracers = tracers;
+        self.set_tracers(key, tracers);
+    }
+
+    /// Sets which tracers follow a client. While there are none, nobody finds out where its requests begin: those under way
+    /// are not followed after that.
+    pub(crate) fn set_tracers(&mut self, key: Key, tracers: Mask) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let before = std::mem::replace(&mut client.tracers, tracers);
+        let server =
+            client.server().filter(|_| before == 0 || tracers == 0).and_then(|server| self.servers.get_mut(server));
+        if let Some(sampled) = server.and_then(|server| server.sampled.as_mut()) {
+            sampled.traced = None;
         }
     }
 
@@ -172,13 +182,19 @@ impl<I: Io> Worker<I> {
             server.session.answer_tally = Some(Box::new(AnswerTally { keeps_error: true, ..AnswerTally::default() }));
         }
         let Some(traced) = server.sampled.as_mut().and_then(|sampled| sampled.traced.as_mut()) else { return };
-        let mut begun = traced.split(bytes);
+        let (mut begun, others) = traced.split(bytes);
         if begins && begun.is_empty() {
             // The header of its first message came with earlier bytes, or is torn.
             begun.push(Begun { range: 0..bytes.len(), kinds: Vec::new(), is_at_message: false });
         }
         for begun in begun {
             self.trace_request(key, server_key, bytes, &begun);
+        }
+        if others > 0
+            && let Some(client) = self.clients.get(key)
+        {
+            self.tracers.drop_some(client.tracers, others as u64);
+            self.arm_traced();
         }
     }
 
@@ -189,11 +205,6 @@ impl<I: Io> Worker<I> {
         let Some(ready) = client.ready() else { return };
         let server = self.servers.get_mut(server).and_then(|server| server.sampled.as_mut());
         let Some(traced) = server.and_then(|sampled| sampled.traced.as_mut()) else { return };
-        if !traced.has_room() {
-            self.tracers.drop_one(client.tracers);
-            self.arm_traced();
-            return;
-        }
         let bytes = if begun.is_at_message { &bytes[begun.range.clone()] } else { &[] };
         let text = text_of(bytes, ready).bytes;
         let text = text[..text.len().min(KEPT_BYTES_MAX)].into();

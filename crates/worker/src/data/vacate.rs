@@ -5,7 +5,6 @@
 //! Not here: which statement it is (`claiming`), what a pool does about it (`pool::Event::Vacate`).
 
 use std::collections::BTreeSet;
-
 use std::sync::Arc;
 
 use base::counted;

@@ -96,11 +96,13 @@ impl<I: Io> Worker<I> {
 
     /// The listener's server is to be given up: the listener is closed, and logs in again to get another one.
     pub(crate) fn renew_listener(&mut self, database: u32) {
-        for key in self.clients.keys() {
-            let place = self.clients.ready_listener(key).and_then(|ready| self.registry.pool(ready.pool));
-            if place.is_some_and(|place| place.database == database) {
-                self.part_from_client(key, "the server that listens for all is given up");
-            }
+        let is_its_own = |key: &ClientKey| {
+            let place = self.clients.ready_listener(*key).and_then(|ready| self.registry.pool(ready.pool));
+            place.is_some_and(|place| place.database == database)
+        };
+        let listeners: Vec<ClientKey> = self.clients.iter().map(|(key, _)| key).filter(is_its_own).collect();
+        for key in listeners {
+            self.part_from_client(key, "the server that listens for all is given up");
         }
     }
 

@@ -1,7 +1,8 @@
 //! `trunkline --check`: reports all mistakes of a configuration.
 //!
-//! Always true: nothing is opened but the files that the configuration names, and nothing is created; no port of the
-//! configuration is bound, since a running process may listen there; mistakes go to standard error, one per line; a mistake in one file hides none in another.
+//! Always true: no file is opened but those that the configuration names, and nothing is created; no port of the
+//! configuration is bound, since a running process may listen there (an address is tried with a port of the system's
+//! choice); mistakes go to standard error, one per line; a mistake in one file hides none in another.
 //! Not here: mistakes in one setting (`config`), or in a file that a setting names (`control`).
 
 use std::path::Path;
@@ -130,7 +131,7 @@ fn warn_of_places(loaded: &Loaded) {
 fn cannot_be_written(path: &Path) -> Option<String> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = if path.is_file() { path } else { directory };
-    let refused = access(place, AccessFlags::W_OK) == Err(Errno::EACCES);
+    let refused = matches!(access(place, AccessFlags::W_OK), Err(Errno::EACCES | Errno::EPERM | Errno::EROFS));
     refused.then(|| place.display().to_string())
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn check(settings: &Settings) -> Vec<String> {
         wrong.push(format!("listen_addr: no address of this machine: {}", foreign.join(", ")));
     }
     let http = http_addresses(settings).into_iter().filter_map(Result::ok).flatten();
-    if let Some(both) = http.into_iter().find(|http| found.iter().any(|address| overlap(*http, *address))) {
+    if let Some(both) = http.into_iter().find(|http| found.iter().any(|address| conflict(*http, *address))) {
         wrong.push(format!("http_port is also listen_port: {}", both.port()));
     }
     if let Some(directory) = settings.unix_socket_dir.as_deref().filter(|directory| !directory.starts_with('@'))
@@ -132,11 +132,13 @@ fn is_of_this_machine(ip: IpAddr) -> bool {
     !bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
-/// Whether not both can be listened on. A socket of `::` takes connections of both address families.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_within = |one: IpAddr, all: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
-    let (a, b) = (one.ip(), other.ip());
-    one.port() == other.port() && (a == b || is_within(a, b) || is_within(b, a))
+/// Whether the addresses of HTTP and of clients cannot both be listened on. Of `::`, HTTP takes connections of both address
+/// families, and clients are taken by IPv6 only.
+fn conflict(http: SocketAddr, clients: SocketAddr) -> bool {
+    let (a, b) = (http.ip(), clients.ip());
+    let is_same_family = a.is_ipv4() == b.is_ipv4();
+    let is_any = a.is_unspecified() && (a.is_ipv6() || is_same_family) || b.is_unspecified() && is_same_family;
+    http.port() == clients.port() && (a == b || is_any)
 }
 
 /// How many sockets the service manager has opened for this process (systemd's `sd_listen_fds`).
@@ -386,17 +388,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_overlap_where_one_socket_would_take_the_connections_of_the_other() {
-        let overlap = |one: &str, other: &str| {
-            let [one, other] = [one, other].map(|address| address.parse().expect("an address"));
-            super::overlap(one, other) && super::overlap(other, one)
+    fn http_and_clients_conflict_where_one_socket_would_take_the_connections_of_the_other() {
+        let conflict = |http: &str, clients: &str| {
+            let [http, clients] = [http, clients].map(|address| address.parse().expect("an address"));
+            super::conflict(http, clients)
         };
-        for (one, other) in [("10.0.0.1:1", "10.0.0.1:1"), ("0.0.0.0:1", "10.0.0.1:1"), ("[::]:1", "10.0.0.1:1")] {
-            assert!(overlap(one, other), "{one} {other}");
+        for (one, other) in [("10.0.0.1:1", "10.0.0.1:1"), ("0.0.0.0:1", "10.0.0.1:1"), ("[::]:1", "[::1]:1")] {
+            assert!(conflict(one, other) && conflict(other, one), "{one} {other}");
         }
         for (one, other) in [("10.0.0.1:1", "10.0.0.1:2"), ("10.0.0.1:1", "10.0.0.2:1"), ("0.0.0.0:1", "[::1]:1")] {
-            assert!(!overlap(one, other), "{one} {other}");
+            assert!(!conflict(one, other) && !conflict(other, one), "{one} {other}");
         }
+        assert!(conflict("[::]:1", "10.0.0.1:1") && !conflict("10.0.0.1:1", "[::]:1"));
     }
 
     #[test]

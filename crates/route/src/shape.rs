@@ -25,25 +25,21 @@ pub fn shape_however_read(text: &[u8], encoding: Encoding) -> Box<str> {
     same.map(|(one, _)| one).chain("...".chars()).collect::<String>().into()
 }
 
-/// Whether a text seems to change or lock rows or tables, so that it may wait until another transaction ends. Only for
+/// Whether a text seems to change or lock rows or tables, or to take an advisory lock, so that it may wait until another transaction ends. Only for
 /// display: nothing is decided by it.
 #[must_use]
 pub fn may_lock(text: &[u8]) -> bool {
-    let mut words = Lexer::new(text, Dialect::default()).filter(|token| token.kind == Kind::Word);
-    let is = |token: &Token, word: &str| text[token.range()].eq_ignore_ascii_case(word.as_bytes());
+    let mut words = words(text);
     let Some(first) = words.next() else { return false };
-    if LOCKING_VERBS.iter().any(|verb| is(&first, verb)) {
+    if is_one_of(first, &TABLE_VERBS) || is_one_of(first, &ROW_VERBS) {
         return true;
     }
     let mut is_behind_for = false;
-    for word in words.take(WORDS_LOOKED_AT) {
-        if ADVISORY_CALLS.iter().any(|call| is(&word, call)) {
+    for word in words {
+        if is_one_of(word, &ADVISORY_CALLS) || is_behind_for && is_one_of(word, &["update", "share", "no", "key"]) {
             return true;
         }
-        if is_behind_for && (is(&word, "update") || is(&word, "share") || is(&word, "no") || is(&word, "key")) {
-            return true;
-        }
-        is_behind_for = is(&word, "for");
+        is_behind_for = is_one_of(word, &["for"]);
     }
     false
 }
@@ -51,16 +47,24 @@ pub fn may_lock(text: &[u8]) -> bool {
 /// Whether a text calls a function that waits for an advisory lock. Only for display.
 #[must_use]
 pub fn may_wait_for_advisory_lock(text: &[u8]) -> bool {
-    let mut words = Lexer::new(text, Dialect::default()).filter(|token| token.kind == Kind::Word).take(WORDS_LOOKED_AT);
-    words.any(|word| ADVISORY_CALLS.iter().any(|call| text[word.range()].eq_ignore_ascii_case(call.as_bytes())))
+    words(text).any(|word| is_one_of(word, &ADVISORY_CALLS))
 }
 
 /// Whether a text seems to lock a table as a whole, so that even readers of the table may wait for the end of its
 /// transaction. Only for display.
 #[must_use]
 pub fn may_lock_tables(text: &[u8]) -> bool {
-    let first = Lexer::new(text, Dialect::default()).find(|token| token.kind == Kind::Word);
-    first.is_some_and(|word| TABLE_VERBS.iter().any(|verb| text[word.range()].eq_ignore_ascii_case(verb.as_bytes())))
+    words(text).next().is_some_and(|word| is_one_of(word, &TABLE_VERBS))
+}
+
+/// The first words of a text.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let tokens = Lexer::new(text, Dialect::default()).filter(|token| token.kind == Kind::Word);
+    tokens.map(|token| &text[token.range()]).take(WORDS_LOOKED_AT)
+}
+
+fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Whether a text has this as a name or a keyword, and not only in a value.
@@ -74,14 +78,13 @@ pub fn mentions(text: &[u8], dialect: Dialect, name: &str) -> bool {
     Lexer::new(text, dialect).any(is_it)
 }
 
-const LOCKING_VERBS: [&str; 14] = [
-    "update", "delete", "insert", "merge", "lock", "alter", "drop", "truncate", "create", "reindex", "cluster",
-    "vacuum", "refresh", "comment",
-];
-const TABLE_VERBS: [&str; 8] = ["lock", "alter", "drop", "truncate", "create", "reindex", "cluster", "vacuum"];
+/// Of statements that usually take a lock with which reading the table conflicts.
+const TABLE_VERBS: [&str; 7] = ["lock", "alter", "drop", "truncate", "reindex", "cluster", "refresh"];
+/// Of statements that lock rows, or tables for those who change them.
+const ROW_VERBS: [&str; 7] = ["update", "delete", "insert", "merge", "create", "vacuum", "comment"];
 const ADVISORY_CALLS: [&str; 4] =
     ["pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"];
-/// How many words behind the first are examined.
+/// How many words are examined.
 const WORDS_LOOKED_AT: usize = 200;
 
 pub(crate) fn shape(text: &[u8], tokens: impl Iterator<Item = Token>) -> Box<str> {
@@ -152,10 +155,10 @@ mod tests {
 
     #[test]
     fn what_locks_a_table_as_a_whole_is_told_by_its_verb() {
-        for text in ["lock t", " -- x\nALTER table t add a int", "truncate t", "drop table t", "create trigger t"] {
+        for text in ["lock t", " -- x\nALTER table t add a int", "truncate t", "refresh materialized view v"] {
             assert!(may_lock_tables(text.as_bytes()), "{text}");
         }
-        for text in ["update t set a = 1", "select 1", "", "select 'lock'"] {
+        for text in ["update t set a = 1", "create index on t (a)", "vacuum t", "select 1", "", "select 'lock'"] {
             assert!(!may_lock_tables(text.as_bytes()), "{text}");
         }
         assert!(may_wait_for_advisory_lock(b"select pg_advisory_lock(1)"));

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(with("tracestate='a=%ff'"), "", "no text");
         assert_eq!(with("tracestate='a=1"), "", "no end");
         assert_eq!(state("select 1 /*tracestate='a=1'*/".to_owned()), "", "it means nothing alone");
-        assert_eq!(state(format!("select '/*tracestate=a*/' /*traceparent='{GOOD}'*/")), "");
+        assert_eq!(state(format!("select $$/*tracestate='a=1'*/$$ /*traceparent='{GOOD}'*/")), "");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Cancel keys: the process id and secret that a client sends in a cancel request.
 //!
-//! Always true: a key names the worker in its first byte that gave it to the client (after an online restart another worker may
-//! serve the client, to which the named one passes requests on) and is otherwise random, so that nobody can guess
+//! Always true: a key names in its first byte the worker that gave it to the client (after an online restart another worker
+//! may serve the client, and the named one passes requests on) and is otherwise random, so that nobody can guess
 //! another client's key; its first bit is clear, as in PgBouncer's keys. Among peers a key also names its process, as
 //! PgBouncer's do, and says how often the request may still be passed on. Whole keys are compared in constant time.
 //! Not here: which query a request cancels (`worker::cancel::requests`), passing it on (`worker::cancel::peers`).

@@ -215,6 +215,7 @@ impl Peer {
             Self::Unix { .. } => None,
         }
     }
+
     /// The origin of this client, by which connections are shared out fairly.
     #[must_use]
     pub fn origin(self) -> Origin {

@@ -55,10 +55,9 @@ pub struct ClientSession {
 }
 
 /// What happens to all parts of a message from a client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RequestFate {
     /// The server receives it.
-    #[default]
     Forward,
     /// It is discarded.
     Drop,

@@ -67,7 +67,7 @@ impl Extent {
 
 /// What has been done with a piece of a message.
 pub(super) enum Taken {
-    /// Nothing: it is forwarded like any other.
+    /// Nothing of the message itself: it is forwarded like any other.
     Not,
     /// It is processed up to this position in the chunk; what follows goes to the server as it is.
     UpTo(usize),

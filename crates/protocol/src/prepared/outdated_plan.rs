@@ -3,7 +3,7 @@
 //! Always true: a request that is sent again stood outside a transaction, has changed nothing, and nothing of its answer
 //! has reached the client; the new answer describes its rows to the client, which may rely on an earlier description that
 //! holds no more.
-//! Not here: how the server is made to drop its prepared statements (`worker::data::again`).
+//! Not here: how the server is made to drop its prepared statements (`worker::data::repeat_request`).
 
 use wire::{backend, frontend};
 

@@ -3,7 +3,7 @@
 //! Always true: the settings are set whole or not at all, and stay set whatever becomes of the request, because they are
 //! a transaction of their own; if it fails, the server skips everything behind it up to a Sync (`ignore_till_sync` in
 //! `tcop/postgres.c`), and so the request.
-//! Not here: which requests may follow the settings (`worker::data::ahead`), which answers are awaited (`exchange`).
+//! Not here: which requests may follow the settings (`worker::data::catch_up`), which answers are awaited (`exchange`).
 
 use serde::{Deserialize, Serialize};
 use wire::write;

@@ -57,6 +57,8 @@ struct Listener {
     before: u32,
     /// Where it listens; an application has one database.
     place: HostDatabase,
+    /// Where it listened before the session that listens for all began on another host.
+    former_place: Option<HostDatabase>,
     channels: BTreeSet<String>,
     /// The database in which the application sends plain LISTEN statements, and these statements by number.
     database: String,
@@ -126,12 +128,13 @@ impl Board {
 
     /// A transaction commits these notifications.
     pub(crate) fn commit(&mut self, place: &HostDatabase, notes: Vec<Note>) {
-        for Listener { place: at, channels, database, joins, due, .. } in self.listeners.values_mut() {
+        for Listener { place: at, former_place, channels, database, joins, due, .. } in self.listeners.values_mut() {
             for note in &notes {
                 let is_said = |join: &Join| join.stage == Stage::Said && join.channel == note.channel;
                 let is_owed = *at == *place && channels.contains(&note.channel);
                 let is_early = !is_owed && *database == place.1 && joins.values().any(is_said);
-                if is_owed || is_early {
+                let is_former = former_place.as_ref() == Some(place) && channels.contains(&note.channel);
+                if is_owed || is_early || is_former {
                     due.push_back(Due { note: note.clone(), since: self.now, is_owed, is_early });
                 }
             }
@@ -149,9 +152,14 @@ impl Board {
         }
     }
 
-    /// A session begins to listen for all clients of its database.
+    /// A session begins to listen for all clients of its database. If the database is on another host now, they listen
+    /// there from now on; one whose own server has executed its LISTEN may still be told of the former host's.
     pub(crate) fn listens_for_all(&mut self, place: &HostDatabase) {
         self.for_all.insert(place.1.clone(), place.clone());
+        let has_moved = |listener: &&mut Listener| listener.place.1 == place.1 && listener.place != *place;
+        for listener in self.listeners.values_mut().filter(has_moved) {
+            listener.former_place = Some(std::mem::replace(&mut listener.place, place.clone()));
+        }
     }
 
     /// An application sends a LISTEN that a server need not execute.

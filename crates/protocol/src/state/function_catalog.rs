@@ -35,7 +35,7 @@ pub struct FunctionCatalog {
     /// The statements of these users for which a server is worth keeping.
     pub numbers: Habits,
     /// Kinds of holds and the statements that were reported as their cause.
-    reported: BTreeSet<(Kind, Box<str>)>,
+    reported: BTreeSet<(Kind, Box<[u8]>)>,
     /// How often a hold of each kind has begun.
     pins: [u64; Kind::ALL.len()],
 }
@@ -180,48 +180,50 @@ impl FunctionCatalog {
         if self.reported.len() >= REPORTED_MAX {
             self.reported.clear();
         }
-        let plain = match kind {
-            Kind::Cursor => without_counters(&without_cursor_name(statement)),
-            _ => without_counters(statement),
+        let mut plain = Vec::with_capacity(statement.len() + 1);
+        let rest = match behind_cursor_name(statement).filter(|_| kind == Kind::Cursor) {
+            Some(rest) => {
+                plain.extend_from_slice(b"declare ?");
+                rest
+            }
+            None => statement,
         };
+        push_without_counters(&mut plain, rest.as_bytes());
         self.reported.insert((kind, plain.into()))
     }
 }
 
-/// `DECLARE name ...` without the name, if that has digits.
-fn without_cursor_name(statement: &str) -> String {
-    let behind = |text: &str| match text.strip_prefix('"') {
-        Some(quoted) => quoted.find('"').map(|at| at + "\"\"".len()),
-        None => text.find(char::is_whitespace),
+/// What stands behind the name in `DECLARE name ...`, if the name has digits.
+fn behind_cursor_name(statement: &str) -> Option<&str> {
+    let (verb, rest) = statement.split_at_checked("DECLARE ".len())?;
+    let end = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.find('"')? + "\"\"".len(),
+        None => rest.find(char::is_whitespace)?,
     };
-    let verb = statement.get(..DECLARE.len()).filter(|verb| verb.eq_ignore_ascii_case(DECLARE));
-    let name = verb.map(|_| &statement[DECLARE.len()..]);
-    match name.and_then(|name| Some(name.split_at(behind(name)?))) {
-        Some((name, rest)) if name.contains(|c: char| c.is_ascii_digit()) => format!("{DECLARE}?{rest}"),
-        _ => statement.to_owned(),
-    }
+    let (name, rest) = rest.split_at(end);
+    (verb.eq_ignore_ascii_case("DECLARE ") && name.bytes().any(|byte| byte.is_ascii_digit())).then_some(rest)
 }
 
-/// The statement with each name that contains digits cut behind the last underscore before the first digit.
-fn without_counters(statement: &str) -> String {
-    let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut plain = String::with_capacity(statement.len());
-    for piece in statement.split_inclusive(|c| !is_of_word(c)) {
-        let (word, end) = piece.split_at(piece.rfind(|c| !is_of_word(c)).unwrap_or(piece.len()));
-        match word.find(|c: char| c.is_ascii_digit()) {
-            None => plain.push_str(word),
-            Some(digit) => {
-                let prefix = &word[..digit];
-                plain.push_str(prefix.rfind('_').map_or(prefix, |at| &prefix[..=at]));
-                plain.push('?');
+/// Appends the statement with each name that contains digits cut behind the last underscore before the first digit.
+fn push_without_counters(plain: &mut Vec<u8>, statement: &[u8]) {
+    let (mut word, mut is_cut) = (plain.len(), false);
+    for &byte in statement {
+        let is_digit = byte.is_ascii_digit();
+        if !(is_digit || byte.is_ascii_alphabetic() || byte == b'_' || !byte.is_ascii()) {
+            plain.push(byte);
+            (word, is_cut) = (plain.len(), false);
+        } else if is_digit && !is_cut {
+            if let Some(at) = plain[word..].iter().rposition(|&earlier| earlier == b'_') {
+                plain.truncate(word + at + 1);
             }
+            plain.push(b'?');
+            is_cut = true;
+        } else if !is_cut {
+            plain.push(byte);
         }
-        plain.push_str(end);
     }
-    plain
 }
 
-const DECLARE: &str = "declare ";
 /// The most statements that are remembered as reported.
 const REPORTED_MAX: usize = 1000;
 /// Older knowledge of a database's functions is renewed by the next client.
@@ -251,8 +253,12 @@ mod tests {
                 && !function_catalog.is_news(Kind::Cursor, &declare("mine"))
         );
         assert!(function_catalog.is_news(Kind::Temporary, &declare("_django_curs_139905_sync_1")), "of another kind");
-        for (statement, plain) in [("create temp table c1 ()", "create temp table c? ()"), ("", ""), ("é7", "é?")] {
-            assert_eq!(without_counters(statement), plain);
+        for (statement, plain) in
+            [("create temp table a_b12_3 (d)", "create temp table a_? (d)"), ("", ""), ("é7é x", "é? x")]
+        {
+            let mut found = Vec::new();
+            push_without_counters(&mut found, statement.as_bytes());
+            assert_eq!(String::from_utf8(found).unwrap(), plain);
         }
     }
 

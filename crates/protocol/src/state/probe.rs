@@ -176,28 +176,27 @@ impl Probe {
             return format!("LISTEN \"{MARKS}\";NOTIFY \"{MARKS}\",'{number}'");
         }
         // The comment tells readers of `pg_stat_activity` whose query it is.
-        let mut sql = String::from("/* trunkline: what this session keeps */");
+        let mut sql = String::with_capacity(QUESTION_BYTES);
+        sql.push_str("/* trunkline: what this session keeps */");
         let asked = |what| self.asked.has(what);
-        let names = array(self.custom.iter());
-        select(&mut sql, !names.is_empty(), &CUSTOM.replace("NAMES", &names));
+        select_by_name(&mut sql, CUSTOM, self.custom.iter());
         let is_any = asked(DirtyState::ANY_SETTING);
         // Servers report `default_transaction_read_only`, so it matters even if it was set to its initial value.
         let is_one_by_one =
             |name: &str| !is_any && name != "default_transaction_read_only" && INDEPENDENT.contains(&name);
         let asks_settings = is_any || !self.named.iter().all(|name| is_one_by_one(name));
         if let Some(login) = self.login.as_ref().filter(|_| asks_settings) {
-            select(&mut sql, true, &AS_LOGIN.replace("LOGIN", &Literal(login).to_string()));
+            let _ = write!(sql, "SELECT {AS_LOGIN}{};", Literal(login));
             select(&mut sql, true, WITHOUT_ROLE);
         }
         select(&mut sql, asks_settings, SETTINGS);
-        let names = array(self.named.iter().filter(|name| is_one_by_one(name)));
-        select(&mut sql, !names.is_empty(), &ONE_BY_ONE.replace("NAMES", &names));
+        select_by_name(&mut sql, ONE_BY_ONE, self.named.iter().filter(|name| is_one_by_one(name)));
         let known = self.known.iter().flat_map(Overrides::iter).filter(|(name, _)| !IDENTITY.contains(name));
         for (name, value) in known {
             // A known value is compared in the server's spelling, because the server knows the units and words of the
             // setting.
             let (name, value) = (Literal(name), Literal(value));
-            select(&mut sql, true, &format!("'v',{name},pg_catalog.set_config({name},{value},true),NULL"));
+            let _ = write!(sql, "SELECT 'v',{name},pg_catalog.set_config({name},{value},true),NULL;");
         }
         if asked(DirtyState::FUNCTIONS) {
             // The only part that may take long. It comes behind the settings, because the timeout is one of them.
@@ -397,14 +396,22 @@ impl Seen {
 /// Appends a query, if it is asked for.
 fn select(sql: &mut String, is_asked: bool, text: &str) {
     if is_asked {
-        let _ = write!(sql, "SELECT {text};");
+        ["SELECT ", text, ";"].into_iter().for_each(|part| sql.push_str(part));
     }
 }
 
-/// The elements of an array of names.
-fn array<'a>(names: impl Iterator<Item = &'a Box<str>>) -> String {
-    names.map(|name| Literal(name).to_string()).collect::<Vec<_>>().join(",")
+/// Appends a SELECT with the names, if there are any, between the two parts of a text.
+fn select_by_name<'a>(sql: &mut String, [before, behind]: [&str; 2], mut names: impl Iterator<Item = &'a Box<str>>) {
+    let Some(first) = names.next() else { return };
+    let _ = write!(sql, "SELECT {before}{}", Literal(first));
+    names.for_each(|name| {
+        let _ = write!(sql, ",{}", Literal(name));
+    });
+    let _ = write!(sql, "{behind};");
 }
+
+/// What most probes take.
+const QUESTION_BYTES: usize = 256;
 
 /// How often a cancelled probe is sent again. Even with a timeout of one millisecond, most probes are answered then.
 const TRIES_MAX: u8 = 5;
@@ -417,15 +424,19 @@ const SETTINGS: &str = "'s',name,pg_catalog.current_setting(name),NULL FROM pg_c
     WHERE source OPERATOR(pg_catalog.=) 'session'";
 /// The same for settings that any user may set to any value, each with the value with which the session began: for few
 /// settings this takes a tenth of the time.
-const ONE_BY_ONE: &str = "'d',n,pg_catalog.current_setting(n),pg_catalog.set_config(n,NULL,true) \
-    FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n";
+const ONE_BY_ONE: [&str; 2] = [
+    "'d',n,pg_catalog.current_setting(n),pg_catalog.set_config(n,NULL,true) FROM pg_catalog.unnest(ARRAY[",
+    "]::pg_catalog.text[]) n",
+];
 /// These two changes end with the probe's transaction.
 const AS_LOGIN: &str = "'i',pg_catalog.set_config('session_authorization',NULL,true),NULL,NULL \
-    WHERE pg_catalog.current_setting('session_authorization') OPERATOR(pg_catalog.<>) LOGIN";
+    WHERE pg_catalog.current_setting('session_authorization') OPERATOR(pg_catalog.<>) ";
 const WITHOUT_ROLE: &str = "'i',pg_catalog.set_config('role','none',true),NULL,NULL \
     WHERE pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'";
-const CUSTOM: &str = "'s',n,pg_catalog.current_setting(n,true),NULL \
-    FROM pg_catalog.unnest(ARRAY[NAMES]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL";
+const CUSTOM: [&str; 2] = [
+    "'s',n,pg_catalog.current_setting(n,true),NULL FROM pg_catalog.unnest(ARRAY[",
+    "]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n,true) IS NOT NULL",
+];
 /// Advisory locks with the parts of their keys. This query and the following ones, except that for channels, return at
 /// most one row more than is listed one by one ([`PINS_MAX`](super::pins::PINS_MAX)): a session may have a hundred
 /// thousand. The function beneath `pg_locks` is called, and the parts of the key are returned as they are, because

@@ -35,7 +35,8 @@ pub(crate) fn run(house: &House, arguments: &[OsString]) -> Result<(), String> {
         ["--brief"] => prove(house),
         ["--only", name] => check(house, |row| row.contains(name)),
         ["--write"] => {
-            let page = count(house, |_| true, None)?.page();
+            let old = known(house, |_| true).ok();
+            let page = count(house, |_| true, old.as_ref())?.page();
             print!("{page}");
             fs::write(house.root().join(PAGE), page).map_err(|error| format!("cannot write {PAGE}: {error}"))
         }

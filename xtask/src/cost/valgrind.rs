@@ -25,7 +25,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Starts a new pooler, and runs transactions: first so many that are not counted, then so many that are.
+    /// Starts a new pooler, and runs transactions: first so many that are not counted, twice, then so many that are.
     pub(super) fn play(&self, kind: Kind, unseen: u64, counted: u64) -> Result<Figures, TrialError> {
         let trial = self.trial;
         let [port] = free_ports()?;
@@ -62,15 +62,18 @@ impl Stage<'_> {
         let players = std::iter::once(Ok(first)).chain(others).collect::<Result<_, _>>().map_err(failed)?;
         let mut play = Play::begin(kind, players).map_err(failed)?;
         play.go_on(unseen).map_err(failed)?;
-        self.instrument(pooler.pid(), "on")?;
+        self.monitor(pooler.pid(), &["instrumentation", "on"])?;
+        // Valgrind translates the pooler anew, so the first turns are slow, which the pooler logs.
+        play.go_on(unseen).map_err(failed)?;
         wait_for_quiet().map_err(failed)?;
+        self.monitor(pooler.pid(), &["zero"])?;
         let begin = fs::read_to_string(&log).unwrap_or_default().len();
         self.tap.take();
         play.go_on(counted).map_err(failed)?;
         wait_for_quiet().map_err(failed)?;
         let messages = self.tap.take().messages;
         let end = fs::read_to_string(&log).unwrap_or_default().len();
-        self.instrument(pooler.pid(), "off")?;
+        self.monitor(pooler.pid(), &["instrumentation", "off"])?;
         drop(pooler);
         let text = fs::read_to_string(&log).unwrap_or_default();
         let calls = text.get(begin..end).unwrap_or_default();
@@ -80,10 +83,10 @@ impl Stage<'_> {
         Ok(figures.for_each_of(counted))
     }
 
-    /// Switches the counting of instructions on or off.
-    fn instrument(&self, pid: u32, state: &str) -> Result<(), TrialError> {
+    /// Gives callgrind a command.
+    fn monitor(&self, pid: u32, words: &[&str]) -> Result<(), TrialError> {
         let mut command = self.trial.command(Path::new("vgdb"));
-        command.arg(format!("--pid={pid}")).arg(self.prefix()).args(["instrumentation", state]);
+        command.arg(format!("--pid={pid}")).arg(self.prefix()).args(words);
         self.trial.succeed("vgdb", &mut command, PATIENCE)
     }
 

@@ -14,11 +14,19 @@ use crate::lexer::Dialect;
 use crate::sequences::Sequences;
 
 /// The classes of texts, each in the one place that its hash gives it: a frequent text is found there, and a text that
-/// comes once costs no more than reading it.
+/// comes once costs little more than reading it.
 #[derive(Debug)]
 pub struct Cache {
     rows: Box<[Option<Row>]>,
-    /// The class of nearly every text: one statement that leaves nothing.
+    /// A part of the hash of the plain text that last came in vain to each place.
+    sights: Box<[u32]>,
+    plain: PlainClasses,
+}
+
+/// The classes of nearly all texts.
+#[derive(Debug)]
+struct PlainClasses {
+    /// One statement that leaves nothing.
     plain: Rc<Class>,
     /// The same for a statement that creates rows.
     inserts: Rc<Class>,
@@ -35,7 +43,7 @@ struct Row {
     class: Rc<Class>,
 }
 
-impl Default for Cache {
+impl Default for PlainClasses {
     fn default() -> Self {
         let plain = Class {
             acts: [Act::Other { touches: DirtyState::NOTHING, releases: DirtyState::NOTHING, names: Box::default() }]
@@ -45,7 +53,35 @@ impl Default for Cache {
         };
         let inserts = Class { sequences: Sequences::DRAWN, ..plain.clone() };
         let notifying = [&plain, &inserts].map(|class| Rc::new(Class { notifies: true, ..class.clone() }));
-        Self { rows: (0..ROWS).map(|_| None).collect(), plain: Rc::new(plain), inserts: Rc::new(inserts), notifying }
+        Self { plain: Rc::new(plain), inserts: Rc::new(inserts), notifying }
+    }
+}
+
+impl PlainClasses {
+    /// The class of a text that is seen to be plain without reading all of it.
+    fn class(&self, text: &[u8], dialect: Dialect, knowledge: Option<&Knowledge>) -> Option<&Rc<Class>> {
+        let knowledge = knowledge?;
+        let verb = plain_verb(text, dialect, knowledge)?;
+        let [notifying, notifying_inserts] = &self.notifying;
+        Some(match (knowledge.notifies_silently(verb == SELECT), verb == INSERT) {
+            (false, false) => &self.plain,
+            (false, true) => &self.inserts,
+            (true, false) => notifying,
+            (true, true) => notifying_inserts,
+        })
+    }
+
+    /// One of them instead of an equal one.
+    fn shared(&self, class: Class) -> Rc<Class> {
+        let mut all = [&self.plain, &self.inserts].into_iter().chain(&self.notifying);
+        all.find(|known| ***known == class).cloned().unwrap_or_else(|| Rc::new(class))
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        let sights = vec![0; ROWS].into_boxed_slice();
+        Self { rows: (0..ROWS).map(|_| None).collect(), sights, plain: PlainClasses::default() }
     }
 }
 
@@ -53,37 +89,29 @@ impl Cache {
     /// Returns what [`classify`] says of a text. The same `scope` stands for the same knowledge.
     pub fn class(&mut self, text: &[u8], dialect: Dialect, scope: u32, knowledge: Option<&Knowledge>) -> Rc<Class> {
         if text.len() > TEXT_BYTES_MAX {
-            return Rc::new(classify(text, dialect, knowledge));
-        }
-        // Texts that come once, because their values stand in them, are mostly short.
-        if text.len() <= PLAIN_BYTES_MAX
-            && let Some(knowledge) = knowledge
-            && let Some(verb) = plain_verb(text, dialect, knowledge)
-        {
-            let [notifying, notifying_inserts] = &self.notifying;
-            let class = match (knowledge.notifies_silently(verb == SELECT), verb == INSERT) {
-                (false, false) => &self.plain,
-                (false, true) => &self.inserts,
-                (true, false) => notifying,
-                (true, true) => notifying_inserts,
-            };
-            return class.clone();
+            let class = self.plain.class(text, dialect, knowledge).cloned();
+            return class.unwrap_or_else(|| Rc::new(classify(text, dialect, knowledge)));
         }
         let hash = hash(text);
-        let row = &mut self.rows[(hash >> 32) as usize % ROWS];
-        match row {
-            Some(row) if row.hash == hash && (row.dialect, row.scope) == (dialect, scope) && *row.text == *text => {
-                row.class.clone()
-            }
-            _ => {
-                let class = classify(text, dialect, knowledge);
-                let known =
-                    [&self.plain, &self.inserts].into_iter().chain(&self.notifying).find(|known| ***known == class);
-                let class = known.cloned().unwrap_or_else(|| Rc::new(class));
-                *row = Some(Row { hash, dialect, scope, text: text.into(), class: class.clone() });
-                class
-            }
+        let place = (hash >> 32) as usize % ROWS;
+        let row = &mut self.rows[place];
+        if let Some(row) = row
+            && row.hash == hash
+            && (row.dialect, row.scope) == (dialect, scope)
+            && *row.text == *text
+        {
+            return row.class.clone();
         }
+        let class = match self.plain.class(text, dialect, knowledge) {
+            // Many texts come once, because their values stand in them. They are plain, and nothing is forgotten for them.
+            Some(class) if std::mem::replace(&mut self.sights[place], hash as u32) != hash as u32 => {
+                return class.clone();
+            }
+            Some(class) => class.clone(),
+            None => self.plain.shared(classify(text, dialect, knowledge)),
+        };
+        *row = Some(Row { hash, dialect, scope, text: text.into(), class: class.clone() });
+        class
     }
 
     /// How many bytes the texts take.
@@ -105,8 +133,6 @@ fn hash(text: &[u8]) -> u64 {
     hash
 }
 
-/// A text up to this length is read as quickly as it is found.
-const PLAIN_BYTES_MAX: usize = 256;
 /// How many texts are held.
 const ROWS: usize = 1024;
 /// A longer text is read each time, which takes a small part of what its server does.
@@ -131,7 +157,7 @@ mod tests {
     #[test]
     fn what_is_plain_at_a_glance_is_plain() {
         let known = Knowledge::new(["touch"], false);
-        let (mut cache, plain) = (Cache::default(), Cache::default().plain);
+        let (mut cache, plain) = (Cache::default(), PlainClasses::default().plain);
         let texts = [
             "SELECT 1",
             "select a from t where b = 'x';",
@@ -141,6 +167,8 @@ mod tests {
             "SELECT \"touch\"()",
             "SELECT 1 INTO TEMP t",
             "INSERT INTO t VALUES (1)",
+            "INSERT INTO \"users\" (\"id\", \"name\") VALUES (1, 'x') RETURNING \"id\"",
+            "SELECT \"users\".\"id\" FROM \"users\" WHERE \"id\" = 7",
             "SELECT atomic FROM t",
             "INSERT INTO t VALUES (currval('s'))",
             "SELECT nextval('s')",
@@ -168,6 +196,55 @@ mod tests {
         assert!(count >= 4, "only {count}");
     }
 
+    /// The same for whatever stands behind each verb.
+    #[test]
+    fn no_few_words_are_plain_that_are_not_when_they_are_read() {
+        let known = Knowledge::new(["touch"], false);
+        let words = [
+            "insert",
+            "into",
+            "\"into\"",
+            "temp",
+            "TEMPORARY",
+            "local",
+            "\"temp\"",
+            "touch",
+            "\"touch\"",
+            "\"Touch\"",
+            "set_config",
+            "pg_temp.t",
+            "nextval",
+            "\"lastval\"",
+            "pg_notify",
+            "t",
+            "\"t\"\"\"",
+            "\"\"",
+            "'x'",
+            "(",
+            ";",
+            "$1",
+            "U&\"t\"",
+        ];
+        let mut cache = Cache::default();
+        let (mut all, mut plain) = (0, 0);
+        for verb in ["SELECT", "insert", "UPDATE", "delete", "with"] {
+            for first in words {
+                for second in words {
+                    for third in words {
+                        let text = format!("{verb} {first} {second} {third}");
+                        let text = text.as_bytes();
+                        let class = classify(text, Dialect::default(), Some(&known));
+                        let found = cache.class(text, Dialect::default(), 0, Some(&known));
+                        assert_eq!(*found, class, "{}", text.escape_ascii());
+                        all += 1;
+                        plain += u32::from(plain_verb(text, Dialect::default(), &known).is_some());
+                    }
+                }
+            }
+        }
+        assert!((all / 50..all / 2).contains(&plain), "{plain} of {all}");
+    }
+
     /// The same for texts that may notify, wherever that is hidden.
     #[test]
     fn what_is_plain_at_a_glance_notifies_as_it_does_when_it_is_read() {
@@ -190,7 +267,7 @@ mod tests {
             for (text, notifies) in texts.map(str::as_bytes).into_iter().zip(expected) {
                 let class = cache.class(text, Dialect::default(), 0, Some(knowledge));
                 let is_plain = plain_verb(text, Dialect::default(), knowledge).is_some();
-                assert!(is_plain || text.starts_with(b"INSERT"), "its INTO is looked at");
+                assert!(is_plain);
                 assert_eq!(*class, classify(text, Dialect::default(), Some(knowledge)));
                 assert_eq!(class.notifies, notifies, "{}", text.escape_ascii());
             }
@@ -200,6 +277,15 @@ mod tests {
                 assert_eq!(class.notifies, is_called, "{text}");
                 assert!(class.is_harmless(), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_plain_text_is_held_when_it_comes_again() {
+        let (mut cache, tame) = (Cache::default(), Knowledge::default());
+        for (text, bytes) in [("SELECT 1", 0), ("SELECT 2", 0), ("SELECT 1", 8), ("SELECT 1", 8), ("SET a = 1", 17)] {
+            cache.class(text.as_bytes(), Dialect::default(), 0, Some(&tame));
+            assert_eq!(cache.bytes(), bytes, "{text}");
         }
     }
 
@@ -215,7 +301,7 @@ mod tests {
     #[test]
     fn what_is_held_has_an_end() {
         let (mut cache, tame) = (Cache::default(), Knowledge::default());
-        for number in 0..10 * ROWS {
+        for number in (0..10 * ROWS).flat_map(|number| [number, number]) {
             let text = format!("SELECT '{}', {number}", "x".repeat(TEXT_BYTES_MAX - 100));
             cache.class(text.as_bytes(), Dialect::default(), 0, Some(&tame));
         }

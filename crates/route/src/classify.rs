@@ -124,23 +124,46 @@ const LOCKERS: [&str; 4] =
 /// Returns the first word of a text that is one statement that reads or writes tables and contains no name that could
 /// matter, judged by each token alone. Most texts are such, and nothing more has to be known of them.
 pub(crate) fn plain_verb(text: &[u8], dialect: Dialect, knowledge: &Knowledge) -> Option<&'static [u8]> {
+    if knowledge.is_hidden() {
+        return None;
+    }
     let lengths = knowledge.lengths() | knowledge.notifier_lengths();
+    let is_suspect = |name: &[u8]| name != INTO && matters(name) || name == PG_NOTIFY || knowledge.notifies(name);
+    let is_harmless = |name: &[u8], is_quoted: bool| {
+        let is_known = lengths & 1 << (name.len() % 64) != 0;
+        // All names that matter by themselves are longer.
+        if name.len() < 4 && !is_known && !is_quoted {
+            return true;
+        }
+        let Some(&first) = name.first() else { return false };
+        let is_of_interest = is_known || may_matter(first, name.len());
+        !sequences::concerns(name)
+            && (!is_of_interest && !is_quoted
+                || Name::new(name, is_quoted).is_some_and(|name| !is_suspect(name.bytes())))
+    };
     let mut tokens = Lexer::new(text, dialect);
     let first = tokens.next().filter(|verb| verb.kind == Kind::Word)?;
     let verb = PLAIN_VERBS.into_iter().find(|known| text[first.range()].eq_ignore_ascii_case(known))?;
-    let is_plain = !knowledge.is_hidden()
-        && tokens.all(|token| match token.kind {
+    let mut is_behind_into = false;
+    let is_plain = tokens.all(|token| {
+        let written = &text[token.range()];
+        let follows_into = std::mem::replace(&mut is_behind_into, false);
+        match token.kind {
             Kind::Word => {
-                let word = &text[token.range()];
-                let is_of_interest = may_matter(word[0], word.len()) || lengths & 1 << (word.len() % 64) != 0;
-                let is_suspect = |name: &[u8]| matters(name) || name == PG_NOTIFY || knowledge.notifies(name);
-                !sequences::concerns(word)
-                    && (!is_of_interest || Name::new(word, false).is_some_and(|name| !is_suspect(name.bytes())))
+                is_behind_into = written.eq_ignore_ascii_case(INTO);
+                !(follows_into && TARGETS.iter().any(|target| written.eq_ignore_ascii_case(target)))
+                    && is_harmless(written, false)
             }
-            Kind::Symbol => text[token.range().start] != b';' || token.range().end == text.len(),
-            Kind::Quoted | Kind::QuotedUnicode | Kind::Broken => false,
+            Kind::Quoted => {
+                let name = &written[1..written.len() - 1];
+                is_behind_into = name == INTO;
+                is_harmless(name, true)
+            }
+            Kind::Symbol => written[0] != b';' || token.range().end == text.len(),
+            Kind::QuotedUnicode | Kind::Broken => false,
             _ => true,
-        });
+        }
+    });
     is_plain.then_some(verb)
 }
 
@@ -428,7 +451,11 @@ fn control(words: Words<'_>) -> Act {
 }
 
 /// The first words of statements that only read or write tables.
-const PLAIN_VERBS: [&[u8]; 4] = [SELECT, INSERT, b"update", b"delete"];
+const PLAIN_VERBS: [&[u8]; 5] = [SELECT, INSERT, b"update", b"delete", b"with"];
+/// Behind this word a statement may create a temporary table.
+const INTO: &[u8] = b"into";
+/// What stands behind it then.
+const TARGETS: [&[u8]; 4] = [b"temp", b"temporary", b"local", b"global"];
 /// The one of them that only reads.
 pub(crate) const SELECT: &[u8] = b"select";
 /// The one of them that creates rows.

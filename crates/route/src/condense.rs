@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_long_value_is_left_out_and_what_stands_beside_it_is_not() {
-        let long = "it''s; SET a = 1; ".repeat(1000);
-        for size in [1, 2, 3, 7, 100, 5000] {
+        let long = "it''s; SET a = 1; ".repeat(100);
+        for size in [1, 2, 3, 7, 100, 1500] {
             let text = format!("INSERT INTO t VALUES ('{long}', 'short', $$ {long} $$); SELECT 1");
             let short = told(&text, size, Dialect::default());
             assert!(touches(&short, Dialect::default()).is_nothing(), "{size}");

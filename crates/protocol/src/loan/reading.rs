@@ -4,6 +4,7 @@
 //! read may touch anything.
 //! Not here: what a text touches (crate `route`), and what is done about it (`worker::data::probe`).
 
+use std::ffi::CStr;
 use std::rc::Rc;
 
 use base::Time;
@@ -455,7 +456,7 @@ fn session_effects(client: &mut ClientSession) -> &mut SessionEffects {
 /// The text up to its zero byte, which must be there.
 #[must_use]
 pub fn name(body: &[u8]) -> Option<&[u8]> {
-    Some(&body[..body.iter().position(|&byte| byte == 0)?])
+    CStr::from_bytes_until_nul(body).ok().map(CStr::to_bytes)
 }
 
 /// The same from this position on.

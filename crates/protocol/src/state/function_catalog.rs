@@ -258,7 +258,7 @@ mod tests {
         {
             let mut found = Vec::new();
             push_without_counters(&mut found, statement.as_bytes());
-            assert_eq!(String::from_utf8(found).unwrap(), plain);
+            assert_eq!(found, plain.as_bytes(), "{statement}");
         }
     }
 

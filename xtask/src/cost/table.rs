@@ -141,7 +141,7 @@ const HEAD: &str = "\
 
 Counted, not timed, for one transaction of one client in lock-step, one worker, epoll: instructions of the pooler in user space
 (valgrind's callgrind), its system calls (but for those that read a clock, which the vDSO answers without one), packets (what it
-sends and receives on sockets), and messages to PostgreSQL. The first 40 of each are not counted. A client says nothing before the
+sends and receives on sockets), and messages to PostgreSQL. The first 80 of each are not counted. A client says nothing before the
 pooler and PostgreSQL sleep, and what PostgreSQL answers comes at once, so that no figure depends on who was quicker.
 `SHOW STATEMENTS` looks at 50 requests a second of a worker (`track_statements`), here at none, and at each in the row `simple, looked at`.
 `cargo xtask cost --check` fails when a figure has grown by more than 1 %.

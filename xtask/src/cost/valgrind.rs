@@ -1,8 +1,9 @@
 //! Runs the pooler under valgrind, and computes what a transaction has cost.
 //!
 //! Always true: only the time between two moments at which everything is idle is counted, so neither start nor end,
-//! where threads race each other; nothing periodic happens within a run; the system calls are those that the pooler
-//! makes without valgrind, except for those of the clock, which are left out.
+//! where threads race each other; the system calls are those that the pooler makes without valgrind, except for those of
+//! the clock, which are left out. Once a second a busy worker reads its time on the processor, so a slow machine counts a
+//! few calls more.
 
 use std::fs;
 use std::path::Path;

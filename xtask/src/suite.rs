@@ -31,10 +31,12 @@ fn run_in_laps(house: &House, arguments: &[OsString], laps: &mut Laps) -> Result
     setup::run(&[Purpose::Test])?;
     // Arguments select some of cargo's tests; then nothing else is run.
     let is_whole = arguments.is_empty();
-    // Link-time optimization of the release build uses one processor for most of the time, so the rest is built on the
-    // other.
+    // Link-time optimization of the release build uses one processor for minutes. The rest yields to that build, so that
+    // it comes to its link soon and the rest fills the other processor meanwhile.
     let program = thread::scope(|scope| {
         let rest = scope.spawn(|| {
+            // Of this thread alone, and of what it starts.
+            rustix::process::nice(YIELDING).map_err(|error| format!("cannot lower the priority: {error}"))?;
             build_tests(house, arguments)?;
             if is_whole { crate::world::build(house).map(drop) } else { Ok(()) }
         });
@@ -243,6 +245,8 @@ fn describe(pid: Pid) -> String {
 }
 
 const GRACE: Duration = Duration::from_secs(5);
+/// What the priority of a build is lowered by, of 19 at most.
+const YIELDING: i32 = 15;
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 

@@ -25,7 +25,7 @@ use crate::last_words::{self, Fatal, say};
 use crate::listening_sockets::{self, ListeningSockets};
 use crate::pidfile::{self, Old, Pidfile};
 use crate::takeover;
-use crate::threads::{self, Start};
+use crate::threads::{self, Start, WorkerSetup};
 
 /// Runs the pooler until it is told to end.
 pub(crate) fn serve(call: &Serve) -> ExitCode {
@@ -74,7 +74,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let active = Arc::new(active);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&active, limit, speaker);
-    let choice = threads::choose(active.settings.io_backend, reactor::probe_uring)?;
+    let mut choice = threads::choose(active.settings.io_backend, reactor::probe_uring)?;
     say(speaker, Level::Log, format_args!("{choice}"));
 
     let runtime = runtime()?;
@@ -94,7 +94,15 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let post: Post<ToControl> = Arc::new(move |written| drop(letter.send(written)));
     let ids = Ids::default();
     let start = if predecessor.is_some() { Start::Asleep } else { Start::Awake };
-    let workers = threads::start(&choice, &active, &sockets.listeners, post, &ids, start, seed()?)?;
+    let chosen = choice.clone();
+    let setup =
+        WorkerSetup { active: &active, listeners: &sockets.listeners, control: &post, ids: &ids, start, seed: seed()? };
+    let workers = threads::start(&mut choice, setup)?;
+    // From here on the workers alone hold it.
+    drop(post);
+    if choice != chosen {
+        say(speaker, Level::Warning, format_args!("{choice}"));
+    }
     let ListeningSockets { listeners, mut socket_file, .. } = sockets;
     let service = std::env::var("NOTIFY_SOCKET").map_or_else(|_| Service::default(), |address| Service::at(&address));
     let mut events_before = PackedEvents::default();

@@ -1,7 +1,7 @@
 //! The threads of the data plane, and their kernel interface.
 //!
-//! Always true: a worker's kernel interface is created on the thread that uses it; `start` returns only when all workers
-//! have one.
+//! Always true: a worker's kernel interface is created on the thread that uses it, and no worker serves before all of
+//! them have one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +44,16 @@ pub(crate) fn choose(wanted: IoBackend, probe: impl FnOnce() -> Result<(), Strin
 }
 
 impl Choice {
+    /// What is used instead when a worker cannot have this interface, for the reason `failed`. Nothing is, if the
+    /// configuration demands this one.
+    fn instead(&self, failed: &str) -> Option<Choice> {
+        let is_demanded = self.why.is_some();
+        (!is_demanded).then(|| Choice {
+            backend: Backend::Epoll,
+            why: Some(format!("io_uring does not work here for all workers: {failed}")),
+        })
+    }
+
     /// The name of the interface.
     pub(crate) fn name(&self) -> &'static str {
         match self.backend {
@@ -76,68 +86,101 @@ pub(crate) struct Workers {
     ended: Receiver<()>,
 }
 
-/// Starts as many workers as `active.homes` has.
+/// What all workers are started with.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkerSetup<'a> {
+    /// Has as many homes as there are to be workers.
+    pub(crate) active: &'a Arc<ActiveConfig>,
+    pub(crate) listeners: &'a [Arc<Listener>],
+    pub(crate) control: &'a Post<ToControl>,
+    pub(crate) ids: &'a Ids,
+    pub(crate) start: Start,
+    pub(crate) seed: u64,
+}
+
+/// Starts the workers. If one of them cannot have the chosen interface, all take another, and `choice` is that one.
 ///
 /// # Errors
 /// A thread or its kernel interface cannot be created.
-pub(crate) fn start(
-    choice: &Choice,
-    active: &Arc<ActiveConfig>,
-    listeners: &[Arc<Listener>],
-    control: Post<ToControl>,
-    ids: &Ids,
-    start: Start,
-    seed: u64,
-) -> Result<Workers, Fatal> {
-    let mut boxes = Vec::new();
-    let mut workers: Vec<Post<ToWorker<Socket>>> = Vec::new();
-    for _ in 0..active.homes.workers() {
-        let waker = reactor::waker().map_err(|error| Fatal(format!("eventfd: {error}")))?;
-        let (sender, inbox) = mpsc::channel();
-        workers.push(letter_box(sender, waker.clone()));
-        boxes.push((inbox, waker));
-    }
-    let handshake_pool = HandshakePool::new(
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(HANDSHAKE_THREADS_MAX),
-    );
-    let posts =
-        Posts { workers: workers.clone(), control, ids: ids.clone(), unauthenticated: Unauthenticated::default() };
-    let (up, ups) = mpsc::channel();
-    let (end, ended) = mpsc::channel();
-    for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {
-        let equipment = Equipment {
-            listeners: listeners.to_vec(),
-            waker: waker.clone(),
-            buffers: BUFFERS_PER_WORKER,
-            tuning: active.tuning,
-            log: Arc::clone(&active.log),
-        };
-        let tools = Tools {
-            id: WorkerId(number),
-            inbox,
-            posts: posts.clone(),
-            active: Arc::clone(active),
-            handshake_pool: handshake_pool.clone(),
-            start,
-            waker,
-            seed: seed.wrapping_add(u64::from(number)),
-            up: up.clone(),
-            end: end.clone(),
-        };
-        let thread = std::thread::Builder::new().name(format!("worker {number}"));
-        let backend = choice.backend;
-        let spawned = thread.spawn(move || tools.work(backend, equipment));
-        spawned.map_err(|error| Fatal(format!("cannot start a thread: {error}")))?;
-    }
-    drop((up, end));
-    for _ in 0..workers.len() {
-        match ups.recv() {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => return Err(Fatal(format!("{} failed: {why}", choice.name()))),
-            Err(_) => return Err(Fatal("a worker ended before it began".to_owned())),
+pub(crate) fn start(choice: &mut Choice, setup: WorkerSetup<'_>) -> Result<Workers, Fatal> {
+    let failed = match setup.start_with(choice.backend)? {
+        Ok(workers) => return Ok(workers),
+        Err(failed) => failed,
+    };
+    let fatal = |choice: &Choice, why| Fatal(format!("{} failed: {why}", choice.name()));
+    *choice = choice.instead(&failed).ok_or_else(|| fatal(choice, failed))?;
+    setup.start_with(choice.backend)?.map_err(|failed| fatal(choice, failed))
+}
+
+impl WorkerSetup<'_> {
+    /// Starts the workers, or returns why one of them cannot have this interface; then none is left.
+    fn start_with(self, backend: Backend) -> Result<Result<Workers, String>, Fatal> {
+        let mut boxes = Vec::new();
+        let mut workers: Vec<Post<ToWorker<Socket>>> = Vec::new();
+        for _ in 0..self.active.homes.workers() {
+            let waker = reactor::waker().map_err(|error| Fatal(format!("eventfd: {error}")))?;
+            let (sender, inbox) = mpsc::channel();
+            workers.push(letter_box(sender, waker.clone()));
+            boxes.push((inbox, waker));
         }
+        let handshake_pool = HandshakePool::new(
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(HANDSHAKE_THREADS_MAX),
+        );
+        let posts = Posts {
+            workers: workers.clone(),
+            control: Arc::clone(self.control),
+            ids: self.ids.clone(),
+            unauthenticated: Unauthenticated::default(),
+        };
+        let (up, ups) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let mut starters = Vec::new();
+        for (number, (inbox, waker)) in (0..=u8::MAX).zip(boxes) {
+            let equipment = Equipment {
+                listeners: self.listeners.to_vec(),
+                waker: waker.clone(),
+                buffers: BUFFERS_PER_WORKER,
+                tuning: self.active.tuning,
+                log: Arc::clone(&self.active.log),
+            };
+            let (starter, started) = mpsc::channel();
+            starters.push(starter);
+            let tools = Tools {
+                id: WorkerId(number),
+                inbox,
+                posts: posts.clone(),
+                active: Arc::clone(self.active),
+                handshake_pool: handshake_pool.clone(),
+                start: self.start,
+                waker,
+                seed: self.seed.wrapping_add(u64::from(number)),
+                up: up.clone(),
+                started,
+                end: end.clone(),
+            };
+            let thread = std::thread::Builder::new().name(format!("worker {number}"));
+            let spawned = thread.spawn(move || tools.work(backend, equipment));
+            spawned.map_err(|error| Fatal(format!("cannot start a thread: {error}")))?;
+        }
+        drop((up, end));
+        if let Err(failed) = start_together(&ups, starters) {
+            // All senders are dropped when the last thread has given up its interface.
+            while ended.recv().is_ok() {}
+            return Ok(Err(failed));
+        }
+        Ok(Ok(Workers { posts: workers, ended }))
     }
-    Ok(Workers { posts: workers, ended })
+}
+
+/// Lets the workers begin when all have their kernel interfaces. Otherwise returns why one has none, and drops
+/// `starters`, which ends the others.
+fn start_together(ups: &Receiver<Result<(), String>>, starters: Vec<Sender<()>>) -> Result<(), String> {
+    for _ in 0..starters.len() {
+        ups.recv().unwrap_or_else(|_| Err("a worker ended before it began".to_owned()))?;
+    }
+    // A worker that has ended meanwhile has ended the process.
+    starters.into_iter().for_each(|starter| starter.send(()).unwrap_or_default());
+    Ok(())
 }
 
 impl Workers {
@@ -169,6 +212,8 @@ struct Tools {
     waker: Waker,
     seed: u64,
     up: Sender<Result<(), String>>,
+    /// Gets an item when all workers are up, and is closed when one cannot be.
+    started: Receiver<()>,
     end: Sender<()>,
 }
 
@@ -187,6 +232,9 @@ impl Tools {
         };
         let worker = Worker::new(self.id, io, self.inbox, self.posts, self.active, self.seed);
         let _ = self.up.send(Ok(()));
+        if self.started.recv().is_err() {
+            return;
+        }
         match self.start {
             Start::Awake => worker.run(),
             Start::Asleep => worker.asleep().run(),
@@ -223,5 +271,33 @@ mod tests {
     fn what_was_demanded_and_does_not_work_is_the_end() {
         let text = "io_backend = io_uring, but io_uring does not work here: forbidden".to_owned();
         assert_eq!(chosen(IoBackend::IoUring, false), Err(Fatal(text)));
+    }
+
+    #[test]
+    fn epoll_replaces_what_one_worker_cannot_have_unless_it_was_demanded() {
+        let chosen = |wanted| choose(wanted, || Ok(())).expect("it works");
+        let instead = |wanted| chosen(wanted).instead("no memory").map(|choice| choice.to_string());
+        let text = "io_backend: epoll (io_uring does not work here for all workers: no memory)".to_owned();
+        assert_eq!(instead(IoBackend::Auto), Some(text));
+        assert_eq!((instead(IoBackend::IoUring), instead(IoBackend::Epoll)), (None, None));
+    }
+
+    /// Three workers, whose results are sent one after the other.
+    fn three(results: [Result<(), String>; 3]) -> (Result<(), String>, [bool; 3]) {
+        let (up, ups) = mpsc::channel();
+        results.into_iter().for_each(|result| up.send(result).expect("open"));
+        drop(up);
+        let (starters, started): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel()).unzip();
+        let outcome = start_together(&ups, starters);
+        let mut started = started.into_iter().map(|started| started.recv().is_ok());
+        (outcome, std::array::from_fn(|_| started.next() == Some(true)))
+    }
+
+    #[test]
+    fn no_worker_begins_when_one_cannot() {
+        let failed = Err("no memory".to_owned());
+        assert_eq!(three([Ok(()), Ok(()), failed.clone()]), (failed.clone(), [false; 3]));
+        assert_eq!(three([failed.clone(), Ok(()), Ok(())]), (failed, [false; 3]));
+        assert_eq!(three([Ok(()), Ok(()), Ok(())]), (Ok(()), [true; 3]));
     }
 }

@@ -83,7 +83,7 @@ pub fn terminate() -> Vec<u8> {
 
 /// Strings, each with its terminator.
 pub fn strings(values: &[&str]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.bytes().chain([0])).collect()
+    values.iter().flat_map(|value| [value.as_bytes(), &[0]]).collect::<Vec<_>>().concat()
 }
 
 /// A count (16 bits) and values with their lengths, as in DataRow and Bind.
@@ -91,7 +91,7 @@ pub fn list(values: &[&str]) -> Vec<u8> {
     let mut bytes = u16::try_from(values.len()).expect("few values").to_be_bytes().to_vec();
     for value in values {
         bytes.extend(u32::try_from(value.len()).expect("short value").to_be_bytes());
-        bytes.extend(value.bytes());
+        bytes.extend_from_slice(value.as_bytes());
     }
     bytes
 }

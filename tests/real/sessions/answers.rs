@@ -118,7 +118,7 @@ fn answer(peer: &mut Peer, words: &impl Fn(u64) -> Vec<u8>) -> Result<(), Lost> 
         peer.send(&[frame(b'C', b"SELECT 0\0"), frame(b'Z', b"I")].concat());
     }
     for number in 0.. {
-        let many: Vec<u8> = (0..1000).flat_map(|at| words(number * 1000 + at)).collect();
+        let many = (0..1000).map(|at| words(number * 1000 + at)).collect::<Vec<_>>().concat();
         if peer.try_send(&many).is_err() {
             break;
         }

@@ -321,6 +321,9 @@ impl Pool {
 
     /// The login that the pool would begin now by its own limits alone.
     pub(crate) fn wanted(&self, now: Time, tables: &Tables) -> Option<Wanted> {
+        if !self.needs_logins() {
+            return None;
+        }
         let (dialing, total) = (self.servers.count(State::Dialing), self.counted(tables));
         let in_flight = dialing + self.servers.count(State::Dedicating);
         let is_open = self.life == Life::Open && !keeps_from_dialing(self.is_paused());
@@ -355,8 +358,7 @@ impl Pool {
     /// deadline, because only an event can make room.
     pub(crate) fn deadline(&self, now: Time, tables: &Tables) -> Option<Time> {
         let ahead = |time: Option<Time>| time.filter(|time| *time > now);
-        let needs_login = self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty();
-        let retry = if needs_login { ahead(self.logins.retry_at(&self.limits)) } else { None };
+        let retry = if self.needs_logins() { ahead(self.logins.retry_at(&self.limits)) } else { None };
         let minimum = if self.is_below_minimum() { ahead(Some(self.minimum_from)) } else { None };
         earliest([
             self.wait_deadline(tables),
@@ -562,6 +564,11 @@ impl Pool {
 
     fn is_below_minimum(&self) -> bool {
         self.life == Life::Open && self.servers.shared() - self.outside_size_count() < self.limits.servers_min
+    }
+
+    /// Whether another server would help a client, or is due by `min_pool_size`.
+    fn needs_logins(&self) -> bool {
+        self.logins_missed() > 0 || self.is_below_minimum() || !self.dedicated.is_empty()
     }
 
     /// How many logins would each help a client: one for each waiting client beyond the servers that are about to become

@@ -42,6 +42,8 @@ impl<I: Io> Worker<I> {
             Command::Attach { client, server, waited } => {
                 if self.attach(client, server, waited) {
                     self.forward_held(client);
+                } else {
+                    self.unpin_held(client);
                 }
             }
             Command::Dial { pool, server, owner, why } => self.dial(pool, server, owner, why),
@@ -81,6 +83,7 @@ impl<I: Io> Worker<I> {
             _ => return Some(command),
         };
         if !self.clients.get(client).is_some_and(|client| client.is_own) {
+            self.unpin_held(client);
             return self.admin.pass_or_defer(command, self.now);
         }
         if let Command::Attach { server, .. } = command {

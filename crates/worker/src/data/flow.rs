@@ -47,6 +47,15 @@ impl<I: Io> Worker<I> {
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
     }
 
+    /// The first of a client's held bytes, which were to be forwarded in this turn, are kept after all.
+    pub(crate) fn unpin_held(&mut self, key: Key) {
+        let Some(ready) = self.clients.ready_mut(key) else { return };
+        let Some(chunk) = ready.held.as_mut().and_then(|held| held.pop()) else { return };
+        let chunk = self.unpinned(chunk);
+        let Some(ready) = self.clients.ready_mut(key) else { return };
+        ready.held.get_or_insert_default().push_front(chunk);
+    }
+
     /// Pauses a client whose bytes its server does not take as fast as they come.
     pub(crate) fn mind_flow_to_server(&mut self, client: Key, server: ServerKey) {
         let Some(row) = self.servers.get(server) else { return };

@@ -66,10 +66,13 @@ impl<I: Io> Worker<I> {
         }
         if at < bytes.len() {
             let rest = if at == 0 { chunk } else { chunk.part(at..bytes.len()) };
-            let rest = self.unpinned(rest);
             let Some(ready) = self.clients.ready_mut(key) else { return };
             ready.held.get_or_insert_default().push_front(rest);
             self.want_when_whole(key);
+            // A server that is free takes them in this turn.
+            if !self.is_served_at_once(key) {
+                self.unpin_held(key);
+            }
         }
     }
 
@@ -147,12 +150,15 @@ impl<I: Io> Worker<I> {
             self.note_wait(key);
         }
         // A client that gets a server at once has no waiting deadline and needs no timer.
-        let is_served =
-            matches!(self.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key);
-        if !is_served {
+        if !self.is_served_at_once(key) {
             self.arm_client(key);
         }
         self.arm_watch();
+    }
+
+    /// Returns whether the latest command of the pools lends a server to this client.
+    fn is_served_at_once(&self, key: Key) -> bool {
+        matches!(self.tasks.back(), Some(Task::Pools(Command::Attach { client, .. })) if *client == key)
     }
 }
 

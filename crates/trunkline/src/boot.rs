@@ -98,8 +98,6 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let setup =
         WorkerSetup { active: &active, listeners: &sockets.listeners, control: &post, ids: &ids, start, seed: seed()? };
     let workers = threads::start(&mut choice, setup)?;
-    // From here on the workers alone hold it.
-    drop(post);
     if choice != chosen {
         say(speaker, Level::Warning, format_args!("{choice}"));
     }

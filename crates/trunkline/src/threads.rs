@@ -178,8 +178,10 @@ fn start_together(ups: &Receiver<Result<(), String>>, starters: Vec<Sender<()>>)
     for _ in 0..starters.len() {
         ups.recv().unwrap_or_else(|_| Err("a worker ended before it began".to_owned()))?;
     }
-    // A worker that has ended meanwhile has ended the process.
-    starters.into_iter().for_each(|starter| starter.send(()).unwrap_or_default());
+    for starter in starters {
+        // A worker that has ended meanwhile has ended the process.
+        let _ = starter.send(());
+    }
     Ok(())
 }
 

@@ -47,7 +47,8 @@ impl<I: Io> Worker<I> {
         if span.len() > COPIED_BYTES_MAX && free * 2 > all { chunk } else { Chunk::Own((&**span).into()) }
     }
 
-    /// The first of a client's held bytes, which were to be forwarded in this turn, are kept after all.
+    /// Copies the first piece of a client's held bytes as [`Self::unpinned`] does: it was to be forwarded in this turn,
+    /// and has to wait after all. Any other piece was copied when it was held.
     pub(crate) fn unpin_held(&mut self, key: Key) {
         let Some(ready) = self.clients.ready_mut(key) else { return };
         let Some(chunk) = ready.held.as_mut().and_then(|held| held.pop()) else { return };

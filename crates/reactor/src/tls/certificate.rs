@@ -15,7 +15,7 @@ pub(crate) struct Named {
     pub(crate) hosts: Vec<String>,
     /// Addresses of its subjectAltName.
     pub(crate) addresses: Vec<IpAddr>,
-    /// The last commonName of its subject.
+    /// The first commonName of its subject.
     pub(crate) common: Option<String>,
 }
 
@@ -176,20 +176,22 @@ fn read_names(certificate: &[u8]) -> Option<Named> {
     Some(named)
 }
 
+/// The first common name, as PostgreSQL and OpenSSL read it, also where one relative name has several attributes: with another
+/// choice, a certificate with two common names would be another user here than there.
 fn common_name(mut subject: &[u8]) -> Option<String> {
-    let mut found = None;
-    while let Some((set, rest)) = Der::take(subject) {
+    while let Some((mut set, rest)) = Der::take(subject) {
         subject = rest;
-        let (pair, _) = Der::take(set.body)?;
-        let (name, value) = Der::take(pair.body)?;
-        if name.body == COMMON_NAME {
-            let (text, _) = Der::take(value)?;
-            found = Some(text.body);
+        while let Some((pair, others)) = Der::take(set.body) {
+            set.body = others;
+            let (name, value) = Der::take(pair.body)?;
+            if name.body == COMMON_NAME {
+                let text = Der::take(value)?.0.body;
+                // A name with a zero byte inside would be read differently by others, so it is ignored.
+                return std::str::from_utf8(text).ok().filter(|text| !text.contains('\0')).map(str::to_owned);
+            }
         }
     }
-    // A name with a zero byte inside would be read differently by others, so it is ignored.
-    let text = found.filter(|text| !text.contains(&0))?;
-    std::str::from_utf8(text).ok().map(str::to_owned)
+    None
 }
 
 fn read_extensions(mut list: &[u8], named: &mut Named) {

@@ -36,6 +36,23 @@ fn a_common_name_counts_where_nothing_else_is_named() {
     assert!(!named.has_common_name("db.example.org"));
 }
 
+/// A relative name with these common names. `rcgen` writes one common name only.
+fn relative_name(names: &[&str]) -> Vec<u8> {
+    let element = |tag: u8, body: &[u8]| [&[tag, u8::try_from(body.len()).expect("short")], body].concat();
+    let attribute = |name: &&str| element(0x30, &[element(0x06, COMMON_NAME), element(0x0c, name.as_bytes())].concat());
+    element(0x31, &names.iter().map(attribute).collect::<Vec<_>>().concat())
+}
+
+#[test]
+fn the_first_of_several_common_names_counts_as_in_postgresql() {
+    let two = [relative_name(&["ann"]), relative_name(&["admin"])].concat();
+    assert_eq!(common_name(&two).as_deref(), Some("ann"));
+    assert_eq!(common_name(&relative_name(&["ann", "admin"])).as_deref(), Some("ann"));
+    // A first name that nobody can read alike is no reason to take the second.
+    let unreadable = [relative_name(&["ann\0"]), relative_name(&["admin"])].concat();
+    assert_eq!(common_name(&unreadable), None);
+}
+
 #[test]
 fn a_star_stands_for_one_label() {
     let named = Named { common: Some("*.db.example".into()), ..Named::default() };

@@ -103,6 +103,49 @@ pub(crate) fn servers_are_logged_in_to_by_each_method_with_a_forced_user(house: 
     }
 }
 
+/// `password=` was taken literally, whatever it looked like, so that a file with hashes got 28P01 from PostgreSQL.
+pub(crate) fn the_password_of_a_database_line_may_be_a_secret_of_any_kind(house: &House) {
+    let (md5, scram) = (stored(house, "by_md5"), stored(house, "by_scram"));
+    let line = |database: &str, user: &str, password: &str| {
+        format!("{} user={user} password='{password}'", house.line_as(database, "postgres"))
+    };
+    // Several lines of one user, each with another kind of secret, in both orders.
+    for order in [["plain", "hashed"], ["hashed", "plain"]] {
+        let mut ini = Ini::new(&house.line("postgres")).set("auth_type = scram-sha-256").secret("by_scram", &scram);
+        for kind in order {
+            let is_plain = kind == "plain";
+            ini = ini
+                .database(&line(&format!("md5_{kind}"), "by_md5", if is_plain { SECRET } else { &md5 }))
+                .database(&line(&format!("scram_{kind}"), "by_scram", if is_plain { SECRET } else { &scram }));
+        }
+        let pooler = house.start(&ini);
+        for _ in 0..2 {
+            for (database, user) in [
+                ("md5_plain", "by_md5"),
+                ("md5_hashed", "by_md5"),
+                ("scram_plain", "by_scram"),
+                // Its keys are those of the client, which has proved to know the same secret.
+                ("scram_hashed", "by_scram"),
+            ] {
+                let mut psql = psql(&pooler, "by_scram", database);
+                let asked = run(psql.env("PGPASSWORD", SECRET).args(["-c", "select current_user"]), LIMIT);
+                assert_eq!(asked.success(), format!("{user}\n"), "{database}");
+            }
+            // A reload changes no secret.
+            pooler.signal(nix::sys::signal::Signal::SIGHUP);
+        }
+        expect_no_secrets(&pooler);
+    }
+    // A client whose own secret is another one brings no keys for the SCRAM secret of the line.
+    let ini = Ini::new(&line("scram_hashed", "by_scram", &scram))
+        .set("auth_type = scram-sha-256")
+        .secret("stranger", "something else");
+    let pooler = house.start(&ini);
+    let mut psql = psql(&pooler, "stranger", "scram_hashed");
+    run(psql.env("PGPASSWORD", "something else").args(["-c", "select 1"]), LIMIT).failure();
+    pooler.await_log("cannot do SCRAM authentication");
+}
+
 pub(crate) fn servers_are_logged_in_to_with_the_secret_of_the_auth_file(house: &House) {
     let ini = ["by_password", "by_md5", "by_scram"]
         .iter()

@@ -68,11 +68,21 @@ impl ScramSecret {
         Derivation { password, salt: self.salt.clone(), iterations: self.iterations }
     }
 
+    /// Whether a login with these keys succeeds where this secret is stored.
+    #[must_use]
+    pub fn is_opened_by(&self, keys: &ScramKeys) -> bool {
+        self.is_of_keys(keys).into()
+    }
+
     /// Whether this is the secret of a hashed password.
     pub(crate) fn is_of(&self, salted: &SaltedPassword) -> Choice {
         // Salt and iterations need not be compared, because other ones give other keys.
-        maths::equal(&salted.keys.server_key, &self.server_key)
-            & maths::equal(&maths::hash(&salted.keys.client_key), &self.stored_key)
+        self.is_of_keys(&salted.keys)
+    }
+
+    fn is_of_keys(&self, keys: &ScramKeys) -> Choice {
+        maths::equal(&keys.server_key, &self.server_key)
+            & maths::equal(&maths::hash(&keys.client_key), &self.stored_key)
     }
 }
 

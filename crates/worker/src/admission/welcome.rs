@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use auth::ScramKeys;
+use auth::{ScramKeys, Secret};
 use base::{Key, Time};
 use config::Database;
 use measure::{Closed, LoginOutcome};
@@ -31,6 +31,16 @@ use crate::watched::Watched;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
+    /// Whether the SCRAM keys of a client may open the servers of its pool: the pool's user is the client's, or, where the
+    /// database line names a user, the SCRAM secret of that user is the one that the client has proved to know.
+    fn fits_servers(&self, pool: PoolKey, entry: &Database, keys: &ScramKeys) -> bool {
+        let place = self.registry.pool(pool).filter(|_| entry.user.is_some());
+        place.is_none_or(|place| match &*self.secret_of_pool(place, entry).0 {
+            Secret::Scram(secret) => secret.is_opened_by(keys),
+            _ => false,
+        })
+    }
+
     /// The client belongs to the pool of this server user: it is let in as soon as the pool knows its servers' parameters.
     pub(crate) fn enter_pool(
         &mut self,
@@ -41,7 +51,9 @@ impl<I: Io> Worker<I> {
         keys: Option<ScramKeys>,
     ) {
         let pool = self.pool_for(database, entry, on_server);
-        if let (Some(keys), None, Some(place)) = (keys, &entry.user, self.registry.pool_mut(pool)) {
+        if let Some(keys) = keys.filter(|keys| self.fits_servers(pool, entry, keys))
+            && let Some(place) = self.registry.pool_mut(pool)
+        {
             place.keys = Some(keys);
         }
         let Some(client) = self.clients.get_mut(key) else { return };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use auth::{Password, Secret};
+use auth::Secret;
 use config::{Database, LoadBalance};
 use measure::Closed;
 use pool::{Event, Failure, FailureKind, PoolKey, ServerKey};
@@ -61,8 +61,9 @@ impl<I: Io> Worker<I> {
     pub(crate) fn secret_of_pool(&self, place: &PoolPlace, entry: &Database) -> (Arc<Secret>, bool) {
         // As in PgBouncer, the password of a database line belongs to the user of that line.
         let own = entry.password.as_ref().filter(|_| entry.user.as_deref() == Some(&*place.user_name));
-        if let Some(password) = own.and_then(|password| Password::new(password.expose())) {
-            return (Arc::new(Secret::Plain(password)), false);
+        // It is any secret that the auth file may have, too: the password itself, its md5 hash, or a SCRAM secret.
+        if let Some(own) = own.map(|password| Secret::parse(password.expose())).filter(|secret| !secret.is_none()) {
+            return (Arc::new(own), false);
         }
         let listed = self.active.users.secret(&place.user_name).filter(|secret| !secret.is_none());
         match (place.judged.as_ref().or(listed), &place.reported_secret) {

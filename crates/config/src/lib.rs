@@ -11,6 +11,7 @@ mod catalog;
 mod check;
 mod database;
 mod diff;
+mod foreign;
 mod homes;
 mod host;
 mod limits;

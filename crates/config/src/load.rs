@@ -14,6 +14,7 @@ use crate::catalog::{CATALOG, Entry, Reload, Settings, State, find, unknown};
 use crate::check;
 use crate::database::{DATABASE_KEYS, Database, FALLBACK, Texts, check_auth_dbname};
 use crate::diff::restart_needed;
+use crate::foreign;
 use crate::host::Host;
 use crate::mistake::{COMMENT, Mistake, Place, Warning, Wrong, did_you_mean, has_comment};
 use crate::peer::Peer;
@@ -225,7 +226,16 @@ impl<'r> Reading<'r> {
             Err(error) => {
                 return Err(vec![Wrong::new(format!("cannot read the configuration file: {error}")).at(root)]);
             }
-            Ok(text) => self.file(file, &text),
+            Ok(text) => {
+                self.file(file, &text);
+                // One sentence says more than an error for each line of a file that is meant for another program.
+                let owner = foreign::owner(&text).filter(|_| !self.found.mistakes.is_empty());
+                if let Some(owner) = owner {
+                    let wrong = Wrong::new(format!("this looks like a configuration file of {owner}"));
+                    let advice = "Trunkline reads PgBouncer's format: [databases], [pgbouncer] and lines of name = value";
+                    return Err(vec![wrong.advise(Some(advice.to_owned())).at(root)]);
+                }
+            }
         }
         if !self.is_main_seen {
             let wrong = Wrong::new("main section missing from config file")

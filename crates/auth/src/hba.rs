@@ -1,7 +1,7 @@
 //! The rules of an HBA file: which clients may connect from where, and how they authenticate.
 //!
-//! Always true: the first matching rule decides; an invalid line yields no rule but a [`LineProblem`], upon which the caller
-//! can reject the whole file; a quoted word is a name and never a keyword.
+//! Always true: the first matching rule decides; an invalid line yields a [`LineProblem`], and the caller must reject the
+//! whole file if that line may have been one that rejects clients; a quoted word is a name and never a keyword.
 //! Not here: maps of system users (`ident`), opening files.
 
 use core::net::IpAddr;
@@ -68,8 +68,20 @@ pub struct LineProblem {
     pub line: usize,
     /// The mistake.
     pub text: String,
-    /// Whether the line still yields a rule.
-    pub is_kept: bool,
+    /// What the mistake makes of the line.
+    pub outcome: LineOutcome,
+}
+
+/// What a mistake makes of its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineOutcome {
+    /// The line yields a rule, which lets nobody in.
+    Kept,
+    /// The line yields no rule. It was to let clients in, so that those whom it fits are treated by the lines below it,
+    /// as in PgBouncer.
+    Skipped,
+    /// The line rejects nobody, and may have been one that rejects clients, whom a line below it would let in.
+    Doubtful,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,22 +127,18 @@ impl Hba {
         for (line, content) in (1..).zip(String::from_utf8_lossy(text).lines()) {
             match rule(content, maps, read) {
                 Ok(None) => {}
-                Ok(Some(rule)) => {
+                Ok(Some((rule, text))) => {
                     // A `reject` rule that matches no address would let in the clients that it was meant to reject.
-                    if let (From::Network { address, .. }, HbaMethod::Reject) = (rule.from, &rule.method)
-                        && rule.from.has_host_bits()
-                    {
-                        let text = format!("{address} has bits beyond its mask: this line would reject nobody");
-                        problems.push(LineProblem { line, text, is_kept: false });
-                        continue;
-                    }
-                    if rule.from.has_host_bits() {
-                        let text = "the address has bits beyond its mask: this line fits nobody".to_owned();
-                        problems.push(LineProblem { line, text, is_kept: true });
-                    }
+                    let is_in_vain = rule.from.has_host_bits() && rule.method == HbaMethod::Reject;
+                    let outcome = if is_in_vain { LineOutcome::Doubtful } else { LineOutcome::Kept };
+                    let text = text.or_else(|| rule.matches_nobody());
+                    problems.extend(text.map(|text| LineProblem { line, text: printable(&text), outcome }));
                     hba.rules.push(rule);
                 }
-                Err(text) => problems.push(LineProblem { line, text: printable(&text), is_kept: false }),
+                Err(text) => {
+                    let outcome = if lets_in(content) { LineOutcome::Skipped } else { LineOutcome::Doubtful };
+                    problems.push(LineProblem { line, text: printable(&text), outcome });
+                }
             }
         }
         (hba, problems)
@@ -150,6 +158,12 @@ impl Hba {
 }
 
 impl Rule {
+    /// Why this rule matches no client, if so; the words are for the operator.
+    fn matches_nobody(&self) -> Option<String> {
+        let From::Network { address, .. } = self.from else { return None };
+        self.from.has_host_bits().then(|| format!("{address} has bits beyond its mask: this line fits nobody"))
+    }
+
     fn fits(&self, visit: &Visit<'_>) -> bool {
         let is_way = match (self.way, visit.from) {
             (Way::Local, from) => from.is_none(),
@@ -203,8 +217,38 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Parses a line into a rule; `None` for an empty line.
-fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>) -> Result<Option<Rule>, String> {
+/// Whether a line that is no rule has, where a method stands, one that lets clients in: one of ours or of PostgreSQL's.
+fn lets_in(line: &str) -> bool {
+    let mut fields = Fields::of(line);
+    let Ok(Some(way)) = fields.next() else { return false };
+    let before_method = if way.word() == Ok("local") { 2 } else { 3 };
+    let mut rest = std::iter::from_fn(|| fields.next().transpose());
+    rest.by_ref().take(before_method).all(|field| field.is_ok())
+        && rest.map_while(Result::ok).any(|field| field.word().is_ok_and(|word| LETTING_IN.contains(&word)))
+}
+
+const LETTING_IN: [&str; 13] = [
+    "trust",
+    "md5",
+    "password",
+    "scram-sha-256",
+    "peer",
+    "cert",
+    "ldap",
+    "pam",
+    "ident",
+    "gss",
+    "sspi",
+    "radius",
+    "bsd",
+];
+
+/// Parses a line into a rule, and what is wrong with it although it is one; `None` for an empty line.
+fn rule(
+    line: &str,
+    maps: &IdentMaps,
+    read: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
+) -> Result<Option<(Rule, Option<String>)>, String> {
     let mut fields = Fields::of(line);
     let Some(way) = fields.next()? else { return Ok(None) };
     let way = match way.word()? {
@@ -228,11 +272,19 @@ fn rule(line: &str, maps: &IdentMaps, read: &dyn Fn(&str) -> std::io::Result<Vec
         "peer" => return Err("peer is for local only".to_owned()),
         "cert" if way == Way::HostTls => HbaMethod::Cert { map: map(&mut fields, maps)? },
         "cert" => return Err("cert is for hostssl only".to_owned()),
-        "ldap" => return Ok(Some(Rule { way, databases, users, from, method: ldap(&fields)? })),
+        "ldap" => {
+            // PgBouncer keeps such a line, and the login of each client that it fits fails. Without it, the next line could
+            // let them in.
+            let (method, text) = match ldap(&fields) {
+                Ok(method) => (method, None),
+                Err(text) => (HbaMethod::Reject, Some(format!("{text}: this line rejects whom it fits"))),
+            };
+            return Ok(Some((Rule { way, databases, users, from, method }, text)));
+        }
         other => return Err(format!("unknown method \"{other}\"")),
     };
     match fields.next()? {
-        None => Ok(Some(Rule { way, databases, users, from, method })),
+        None => Ok(Some((Rule { way, databases, users, from, method }, None))),
         Some(more) => Err(format!("\"{more}\" is too much")),
     }
 }

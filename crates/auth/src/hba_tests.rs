@@ -110,13 +110,16 @@ fn what_is_wrong_with_a_line_is_said() {
         ),
         ("host all all samehost trust", "invalid address \"samehost\", expected all, ADDRESS/BITS or ADDRESS MASK"),
         ("host all all 10.0.0.0 ffff:: trust", "address 10.0.0.0 and mask ffff:: are of different kinds"),
-        ("host all all all ldap ldapserver=a ldaptsl=1", "invalid LDAP option: \"ldaptsl\""),
+        (
+            "host all all all ldap ldapserver=a ldaptsl=1",
+            "invalid LDAP option: \"ldaptsl\": this line rejects whom it fits",
+        ),
         ("host all all all pam", "unknown method \"pam\""),
         ("host all all all peer", "peer is for local only"),
         ("local all all peer map=o", "there is no ident map \"o\""),
         ("local all all peer so", "unknown option \"so\", expected map=NAME"),
         ("local all all trust why", "\"why\" is too much"),
-        ("host all all 10.0.0.1/8 trust", "the address has bits beyond its mask: this line fits nobody"),
+        ("host all all 10.0.0.1/8 trust", "10.0.0.1 has bits beyond its mask: this line fits nobody"),
     ] {
         assert_eq!(problem(line), text, "{line}");
     }
@@ -125,6 +128,37 @@ fn what_is_wrong_with_a_line_is_said() {
 #[test]
 fn a_line_with_host_bits_fits_nobody() {
     let (hba, problems) = Hba::parse(b"host all all 10.0.0.1/8 trust\n", &IdentMaps::default(), &no_file);
-    assert!(problems[0].is_kept && problems[0].line == 1);
+    assert!(problems[0].outcome == LineOutcome::Kept && problems[0].line == 1);
     assert_eq!(hba.method_for(&visit("10.0.0.1", "d", "u")), None);
+}
+
+/// PgBouncer skips what it cannot read. Skipping a line that rejects would admit whom it was to reject.
+#[test]
+fn a_line_that_may_reject_is_not_skipped() {
+    for (line, expected) in [
+        ("hostgssenc all all all trust", LineOutcome::Skipped),
+        ("host all all 10.0.0.0/8 cert", LineOutcome::Skipped),
+        ("host all all samenet scram-sha-256 # office", LineOutcome::Skipped),
+        ("local all +staff md5", LineOutcome::Skipped),
+        ("host all all 10.0.0.0 255.0.0.0 gss include_realm=0", LineOutcome::Skipped),
+        ("host all all samehost reject", LineOutcome::Doubtful),
+        ("host all all all rejct", LineOutcome::Doubtful),
+        // A user, a database or an address may have the name of a method.
+        ("host trust md5 trust rejct", LineOutcome::Doubtful),
+        ("local trust md5 rejct", LineOutcome::Doubtful),
+        ("local all", LineOutcome::Doubtful),
+        ("local all \"all trust", LineOutcome::Doubtful),
+        ("host all all 10.0.0.1/8 reject", LineOutcome::Doubtful),
+        ("host all all all ldap nonsense", LineOutcome::Kept),
+    ] {
+        let (_, problems) = Hba::parse(line.as_bytes(), &IdentMaps::default(), &no_file);
+        assert_eq!(problems.iter().map(|problem| problem.outcome).collect::<Vec<_>>(), [expected], "{line}");
+    }
+}
+
+#[test]
+fn an_ldap_line_with_invalid_options_rejects_whom_it_fits() {
+    let (hba, _) = Hba::parse(b"host all u all ldap nonsense\nhost all all all trust", &IdentMaps::default(), &no_file);
+    assert_eq!(hba.method_for(&visit("10.0.0.1", "d", "u")), Some(&HbaMethod::Reject));
+    assert_eq!(hba.method_for(&visit("10.0.0.1", "d", "v")), Some(&HbaMethod::Trust));
 }

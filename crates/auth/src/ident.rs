@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::hba::LineProblem;
+use crate::hba::{LineOutcome, LineProblem};
 use crate::words::{Fields, printable};
 
 /// All maps of a file.
@@ -31,7 +31,10 @@ impl IdentMaps {
             match entry(content) {
                 Ok(None) => {}
                 Ok(Some((map, entry))) => maps.maps.entry(map).or_default().push(entry),
-                Err(text) => problems.push(LineProblem { line, text: printable(&text), is_kept: false }),
+                // Without it, a map lets fewer in.
+                Err(text) => {
+                    problems.push(LineProblem { line, text: printable(&text), outcome: LineOutcome::Skipped });
+                }
             }
         }
         (maps, problems)

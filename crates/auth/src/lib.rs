@@ -18,7 +18,7 @@ pub mod users;
 mod secret;
 mod words;
 
-pub use hba::{Hba, HbaMethod, LineProblem, Visit};
+pub use hba::{Hba, HbaMethod, LineOutcome, LineProblem, Visit};
 pub use ident::IdentMaps;
 pub use ldap::{LdapOptions, LdapScope, LdapSearch, LdapWay};
 pub use scram::client::{Credentials, ScramClient};

@@ -11,13 +11,13 @@ pub(crate) fn owner(text: &[u8]) -> Option<&'static str> {
 fn owner_of_line(line: &[u8]) -> Option<&'static str> {
     let is_block = line.ends_with(b"{");
     let begins = |word: &&str| line.starts_with(word.as_bytes());
-    if is_block && ODYSSEY.iter().any(|word| begins(word)) {
+    if is_block && ODYSSEY.iter().any(begins) {
         return Some("Odyssey");
     }
-    if PGDOG.iter().any(|word| begins(word)) {
+    if PGDOG.iter().any(begins) {
         return Some("PgDog");
     }
-    PGCAT.iter().any(|word| begins(word)).then_some("pgcat or pg_doorman")
+    PGCAT.iter().any(begins).then_some("pgcat or pg_doorman")
 }
 
 /// The blocks of Odyssey's file: `listen {`, `storage "name" {`, `database "name" {`, `database default {`.

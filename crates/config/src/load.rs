@@ -232,7 +232,8 @@ impl<'r> Reading<'r> {
                 let owner = foreign::owner(&text).filter(|_| !self.found.mistakes.is_empty());
                 if let Some(owner) = owner {
                     let wrong = Wrong::new(format!("this looks like a configuration file of {owner}"));
-                    let advice = "Trunkline reads PgBouncer's format: [databases], [pgbouncer] and lines of name = value";
+                    let advice =
+                        "Trunkline reads PgBouncer's format: [databases], [pgbouncer] and lines of name = value";
                     return Err(vec![wrong.advise(Some(advice.to_owned())).at(root)]);
                 }
             }

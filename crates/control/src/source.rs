@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Hba, IdentMaps, LineProblem, UserFile};
+use auth::{Hba, IdentMaps, LineOutcome, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, NameServers, Overrides, Settings};
 use protocol::vars::Tracked;
 use reactor::{LogTarget, SystemLog, TcpTuning};
@@ -111,14 +111,15 @@ pub fn read_users(settings: &Settings, files: &FileReader) -> Result<(UserFile, 
     Ok((users, problems.iter().map(|problem| format!("{path}: {problem}")).collect()))
 }
 
-/// The result of [`read_rules`]: the rules, the ident maps that they name, and log lines about rules that match nobody.
+/// The result of [`read_rules`]: the rules, the ident maps that they name, and log lines about lines that are skipped or let
+/// nobody in.
 pub type Rules = (Hba, IdentMaps, Vec<String>);
 
 /// Reads the rules of `auth_type = hba`; with another `auth_type` there are none.
 ///
 /// # Errors
-/// A file, or a line of one, cannot be read; the texts are lines for the log. A single bad line fails the whole,
-/// because without a rejecting line the others could let its users in.
+/// A file cannot be read, or a line that may have been one that rejects clients, whom the others could let in; the texts
+/// are lines for the log. Other lines that cannot be read are skipped, as in PgBouncer.
 pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<String>> {
     let Some(path) = settings.auth_hba_file.as_deref().filter(|_| settings.auth_type == AuthType::Hba) else {
         return Ok(Rules::default());
@@ -126,12 +127,12 @@ pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<
     let open = |what: &str, path: &str| {
         files.read(path).map_err(|error| vec![format!("could not open {what} {path}: {}", words_of(&error))])
     };
-    let mut wrong = Vec::new();
+    let mut skipped = Vec::new();
     let mut idents = IdentMaps::default();
     if let Some(path) = settings.auth_ident_file.as_deref() {
         let (maps, problems) = IdentMaps::parse(&open("auth_ident_file", path)?);
         idents = maps;
-        wrong.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
+        skipped.extend(problems.iter().map(|problem| line_of("ident", path, problem)));
     }
     // A file that a rule names is in the directory of `auth_hba_file`.
     let beside = |name: &str| match Path::new(path).parent().unwrap_or(Path::new("")).join(name).to_str() {
@@ -139,11 +140,12 @@ pub fn read_rules(settings: &Settings, files: &FileReader) -> Result<Rules, Vec<
         None => Err(io::ErrorKind::InvalidFilename.into()),
     };
     let (hba, problems) = Hba::parse(&open("auth_hba_file", path)?, &idents, &beside);
-    let (kept, broken): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.is_kept);
-    wrong.extend(broken.into_iter().map(|problem| line_of("hba", path, problem)));
-    match wrong.is_empty() {
-        true => Ok((hba, idents, kept.into_iter().map(|problem| line_of("hba", path, problem)).collect())),
-        false => Err(wrong),
+    let is_doubtful = |problem: &&LineProblem| problem.outcome == LineOutcome::Doubtful;
+    let (doubtful, others): (Vec<_>, Vec<_>) = problems.iter().partition(is_doubtful);
+    skipped.extend(others.into_iter().map(|problem| line_of("hba", path, problem)));
+    match doubtful.is_empty() {
+        true => Ok((hba, idents, skipped)),
+        false => Err(doubtful.into_iter().map(|problem| line_of("hba", path, problem)).collect()),
     }
 }
 
@@ -181,9 +183,12 @@ const SYSTEM_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 fn line_of(what: &str, path: &str, problem: &LineProblem) -> String {
     let (line, text) = (problem.line, &problem.text);
-    match problem.is_kept {
-        true => format!("{path}:{line}: {text}"),
-        false => format!("{path}: could not parse {what} config line {line}: {text}"),
+    match problem.outcome {
+        LineOutcome::Kept => format!("{path}:{line}: {text}"),
+        LineOutcome::Skipped => {
+            format!("{path}: could not parse {what} config line {line}: {text}; the line is skipped")
+        }
+        LineOutcome::Doubtful => format!("{path}: could not parse {what} config line {line}: {text}"),
     }
 }
 

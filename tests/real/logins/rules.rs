@@ -4,6 +4,7 @@ use tests::client::Client;
 use tests::message::{self, Complaint};
 use tests::peer::Peer;
 use tests::pooler::{Ini, Pooler};
+use tests::program::run;
 use tests::wait::LIMIT;
 
 use crate::house::House;
@@ -65,6 +66,24 @@ pub(crate) fn rules_are_read_again_and_a_file_that_is_gone_changes_nothing(house
     assert_eq!(pooler.console("RELOAD").error().code, "F0000");
     login(&pooler, "u", "postgres").expect("let in by the old rules");
     pooler.await_log("could not open auth_hba_file");
+}
+
+/// A file that PgBouncer reads is read, and its bad lines are told; `--check` refuses them.
+pub(crate) fn a_rule_that_lets_in_and_cannot_be_read_is_skipped(house: &House) {
+    let rules = "local all all trust\nhost pgbouncer all all trust\nhost all u 127.0.0.1/32 cert\nhost all u samehost trust\nhost all v all ldap junk\n\
+                 host all v all trust\nhost all u 127.0.0.1/32 trust\n";
+    let pooler = pooler(house, rules, "");
+    login(&pooler, "u", "postgres").expect("let in by the last rule");
+    assert_eq!(refusal(login(&pooler, "v", "postgres")), "login rejected");
+    pooler.await_log("could not parse hba config line 3: cert is for hostssl only; the line is skipped");
+    pooler.await_log("could not parse hba config line 4: invalid address \"samehost\"");
+    pooler.await_log("this line rejects whom it fits");
+    assert_eq!(pooler.console("RELOAD").tags, ["RELOAD"]);
+    let ini = house.place.directory().join("skipped.ini");
+    house.place.write(&ini, &pooler.ini_text());
+    let mut check = house.place.command(house.place.pooler(), "KILL");
+    let ended = run(check.arg("--check").arg(&ini), LIMIT);
+    assert!(ended.code() == 1 && ended.err.contains("cert is for hostssl only"), "{ended:?}");
 }
 
 /// Skipping a line that cannot be parsed would admit clients that it was to reject.

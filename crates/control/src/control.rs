@@ -18,7 +18,7 @@ use worker::letters::{
     ToControl, ToWorker,
 };
 
-use crate::console::show::{Subject, View};
+use crate::console::show::{Showing, View};
 use crate::console::{self, Answer, Command, Next, Order, Refusal, Sessions};
 use crate::courier::Courier;
 use crate::event::Event;
@@ -88,7 +88,7 @@ pub struct Control<S> {
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// A table for a client of the console.
-    Show(ConsoleClient, &'static Subject),
+    Show(ConsoleClient, Showing),
     /// The statistics at the end of a period.
     Period,
     /// The databases that KILL without a name applies to.
@@ -421,8 +421,8 @@ impl<S> Control<S> {
 
     fn run(&mut self, asker: ConsoleClient, by: &Commander, command: Command) {
         match command {
-            Command::Show(subject) if subject.needs_no_worker() => self.show(asker, subject, &[]),
-            Command::Show(subject) => self.ask_all(subject.parts, Purpose::Show(asker, subject)),
+            Command::Show(showing) if showing.subject.needs_no_worker() => self.show(asker, showing, &[]),
+            Command::Show(showing) => self.ask_all(showing.subject.parts, Purpose::Show(asker, showing)),
             Command::Help => self.answer(asker, console::help_answer()),
             Command::Parameter(parameter) => self.answer(asker, parameter.answer()),
             Command::SetParameter => self.answer(asker, console::set_ignored_answer()),
@@ -430,8 +430,8 @@ impl<S> Control<S> {
         }
     }
 
-    fn show(&mut self, asker: ConsoleClient, subject: &Subject, snapshots: &[Snapshot]) {
-        let table = subject.table(&self.view(snapshots));
+    fn show(&mut self, asker: ConsoleClient, showing: Showing, snapshots: &[Snapshot]) {
+        let table = showing.table(&self.view(snapshots));
         self.answer(asker, Answer::Table(table));
     }
 
@@ -460,7 +460,7 @@ impl<S> Control<S> {
     /// Completes a survey that all workers have answered.
     fn conclude(&mut self, purpose: Purpose, snapshots: &[Snapshot]) {
         match purpose {
-            Purpose::Show(asker, subject) => self.show(asker, subject, snapshots),
+            Purpose::Show(asker, showing) => self.show(asker, showing, snapshots),
             Purpose::Kill(asker) => self.kill_all(asker, snapshots),
             Purpose::Sweep => self.sweeper.ask(snapshots, &self.present.active.standing),
             Purpose::Swept(swept) => self.sweeper.conclude(&swept.0, &swept.1, snapshots, &self.present),

@@ -90,13 +90,6 @@ fn averages(old: &Counts, new: &Counts, over: Duration) -> Counts {
     Counts(std::array::from_fn(average))
 }
 
-impl Counts {
-    /// Returns the number of queries.
-    pub(crate) fn queries(&self) -> u64 {
-        self.0[QUERIES]
-    }
-}
-
 impl From<&Totals> for Counts {
     fn from(totals: &Totals) -> Self {
         Self([

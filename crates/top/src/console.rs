@@ -115,6 +115,7 @@ impl Console {
     pub(crate) async fn ask(&mut self, command: &str) -> Result<Answer, String> {
         self.received.store(0, Ordering::Relaxed);
         self.notices.clear();
+        let command = &*self.commands.with_all_columns(command);
         let Self { client, connection, notices, .. } = self;
         let asked = timeout(ANSWER_TIME_MAX, async {
             tokio::select! {

@@ -61,7 +61,7 @@ pub(crate) fn a_client_that_does_not_go_on_with_its_transaction_is_named(house: 
     assert!(waits["ends_in"].parse::<f64>().is_ok_and(|left| left > 60.0 && left < 77.0), "{waits:?}");
     assert!(!format!("{answer:?}").contains("secret"), "a value is shown");
     let detail = |table: &str| {
-        let answer = pooler.console(&format!("SHOW {table}"));
+        let answer = pooler.console(&format!("SHOW {table} EXTENDED"));
         let rows =
             (0..answer.rows.len()).map(|row| answer.named(row)).filter(|row| row["database"] == "waits_thinking");
         rows.map(|row| (row["state"].clone(), row["state_detail"].clone())).collect::<Vec<_>>()
@@ -233,7 +233,9 @@ pub(crate) fn a_pool_that_is_too_small_is_named(house: &House) {
     stop.store(true, Ordering::Relaxed);
     crowd.into_iter().for_each(|thread| thread.join().expect("a client"));
     assert!(answer.named(0)["doing"].contains("may have 1"), "{answer:?}");
-    let pool = pooler.pool("waits_small", "u");
+    let pool = pooler.console("SHOW POOLS EXTENDED");
+    let pool =
+        (0..pool.rows.len()).map(|row| pool.named(row)).find(|row| row["database"] == "waits_small").expect("a pool");
     assert_eq!(pool["peak_in_use"], "1");
     assert!(pool["wait_p99"].parse::<u64>().is_ok_and(|micros| micros > 100_000), "{pool:?}");
 }

@@ -16,7 +16,7 @@ fn prepare(client: &mut Client, name: &str, sql: &str) -> tests::client::Answer 
 
 /// The rows of `SHOW CLIENTS` for this database.
 fn clients(pooler: &Pooler, database: &str) -> Vec<BTreeMap<String, String>> {
-    let clients = pooler.console("show clients");
+    let clients = pooler.console("show clients extended");
     (0..clients.rows.len()).map(|row| clients.named(row)).filter(|row| row["database"] == database).collect()
 }
 

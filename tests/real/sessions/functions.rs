@@ -68,7 +68,7 @@ pub(crate) fn a_function_is_suspect_if_a_restart_comes_before_its_commit(house: 
     one.run("create view v as select 1");
     wait_until("the functions are known", LIMIT, || {
         one.run("select count(*) from v");
-        let databases = pooler.console("SHOW DATABASES");
+        let databases = pooler.console("SHOW DATABASES EXTENDED");
         (0..databases.rows.len()).any(|row| databases.named(row)["functions"] == "known")
     });
     owner.run("commit");

@@ -162,10 +162,6 @@ fn has_psycopg() -> bool {
     Path::new("/usr/lib/python3/dist-packages/psycopg2/__init__.py").is_file()
 }
 
-fn has_exporter() -> bool {
-    Path::new("/usr/lib/python3/dist-packages/prometheus_pgbouncer_exporter/__init__.py").is_file()
-}
-
 fn has_promtool() -> bool {
     which("promtool", &[]).is_some()
 }
@@ -189,7 +185,7 @@ fn has_libpq_headers() -> bool {
     Path::new("/usr/include/postgresql/pg_config.h").is_file() && which("pg_config", &[]).is_some()
 }
 
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 9] = [
     Need {
         what: "PostgreSQL (initdb, postgres, pg_ctl, psql, pgbench)",
         package: "postgresql",
@@ -221,12 +217,6 @@ const NEEDS: [Need; 10] = [
         package: "python3-psycopg2",
         purposes: &[Purpose::Test],
         is_there: has_psycopg,
-    },
-    Need {
-        what: "the exporter of PgBouncer's metrics",
-        package: "prometheus-pgbouncer-exporter",
-        purposes: &[Purpose::Test],
-        is_there: has_exporter,
     },
     Need {
         what: "promtool, which tries alerts",

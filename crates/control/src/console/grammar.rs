@@ -1,4 +1,4 @@
-//! The grammar of console commands: `WORD [WORD] [;]`, `SET key[.key] =|TO value [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
+//! The grammar of console commands: `WORD [WORD] [;]`, `SHOW WORD EXTENDED [;]`, `SET key[.key] =|TO value [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
 //!
 //! Always true: a text that is not exactly of this shape is no command. Case is kept, and the readers of the tree
 //! compare without regard to case; quotes are removed.
@@ -13,6 +13,11 @@ pub(crate) enum Tree {
         verb: String,
         /// The second one.
         object: Option<String>,
+    },
+    /// `SHOW` of all columns of a table.
+    Extended {
+        /// The table.
+        subject: String,
     },
     /// A setting and its value.
     Set {
@@ -44,11 +49,17 @@ pub(crate) enum Misread {
 /// Parses a whole query.
 pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
     let reader = Reader { rest: text };
-    let tree = reader.words().or_else(|| reader.set()).or_else(|| reader.trace()).ok_or(Misread::Shape)?;
+    let tree = reader
+        .words()
+        .or_else(|| reader.extended())
+        .or_else(|| reader.set())
+        .or_else(|| reader.trace())
+        .ok_or(Misread::Shape)?;
     let fits = match &tree {
         Tree::Words { verb, object } => {
             verb.len() < VERB_BYTES && object.as_ref().is_none_or(|object| object.len() < KEY_BYTES)
         }
+        Tree::Extended { subject } => subject.len() < KEY_BYTES,
         Tree::Set { key, value } => key.len() < KEY_BYTES && value.len() < VALUE_BYTES,
         Tree::Trace { name, .. } => name.len() < VALUE_BYTES,
     };
@@ -73,6 +84,16 @@ impl Reader<'_> {
             None
         };
         self.is_end().then_some(Tree::Words { verb, object })
+    }
+
+    fn extended(mut self) -> Option<Tree> {
+        self.blanks();
+        is_show(&self.word()?).then_some(())?;
+        self.blanks().then_some(())?;
+        let subject = self.object()?;
+        self.blanks().then_some(())?;
+        self.word()?.eq_ignore_ascii_case("extended").then_some(())?;
+        self.is_end().then_some(Tree::Extended { subject })
     }
 
     fn set(mut self) -> Option<Tree> {
@@ -203,6 +224,11 @@ impl Reader<'_> {
     }
 }
 
+/// Returns whether the verb is SHOW; `SELECT` is a synonym.
+pub(crate) fn is_show(verb: &str) -> bool {
+    verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
+}
+
 /// PgBouncer's buffer sizes for a verb, a key and a value, each including a terminating zero.
 const VERB_BYTES: usize = 16;
 const KEY_BYTES: usize = 64;
@@ -232,6 +258,18 @@ mod tests {
             let verb = &text[..11];
             assert_eq!(parse(text), words(verb, Some("C-0x1f")), "{text:?}");
         }
+    }
+
+    #[test]
+    fn show_takes_a_third_word_for_all_columns() {
+        for text in ["SHOW pools EXTENDED", " select\tpools extended ; ", "SHOW \"pools\" \"EXTENDED\";"] {
+            assert_eq!(parse(text), Ok(Tree::Extended { subject: "pools".to_owned() }), "{text:?}");
+        }
+        for text in ["SHOW pools EXTENDED more", "SHOW pools extend", "PAUSE pools EXTENDED", "SHOW \"pools\"extended"]
+        {
+            assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
+        }
+        assert_eq!(parse(&format!("SHOW {} EXTENDED", "x".repeat(64))), Err(Misread::TooLong));
     }
 
     #[test]

@@ -38,15 +38,15 @@ use wire::write::{self, Says};
 use worker::letters::Right;
 
 use act::Heard;
-use grammar::{Misread, Tree};
-use show::Subject;
+use grammar::{Misread, Tree, is_show};
+use show::{Breadth, Showing};
 use table::{Column, Table, text};
 
 /// A console command.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// Show a table.
-    Show(&'static Subject),
+    Show(Showing),
     /// Show the help.
     Help,
     /// Show a parameter that every PostgreSQL session has.
@@ -93,6 +93,10 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
         Tree::Words { verb, object: Some(object) } if is_show(&verb) => {
             show(&object, right).unwrap_or_else(|| Err(near_subject(invalid(), &object)))
         }
+        Tree::Extended { subject } => match table(&subject, Breadth::Extended, right) {
+            Some(command) => command,
+            None => Err(near_subject(invalid(), &subject)),
+        },
         Tree::Words { verb, object } if verb.eq_ignore_ascii_case(TRACE) => {
             trace_of((&object.unwrap_or_default(), None), None, right, invalid)
         }
@@ -153,10 +157,15 @@ fn show(object: &str, right: Right) -> Option<Result<Command, Refusal>> {
     if let Some(parameter) = parameter(object) {
         return Some(Ok(Command::Parameter(parameter)));
     }
-    if object.eq_ignore_ascii_case(show::FOR_ADMINS) && right != Right::Admin {
+    table(object, Breadth::Plain, right)
+}
+
+/// Returns what a `SHOW` of this table means, if there is such a table.
+fn table(name: &str, breadth: Breadth, right: Right) -> Option<Result<Command, Refusal>> {
+    if name.eq_ignore_ascii_case(show::FOR_ADMINS) && right != Right::Admin {
         return Some(Err(Refusal::admin_needed()));
     }
-    show::find(object).map(|subject| Ok(Command::Show(subject)))
+    show::find(name).map(|subject| Ok(Command::Show(Showing { subject, breadth })))
 }
 
 /// Adds a hint with the nearest subject to a refusal.
@@ -174,11 +183,6 @@ fn near_order(refusal: Refusal, verb: &str) -> Refusal {
         Some(name) if !name.eq_ignore_ascii_case(verb) => refusal.hinted(format!("Did you mean {name}?")),
         _ => refusal,
     }
-}
-
-/// Returns whether the verb is SHOW; `SELECT` is a synonym.
-fn is_show(verb: &str) -> bool {
-    verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
 }
 
 /// Returns whether a `SET` is about a PostgreSQL session and not about a setting of ours. PgBouncer accepts
@@ -266,7 +270,7 @@ impl Command {
     /// Returns the columns of the result; `None` if the command returns no rows.
     fn columns(&self) -> Option<&'static [Column]> {
         match self {
-            Self::Show(subject) => Some(subject.columns()),
+            Self::Show(showing) => Some(showing.columns()),
             Self::Parameter(parameter) => Some(parameter.columns),
             Self::Help | Self::SetParameter | Self::Order(_) => None,
         }
@@ -295,6 +299,9 @@ fn help() -> String {
     let subjects = show::CATALOG.iter().map(|subject| subject.name).collect::<Vec<_>>();
     let lines = subjects.chunks(NAMES_PER_LINE).map(|names| format!("\n\tSHOW {}", names.join("|")));
     let shows = std::iter::once("\n\tSHOW HELP".to_owned()).chain(lines).collect::<String>();
+    let extended = show::CATALOG.iter().filter(|subject| subject.has_own_columns());
+    let extended: Vec<_> = extended.map(|subject| format!("{} EXTENDED", subject.name)).collect();
+    let shows = format!("{shows}\n\tSHOW {}", extended.join("|"));
     let orders: Vec<_> = act::CATALOG.iter().map(|entry| entry.usage).collect();
     format!("{shows}\n\t{}", orders.join("\n\t"))
 }

@@ -15,6 +15,7 @@ pub fn reference() -> String {
     }
     page += "\n## SHOW\n\n| command | what it shows |\n|---|---|\n";
     page += "| `SHOW HELP` | All commands, as a notice. |\n";
+    page += "| `SHOW` table `EXTENDED` | The table with our own columns too, which PgBouncer's table of that name does not have. |\n";
     for subject in show::CATALOG {
         page += &format!("| [`SHOW {}`](#{}) | {} |\n", subject.name, anchor(subject.name), subject.doc);
     }
@@ -25,7 +26,14 @@ pub fn reference() -> String {
     );
     for subject in show::CATALOG {
         page += &format!("\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", subject.name);
-        subject.columns().iter().for_each(|column| page += &row(subject.name, column));
+        subject.plain_columns().iter().for_each(|column| page += &row(subject.name, column));
+        if subject.has_own_columns() {
+            page += &format!(
+                "\n`SHOW {} EXTENDED` also has:\n\n| column | type | meaning |\n|---|---|---|\n",
+                subject.name
+            );
+            subject.own_columns().iter().for_each(|column| page += &row(subject.name, column));
+        }
     }
     page
 }

@@ -13,6 +13,7 @@ pub(super) const APPLICATIONS: Subject = Subject {
     name: "APPLICATIONS",
     doc: "Where the time of transactions has gone since the start, by database, user and `application_name`. Times are in microseconds and sum to `total_time`. A worker counts 500 applications separately; one that has done nothing for 10 minutes gives its row to another. All others are the row `other`.",
     parts: Parts { applications: true, ..NOTHING },
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("user"),

@@ -13,6 +13,7 @@ pub(super) const CHURN: Subject = Subject {
     name: "CHURN",
     doc: "How many servers each pool has opened and closed since the start, and why: one row for each cause that has occurred. A small `transactions_per_server` means that logins cost more than the transactions. `evicted_by` names the pools that needed the places of evicted servers: the pools compete for `max_db_connections` or `max_user_connections`.",
     parts: MEASURES_PART,
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("user"),

@@ -11,8 +11,9 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DATABASES: Subject = Subject {
     name: "DATABASES",
-    doc: "The databases of the configuration, those that were made from `*` and are in use, and the console. `reserve_pool` is `reserve_pool_size` under its name before PgBouncer 1.24, which exporters still use.",
+    doc: "The databases of the configuration, those that were made from `*` and are in use, and the console.",
     parts: POOLS_PART,
+    own_columns: 1,
     columns: &[
         Column::text("name"),
         Column::text("host"),
@@ -32,7 +33,6 @@ pub(super) const DATABASES: Subject = Subject {
         Column::int("paused"),
         Column::int("disabled"),
         Column::text("functions"),
-        Column::int("reserve_pool"),
     ],
     rows,
 };
@@ -95,7 +95,6 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(u8::from(view.standing.paused.contains(&entry.name))),
         number(u8::from(view.standing.disabled.contains(&entry.name))),
         text(held.functions),
-        number(entry.reserve_pool_size.unwrap_or(settings.reserve_pool_size)),
     ]
 }
 
@@ -123,7 +122,6 @@ fn console(view: &View<'_>) -> Vec<Cell> {
         number(0),
         number(0),
         text(""),
-        number(0),
     ]
 }
 
@@ -142,7 +140,7 @@ mod tests {
             heads("DATABASES"),
             "name s, host s, port i, database s, force_user s, pool_size i, min_pool_size i, reserve_pool_size i, \
              server_lifetime i, pool_mode s, load_balance_hosts s, max_connections i, current_connections i, \
-             max_client_connections i, current_client_connections i, paused i, disabled i, functions s, reserve_pool i"
+             max_client_connections i, current_client_connections i, paused i, disabled i, functions s"
         );
     }
 
@@ -165,10 +163,10 @@ mod tests {
         assert_eq!(
             lines(&table),
             [
-                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known|0",
-                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0||0",
-                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0||0",
-                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known|0",
+                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known",
+                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0|",
+                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0|",
+                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known",
             ]
         );
     }

@@ -13,6 +13,7 @@ pub(super) const FDS: Subject = Subject {
     name: super::view::FOR_ADMINS,
     doc: "The connections that an online restart hands over, in the columns of PgBouncer's `SHOW FDS`, but without file descriptors, passwords and keys. Only for `admin_users`.",
     parts: Parts { clients: true, servers: true, ..NOTHING },
+    own_columns: 0,
     columns: &[
         Column::int("fd"),
         Column::text("task"),

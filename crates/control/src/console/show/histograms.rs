@@ -12,6 +12,7 @@ pub(super) const HISTOGRAMS: Subject = Subject {
     name: "HISTOGRAMS",
     doc: "How long the transactions of each pool have lasted since the start, in all and in each phase, in microseconds, to within 5 %. `p99` is the duration that 99 of 100 did not exceed.",
     parts: Parts { measures: Detail::Histograms, ..MEASURES_PART },
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("user"),

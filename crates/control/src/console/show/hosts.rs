@@ -12,6 +12,7 @@ pub(super) const DNS_HOSTS: Subject = Subject {
     name: "DNS_HOSTS",
     doc: "The host names that have been looked up, and their addresses.",
     parts: Parts { hosts: true, ..NOTHING },
+    own_columns: 0,
     columns: &[Column::text("hostname"), Column::big("ttl"), Column::text("addrs")],
     rows: hosts,
 };
@@ -20,6 +21,7 @@ pub(super) const DNS_ZONES: Subject = Subject {
     name: "DNS_ZONES",
     doc: "The DNS zones of those names, and their serial numbers.",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[Column::text("zonename"), Column::big("serial"), Column::int("count")],
     rows: zones,
 };

@@ -10,6 +10,7 @@ pub(super) const LISTS: Subject = Subject {
     name: "LISTS",
     doc: "How many databases, users, pools, clients, servers and so on there are, and a few counters.",
     parts: Parts { pools: true, memory: true, ..NOTHING },
+    own_columns: 0,
     columns: &[Column::text("list"), Column::int("items")],
     rows,
 };

@@ -128,7 +128,6 @@ const MEANINGS: &[Meaning] = &[
         "functions",
         "whether its functions have been read, which saves state probes: `unknown`, `known`, `partly`, `unread`, `ignored`; empty if session state does not follow clients. See [What a session keeps](../operating/running.md#what-a-session-keeps-in-transaction-pooling)",
     ),
-    ("DATABASES", "reserve_pool", "`reserve_pool_size` under its old name"),
     ("POOLS", "cl_active", "clients that have a server, or are idle"),
     ("POOLS", "cl_waiting", "clients that wait for a server"),
     ("POOLS", "sv_active", "servers that are lent to clients"),
@@ -325,7 +324,6 @@ const MEANINGS: &[Meaning] = &[
         "how often a connection of this database kept its worker from serving others for 5 ms or more",
     ),
     ("STATS", "turn_time_max", "the longest such time, in microseconds"),
-    ("STATS", "total_requests", "`total_query_count` under its old name"),
 ];
 
 /// The counters of `SHOW STATS` and related tables: the end of their names, and what is counted.

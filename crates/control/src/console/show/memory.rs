@@ -9,6 +9,7 @@ pub(super) const MEM: Subject = Subject {
     name: "MEM",
     doc: "How much memory the workers' tables take.",
     parts: Parts { memory: true, ..NOTHING },
+    own_columns: 0,
     columns: &[
         Column::text("name"),
         Column::int("size"),

@@ -4,7 +4,7 @@
 //! help and the reference page pick it up.
 //!
 //! Always true: a table is made from a [`View`] and nothing else; columns have PgBouncer's names, types and order, and
-//! our own follow them.
+//! our own follow them, which are shown only to those who ask for them (`EXTENDED`).
 //! Not here: collecting the snapshots (`control`).
 
 mod applications;
@@ -31,7 +31,7 @@ mod view;
 mod waits;
 
 pub(crate) use events::event_table;
-pub(crate) use view::{FOR_ADMINS, MEASURES_PART, NOTHING, Subject, View};
+pub(crate) use view::{Breadth, FOR_ADMINS, MEASURES_PART, NOTHING, Showing, Subject, View};
 
 /// All subjects, in the order of the help.
 pub(crate) const CATALOG: &[&Subject] = &[

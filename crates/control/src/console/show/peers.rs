@@ -9,6 +9,7 @@ pub(super) const PEERS: Subject = Subject {
     name: "PEERS",
     doc: "The peers of this process (`[peers]`).",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[Column::int("peer_id"), Column::text("host"), Column::int("port"), Column::int("pool_size")],
     rows: peers,
 };
@@ -17,6 +18,7 @@ pub(super) const PEER_POOLS: Subject = Subject {
     name: "PEER_POOLS",
     doc: "The cancel requests that are under way to peers.",
     parts: Parts { pools: true, ..NOTHING },
+    own_columns: 0,
     columns: &[
         Column::int("peer_id"),
         Column::int("cl_active_cancel_req"),

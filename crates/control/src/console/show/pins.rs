@@ -17,6 +17,7 @@ pub(super) const PINS: Subject = Subject {
     name: "PINS",
     doc: "The session state that pins servers to clients, the statement that created it, and what ends it.",
     parts: PINS_PART,
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("user"),
@@ -40,6 +41,7 @@ pub(super) const PIN_TOTALS: Subject = Subject {
     name: "PIN_TOTALS",
     doc: "How many servers are pinned by each kind of session state, and how often that has begun.",
     parts: PINS_PART,
+    own_columns: 0,
     columns: &[Column::text("database"), Column::text("kind"), Column::int("pinned"), Column::big("total")],
     rows: totals,
 };
@@ -48,6 +50,7 @@ pub(super) const LOCKS: Subject = Subject {
     name: "LOCKS",
     doc: "The session-level advisory locks that clients hold, and those that our servers hold but no client is known to (`lock_sweep_interval`).",
     parts: Parts { servers: true, ..PINS_PART },
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("key"),
@@ -69,6 +72,7 @@ pub(super) const CHANNELS: Subject = Subject {
     name: "CHANNELS",
     doc: "The channels that clients LISTEN to through the listener of their database.",
     parts: PINS_PART,
+    own_columns: 0,
     columns: &[Column::text("database"), Column::text("channel"), Column::int("clients"), Column::text("state")],
     rows: channels,
 };

@@ -12,8 +12,9 @@ use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const POOLS: Subject = Subject {
     name: "POOLS",
-    doc: "The pools, one for each database and user of the servers. The last three columns are Trunkline's own.",
+    doc: "The pools, one for each database and user of the servers.",
     parts: MEASURES_PART,
+    own_columns: 3,
     columns: &[
         Column::text("database"),
         Column::text("user"),

@@ -11,6 +11,7 @@ pub(super) const RATE_LIMITS: Subject = Subject {
     name: "RATE_LIMITS",
     doc: "The rules of `[rate_limits]`: what each has admitted, delayed and rejected, how many keys it is counting, and since when it has been delaying or rejecting, if it is.",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[
         Column::text("name"),
         Column::text("events"),

@@ -10,6 +10,7 @@ pub(super) const CONFIG: Subject = Subject {
     name: "CONFIG",
     doc: "Every setting with its value, its default, and whether a change takes effect without a restart.",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[Column::text("key"), Column::text("value"), Column::text("default"), Column::text("changeable")],
     rows: |view: &View<'_>| view.settings.show().into_iter().map(setting).collect(),
 };
@@ -18,6 +19,7 @@ pub(super) const VERSION: Subject = Subject {
     name: "VERSION",
     doc: "The version of PgBouncer that Trunkline is compatible with. Trunkline's own is in the log (`process up`), in the metric `trunkline_build_info`, and printed by `trunkline --version`.",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[Column::text("version")],
     // One row, as from PgBouncer: programs read it as a single value.
     rows: |_: &View<'_>| vec![vec![text(format!("PgBouncer {PGBOUNCER_VERSION}"))]],

@@ -11,6 +11,7 @@ pub(super) const CLIENTS: Subject = Subject {
     name: "CLIENTS",
     doc: "The clients that have logged in, including those of the console.",
     parts: Parts { clients: true, ..NOTHING },
+    own_columns: 2,
     columns: &COLUMNS_OF_CLIENTS,
     rows: |view: &View<'_>| clients(view),
 };
@@ -19,6 +20,7 @@ pub(super) const SERVERS: Subject = Subject {
     name: "SERVERS",
     doc: "The server connections.",
     parts: Parts { servers: true, ..NOTHING },
+    own_columns: 1,
     columns: &COLUMNS_OF_SERVERS,
     rows: |view: &View<'_>| servers(view),
 };
@@ -27,6 +29,7 @@ pub(super) const SOCKETS: Subject = Subject {
     name: "SOCKETS",
     doc: "All connections, including those that are logging in.",
     parts: ALL,
+    own_columns: 0,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |_| true),
 };
@@ -35,6 +38,7 @@ pub(super) const ACTIVE_SOCKETS: Subject = Subject {
     name: "ACTIVE_SOCKETS",
     doc: "The connections with bytes that wait to be processed or sent.",
     parts: ALL,
+    own_columns: 0,
     columns: COLUMNS_OF_SOCKETS,
     rows: |view: &View<'_>| sockets(view, |row| row.held + row.unsent > 0),
 };

@@ -9,6 +9,7 @@ pub(super) const STATE: Subject = Subject {
     name: "STATE",
     doc: "Whether the pooler is active, paused or suspended, and what a shutdown waits for.",
     parts: NOTHING,
+    own_columns: 0,
     columns: &[Column::text("key"), Column::text("value")],
     rows,
 };

@@ -10,6 +10,7 @@ pub(super) const STATEMENTS: Subject = Subject {
     name: "STATEMENTS",
     doc: "The statements that take the most time, the heaviest first, without their values: up to 1,000 of each database, each counted since it got its row. All other statements of a database are its row `other`. A worker samples `track_statements` requests a second, and each stands for all requests since the previous sample. Times are in microseconds and sum to `total_time`. `application` and `route` come from a comment in the statement (sqlcommenter).",
     parts: Parts { statements: true, ..NOTHING },
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::text("statement"),

@@ -14,8 +14,9 @@ use crate::history::{COUNTERS, Counts, gather};
 
 pub(super) const STATS: Subject = Subject {
     name: "STATS",
-    doc: "The counters of each database since the start, and their averages over the last `stats_period`; times are in microseconds. Slow turns whose cause is not a single database count for the console. `total_requests` is `total_query_count` under its name before PgBouncer 1.8, which exporters still use.",
+    doc: "The counters of each database since the start, and their averages over the last `stats_period`; times are in microseconds. Slow turns whose cause is not a single database count for the console.",
     parts: PARTS,
+    own_columns: 2,
     columns: &[
         Column::text("database"),
         Column::numeric("total_server_assignment_count"),
@@ -44,7 +45,6 @@ pub(super) const STATS: Subject = Subject {
         Column::numeric("avg_client_login_count"),
         Column::numeric("slow_turn_count"),
         Column::numeric("turn_time_max"),
-        Column::numeric("total_requests"),
     ],
     rows: stats,
 };
@@ -53,6 +53,7 @@ pub(super) const STATS_TOTALS: Subject = Subject {
     name: "STATS_TOTALS",
     doc: "The totals of `SHOW STATS`.",
     parts: PARTS,
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::numeric("server_assignment_count"),
@@ -75,6 +76,7 @@ pub(super) const STATS_AVERAGES: Subject = Subject {
     name: "STATS_AVERAGES",
     doc: "The averages of `SHOW STATS`.",
     parts: PARTS,
+    own_columns: 0,
     columns: &[
         Column::text("database"),
         Column::numeric("server_assignment_count"),
@@ -97,6 +99,7 @@ pub(super) const TOTALS: Subject = Subject {
     name: "TOTALS",
     doc: "The sums of `SHOW STATS` over all databases.",
     parts: PARTS,
+    own_columns: 0,
     columns: &[Column::text("name"), Column::numeric("value")],
     rows: totals,
 };
@@ -106,9 +109,8 @@ const PARTS: Parts = Parts { stats: true, ..NOTHING };
 fn stats(view: &View<'_>) -> Vec<Vec<Cell>> {
     let slow = slow_turns(view.snapshots);
     let mut rows = by_database(view, |totals, averages| totals.0.into_iter().chain(averages.0).collect());
-    for (row, (name, counts)) in rows.iter_mut().zip(&gather(view.snapshots)) {
+    for (row, name) in rows.iter_mut().zip(gather(view.snapshots).keys()) {
         row.extend(slow.get(name).copied().unwrap_or_default().map(number));
-        row.push(number(counts.queries()));
     }
     rows
 }
@@ -200,7 +202,7 @@ mod tests {
              total_server_parse_count N, total_bind_count N, total_client_login_count N, \
              avg_server_assignment_count N, avg_xact_count N, avg_query_count N, avg_recv N, avg_sent N, \
              avg_xact_time N, avg_query_time N, avg_wait_time N, avg_client_parse_count N, avg_server_parse_count N, \
-             avg_bind_count N, avg_client_login_count N, slow_turn_count N, turn_time_max N, total_requests N"
+             avg_bind_count N, avg_client_login_count N, slow_turn_count N, turn_time_max N"
         );
         assert_eq!(
             heads("STATS_TOTALS"),
@@ -225,7 +227,7 @@ mod tests {
         let zeros = |count| vec!["0"; count].join("|");
         let rows = |row: &str, zeros: String| [format!("a|{row}"), format!("pgbouncer|{zeros}"), format!("z|{row}")];
         let shown = |name| lines(&table_of(name, &settings, "", &snapshots()));
-        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}|2|6000|30"), zeros(27)));
+        assert_eq!(shown("STATS"), rows(&format!("{totals}|{averages}|2|6000"), zeros(26)));
         assert_eq!(shown("STATS_TOTALS"), rows(totals, zeros(12)));
         assert_eq!(shown("STATS_AVERAGES"), rows(averages, zeros(12)));
     }

@@ -11,6 +11,7 @@ pub(super) const USERS: Subject = Subject {
     name: "USERS",
     doc: "The known users, with their own limits.",
     parts: POOLS_PART,
+    own_columns: 0,
     columns: &[
         Column::text("name"),
         Column::text("pool_size"),

@@ -28,8 +28,29 @@ pub(crate) struct Subject {
     pub(crate) doc: &'static str,
     /// The parts of the workers' snapshots that it needs.
     pub(crate) parts: Parts,
+    /// How many of the columns, the last ones, PgBouncer's table of this name does not have. They are shown only to those
+    /// who ask for them with `EXTENDED`. A table that PgBouncer does not have is shown whole.
+    pub(super) own_columns: usize,
     pub(super) columns: &'static [Column],
     pub(super) rows: fn(&View<'_>) -> Vec<Vec<Cell>>,
+}
+
+/// A subject, and which of its columns are shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Showing {
+    /// The subject.
+    pub(crate) subject: &'static Subject,
+    /// Which columns.
+    pub(crate) breadth: Breadth,
+}
+
+/// Which columns of a table are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Breadth {
+    /// Those of PgBouncer's table of the same name.
+    Plain,
+    /// All.
+    Extended,
 }
 
 /// The data that tables may be made from.
@@ -70,19 +91,52 @@ pub(crate) struct View<'v> {
 }
 
 impl Subject {
-    /// Returns the present table.
+    /// Returns the present table with all columns.
     pub(crate) fn table(&self, view: &View<'_>) -> Table {
         Table { columns: self.columns, rows: (self.rows)(view) }
     }
 
-    /// Its columns.
+    /// All its columns.
     pub(crate) fn columns(&self) -> &'static [Column] {
         self.columns
+    }
+
+    /// The columns that `SHOW` without `EXTENDED` has.
+    pub(crate) fn plain_columns(&self) -> &'static [Column] {
+        &self.columns[..self.columns.len().saturating_sub(self.own_columns)]
+    }
+
+    /// The columns that only `EXTENDED` shows.
+    pub(crate) fn own_columns(&self) -> &'static [Column] {
+        &self.columns[self.plain_columns().len()..]
+    }
+
+    /// Returns whether `EXTENDED` shows more than `SHOW` without it.
+    pub(crate) fn has_own_columns(&self) -> bool {
+        self.own_columns > 0
     }
 
     /// Returns whether the table needs no snapshots of the workers.
     pub(crate) fn needs_no_worker(&self) -> bool {
         self.parts == NOTHING
+    }
+}
+
+impl Showing {
+    /// Its columns.
+    pub(crate) fn columns(self) -> &'static [Column] {
+        match self.breadth {
+            Breadth::Plain => self.subject.plain_columns(),
+            Breadth::Extended => self.subject.columns(),
+        }
+    }
+
+    /// Returns the present table.
+    pub(crate) fn table(self, view: &View<'_>) -> Table {
+        let columns = self.columns();
+        let mut rows = self.subject.table(view).rows;
+        rows.iter_mut().for_each(|row| row.truncate(columns.len()));
+        Table { columns, rows }
     }
 }
 

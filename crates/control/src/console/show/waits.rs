@@ -14,6 +14,7 @@ pub(super) const WAITS: Subject = Subject {
     name: "WAITS",
     doc: "The clients that wait for a server, with the reason, and the clients that have one, with what they do. The first row says in one sentence what is wrong, if anything is. `ends_in` says when the pooler will end what the client does, and `ends_by` why. Statements are shown without their values.",
     parts: PARTS,
+    own_columns: 0,
     columns: &[
         Column::text("what"),
         Column::text("database"),

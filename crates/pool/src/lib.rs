@@ -15,6 +15,7 @@ mod dedicated;
 mod delayed;
 mod dial;
 mod event;
+mod evict;
 mod failure;
 mod imported;
 mod ledger;

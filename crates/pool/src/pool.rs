@@ -59,6 +59,10 @@ pub(crate) struct Pool {
     paused: Option<CloseReason>,
     /// The next server that is returned is closed in favour of a starving pool of the same database.
     pub(crate) has_to_yield: bool,
+    /// How long the last login took.
+    pub(crate) login_took: Duration,
+    /// When the last login was completed.
+    pub(crate) logged_in_at: Time,
     /// A lent server that does not count against the size of the pool.
     pub(crate) outside_size: Option<ServerKey>,
     /// Measures how long clients wait here, by reason.
@@ -95,6 +99,8 @@ impl Pool {
             minimum_from: Time(0),
             paused: None,
             has_to_yield: false,
+            login_took: Duration::ZERO,
+            logged_in_at: Time(0),
             outside_size: None,
             waits: WaitMeter::default(),
             peak_lent: 0,
@@ -159,7 +165,9 @@ impl Pool {
             self.dedicated_ready(now, tables, server, out);
             return;
         }
-        tables.slots.get_mut(server).expect("it has just moved").born = now;
+        let slot = tables.slots.get_mut(server).expect("it has just moved");
+        (self.login_took, self.logged_in_at) = (now.since(slot.born), now);
+        slot.born = now;
         self.logins.succeeded();
         while let Some(seat) = self.greeting.pop(&mut tables.seats) {
             out.push(Command::Welcome { client: seat.client });

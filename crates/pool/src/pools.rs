@@ -208,7 +208,9 @@ impl Pools {
     #[must_use]
     pub fn evicted_for(&self, pool: PoolKey) -> Option<PoolKey> {
         let row = self.pools.get(pool)?;
-        self.quotas.first_beside(pool, row.database, row.user)
+        let beside = || self.quotas.beside(pool, row.database, row.user);
+        // These get the room before others.
+        beside().find(|key| self.is_bare(*key)).or_else(|| beside().next())
     }
 
     /// Whether the last login of a pool at its host failed.
@@ -372,8 +374,13 @@ impl Pools {
 
     /// Has a pool looked at by the next tick, which is due at once.
     pub(crate) fn wake(&mut self, key: PoolKey) {
+        self.look_at(Time(0), key);
+    }
+
+    /// Has a pool looked at at this time.
+    pub(crate) fn look_at(&mut self, time: Time, key: PoolKey) {
         if let Some(pool) = self.pools.get_mut(key) {
-            self.agenda.ring_by(Time(0), key, &mut pool.alarm);
+            self.agenda.ring_by(time, key, &mut pool.alarm);
         }
     }
 

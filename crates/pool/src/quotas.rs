@@ -83,6 +83,11 @@ impl Line {
         self.clients.values().chain(self.minimums.values()).copied().collect()
     }
 
+    /// The pools with waiting clients, in order.
+    pub(crate) fn with_clients(&self) -> Vec<PoolKey> {
+        self.clients.values().copied().collect()
+    }
+
     /// Whether the line is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.clients.is_empty() && self.minimums.is_empty()
@@ -176,12 +181,12 @@ impl Quotas {
         self.database(database).line.join(pool, ticket, need)
     }
 
-    /// The first pool other than `pool` that has waiting clients and stands in the line of the database or the user.
-    pub(crate) fn first_beside(&self, pool: PoolKey, database: u32, user: u32) -> Option<PoolKey> {
+    /// The pools other than `pool` that have waiting clients and stand in the line of the database or the user.
+    pub(crate) fn beside(&self, pool: PoolKey, database: u32, user: u32) -> impl Iterator<Item = PoolKey> {
         let of_database = self.databases.get(database as usize).map(|database| &database.line);
         let of_user = self.users.get(user as usize).map(|user| &user.line);
         let lines = of_database.into_iter().chain(of_user);
-        lines.flat_map(|line| line.clients.values()).copied().find(|other| *other != pool)
+        lines.flat_map(|line| line.clients.values()).copied().filter(move |other| *other != pool)
     }
 
     pub(crate) fn database(&mut self, number: u32) -> &mut Database {

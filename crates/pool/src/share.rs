@@ -3,7 +3,8 @@
 //! Always true: a login begins only when its user has a grant (if the user is limited) and its database has room (if the
 //! database is limited). A server is evicted only for a waiting client, never to reach a minimum, and only from a pool
 //! in which no client waits, unless the other pool starves: then the pools of a database take turns.
-//! Not here: whether a pool needs a login (`pool`), how grants are shared among workers (`ledger`).
+//! Not here: whether a pool needs a login (`pool`), whether an eviction for it pays (`evict`), how grants are shared among
+//! workers (`ledger`).
 
 use base::Time;
 
@@ -168,25 +169,6 @@ impl Pools {
         }
     }
 
-    /// Evicts idle servers until every client in line for this database will have room, once the servers being closed are
-    /// closed.
-    fn evict_for_database(&mut self, now: Time, number: u32, out: &mut Vec<Command>) {
-        loop {
-            let database = self.quotas.database(number);
-            let hungry = database.line.clients();
-            let staying =
-                database.pools.iter().filter_map(|key| self.pools.get(*key)).map(|pool| pool.servers.staying());
-            if database.servers_max.saturating_sub(staying.sum()) >= hungry {
-                return;
-            }
-            let Some(victim) = longest_idle(database.pools.iter().filter_map(|key| self.pools.get(*key)), &self.tables)
-            else {
-                return;
-            };
-            self.with(victim, |pool, tables| pool.evict(now, tables, out));
-        }
-    }
-
     /// Has the largest pool of a database close the next server that is returned, if another pool starves and no server of the
     /// database is being closed for it.
     fn press(&mut self, now: Time, number: u32) {
@@ -219,12 +201,14 @@ impl Pools {
         self.set_demand(key, Demand::Room { place, is_granted });
     }
 
-    /// The pool that gets the next server of a database: the first starving pool, or else the first in line. Otherwise a pool
-    /// whose clients are always served by its own servers would stay in front of the others for ever.
+    /// The pool that gets the next server of a database: the first starving pool, or else the first that no server of its own
+    /// will serve, or else the first in line. Otherwise a pool whose clients are always served by its own servers would stay
+    /// in front of the others for ever, and would get the room for which another pool has had a server evicted.
     fn next_in_line(&mut self, now: Time, number: u32) -> Option<PoolKey> {
         let line = &self.quotas.database(number).line;
         let (first, all) = (line.first().map(|(key, _)| key), line.pools());
-        all.into_iter().find(|key| self.starves(now, *key)).or(first)
+        let starving = all.iter().copied().find(|key| self.starves(now, *key));
+        starving.or_else(|| all.iter().copied().find(|key| self.is_bare(*key))).or(first)
     }
 
     fn starves(&self, now: Time, key: PoolKey) -> bool {

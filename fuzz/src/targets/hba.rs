@@ -5,7 +5,7 @@
 //! Always true: the first matching rule decides, so later lines change nothing; an invalid line decides nothing; each
 //! problem is about an existing line, with a text for a log line.
 
-use auth::{Hba, HbaMethod, IdentMaps, Visit};
+use auth::{Hba, HbaMethod, IdentMaps, LineOutcome, Visit};
 
 use crate::Target;
 
@@ -81,7 +81,7 @@ fn read(lines: &[&str], maps: &IdentMaps) -> (Hba, Vec<(usize, bool)>) {
     };
     let (hba, problems) = Hba::parse(lines.join("\n").as_bytes(), maps, &named);
     assert!(problems.iter().all(|problem| !problem.text.contains(char::is_control)), "{problems:?}");
-    (hba, problems.iter().map(|problem| (problem.line, problem.is_kept)).collect())
+    (hba, problems.iter().map(|problem| (problem.line, problem.outcome == LineOutcome::Kept)).collect())
 }
 
 /// The decisions for some connections.

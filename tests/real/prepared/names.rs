@@ -58,7 +58,11 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn open(house: &'a House, database: &'static str) -> Self {
-        let settings = ["pool_mode = transaction", "default_pool_size = 2", "max_prepared_statements = 9"];
+        Self::with_servers(house, database, "default_pool_size = 2")
+    }
+
+    fn with_servers(house: &'a House, database: &'static str, servers: &str) -> Self {
+        let settings = ["pool_mode = transaction", servers, "max_prepared_statements = 9"];
         let pooler = house.pooler(database, &settings);
         let mut setup = house.postgres.client(database);
         setup.run("create table t (a int); insert into t values (7); grant all on t to public; grant all on schema public to public");
@@ -83,10 +87,7 @@ impl<'a> Stage<'a> {
             told(other, &prepare("s1", "select 'not yours either'"));
         }
         for (at, said) in steps.iter().enumerate() {
-            let (ours, theirs) = (told(&mut pooled, said), told(&mut direct, said));
-            let texts: Vec<_> =
-                said.iter().map(|message| String::from_utf8_lossy(message).replace('\0', " ")).collect();
-            assert_eq!(ours, theirs, "step {at}: {texts:?}");
+            expect_same(&mut pooled, &mut direct, at, said);
             for other in &mut others {
                 let told = told(other, &ask("execute s1"));
                 assert!(told[0].contains("not yours either"), "step {at}: {told:?}");
@@ -95,6 +96,13 @@ impl<'a> Stage<'a> {
             }
         }
     }
+}
+
+/// One step of one client, through the pooler and directly.
+fn expect_same(pooled: &mut Client, direct: &mut Client, at: usize, said: &Said) {
+    let (ours, theirs) = (told(pooled, said), told(direct, said));
+    let texts: Vec<_> = said.iter().map(|message| String::from_utf8_lossy(message).replace('\0', " ")).collect();
+    assert_eq!(ours, theirs, "step {at}: {texts:?}");
 }
 
 /// Moves the next client to another server than the one before.
@@ -243,6 +251,68 @@ pub(crate) fn names_of_the_protocol_and_of_sql_are_one(house: &House) {
         run("q4"),
         [ask("prepare q5 as select 8"), prepare("q5", "select 9"), run("q5")].concat(),
     ]);
+}
+
+/// Regression: the statement that had been deallocated was executed, without an error.
+pub(crate) fn a_name_given_anew_behind_its_deallocation_means_the_new_text(house: &House) {
+    // A server that has no statement at all cannot tell behind an unanswered DEALLOCATE ALL (decision 0007).
+    let stage = Stage::with_servers(house, "names_anew", "default_pool_size = 1");
+    house.postgres.client("names_anew").run(
+        "create function drop_them() returns int language plpgsql as \
+         $$ begin execute 'deallocate all'; return 1; end $$",
+    );
+    let anew = |text: &str| vec![parse("a", &format!("select '{text}'")), bind("", "a", &[]), execute("", 0), sync()];
+    let together = |sql: &str, text: &str| [vec![query(sql)], anew(text)].concat();
+    let unnamed = |sql: &str| vec![parse("", sql), bind("", "", &[]), execute("", 0)];
+    let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+    let steps = [
+        anew("old"),
+        // In one segment, without waiting for the answer.
+        together("deallocate all", "all"),
+        together("discard all", "discarded"),
+        together("select 1; deallocate all", "second"),
+        [unnamed("deallocate all"), anew("by Parse")].concat(),
+        [unnamed("deallocate all"), vec![sync()], anew("by Parse and Sync")].concat(),
+        run("a"),
+        // It is not dropped where that fails.
+        together("select 1/0; deallocate all", "never"),
+        run("a"),
+        ask("begin"),
+        together("deallocate all", "in a transaction"),
+        run("a"),
+        ask("commit"),
+        run("a"),
+        // By SQL that nobody reads.
+        ask("do $$ begin execute 'deallocate all'; end $$"),
+        anew("behind a DO"),
+        run("a"),
+        ask("select drop_them()"),
+        anew("behind a function"),
+        run("a"),
+        ask("begin"),
+        ask("select drop_them()"),
+        anew("behind a function in a transaction"),
+        run("a"),
+        ask("rollback"),
+        run("a"),
+        // In use all the same.
+        [anew("first"), anew("second"), anew("third"), anew("fourth"), anew("fifth")].concat(),
+        run("a"),
+        // The first fails, so that the name is free for the second.
+        vec![
+            close("b"),
+            parse("b", "selec"),
+            sync(),
+            parse("b", "select 'b'"),
+            bind("", "b", &[]),
+            execute("", 0),
+            sync(),
+        ],
+        run("b"),
+    ];
+    for (at, said) in steps.iter().enumerate() {
+        expect_same(&mut pooled, &mut direct, at, said);
+    }
 }
 
 /// A text that arrives in pieces is still parsed before its server gets it.

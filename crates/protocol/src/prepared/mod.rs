@@ -14,6 +14,7 @@
 //! (`exchange`); where the bytes come from and go (`loan`).
 
 mod account;
+mod contest;
 mod head;
 mod names;
 mod outdated_plan;

@@ -9,7 +9,6 @@ use std::rc::Rc;
 
 use super::account::Charge;
 use super::registry::{StatementRegistry, shared_bytes};
-use super::server_statements::unsettled;
 use super::statement::Statement;
 use crate::fault::Fault;
 use crate::state::Overrides;
@@ -21,8 +20,9 @@ pub struct Names {
     pub(super) named: BTreeMap<Rc<[u8]>, Named>,
     /// Names whose Parse failed or was skipped, the latest last: the server may be asked for one of them, and reports the error.
     pub(super) failed: VecDeque<Rc<[u8]>>,
-    /// A name that was given twice, and that the server has refused just now.
-    pub(super) twice: Option<Rc<[u8]>>,
+    /// A name that was given twice, and that the server has refused just now, and the number of the statement that its error
+    /// names.
+    pub(super) twice: Option<(Rc<[u8]>, u64)>,
     /// The parameters and settings that were last examined, and the part of them that matters to a statement.
     dialect: Option<Dialect>,
 }
@@ -44,9 +44,17 @@ pub(super) struct Named {
     /// The name meant something else before, and does so again if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
     pub(super) charge: Charge,
+    /// The name was in use when it was given, and the server has not answered yet. Until then the statement has this one's
+    /// name there: it is the new one if the server accepts that, and the old one if the server refuses it.
+    pub(super) contested: Option<Statement>,
 }
 
 impl Named {
+    /// The step that gave the name has been answered.
+    pub(super) fn settle(&mut self) {
+        (self.step, self.contested) = (0, None);
+    }
+
     /// The step that the name depends on, if there is one.
     pub(super) fn named_by(&self) -> u64 {
         if self.is_reused { 0 } else { self.step }
@@ -131,6 +139,11 @@ impl Names {
         self.named.contains_key(name)
     }
 
+    /// The statement under whose name the server has whatever this name will mean, while that is not known.
+    pub(super) fn contested(&self, name: &[u8]) -> Option<&Statement> {
+        self.named.get(name)?.contested.as_ref()
+    }
+
     pub(super) fn has_failed(&self, name: &[u8]) -> bool {
         self.failed.iter().any(|failed| **failed == *name)
     }
@@ -191,7 +204,7 @@ impl Names {
     /// The step that gave a name has been answered.
     pub(super) fn settle(&mut self, name: &[u8], step: u64) {
         if let Some(named) = self.named.get_mut(name).filter(|named| named.step == step) {
-            named.step = 0;
+            named.settle();
         }
     }
 
@@ -203,10 +216,15 @@ impl Names {
         }
     }
 
-    /// A name does not mean what its client believes: it means nothing any more.
-    pub(super) fn mistake(&mut self, name: Rc<[u8]>) {
-        self.remove(&name);
-        self.remember_failed(name);
+    /// The server has refused or skipped a Parse of a name that was in use: the name means what it did, if it still did.
+    pub(super) fn refuse_again(&mut self, name: &Rc<[u8]>, step: u64, was: Option<Named>) {
+        if self.named.get(name).is_none_or(|named| named.step != step) {
+            return;
+        }
+        match was {
+            Some(was) => drop(self.named.insert(name.clone(), was)),
+            None => self.fail(name.clone(), step),
+        }
     }
 
     /// The server skips a Parse that was sent to it unchanged.
@@ -252,6 +270,11 @@ fn dialect_meant(statement: &Statement, now: &Rc<[u8]>) -> Option<Rc<[u8]>> {
     }
 }
 
+/// The parameters of a client that may have changed others beside these: no other client has the same.
+pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
+    [b"?", dialect].concat().into()
+}
+
 /// How many names are remembered whose Parse failed or was skipped.
 const FAILED_MAX: usize = 16;
 
@@ -264,7 +287,7 @@ mod tests {
     fn named(statement_registry: &mut StatementRegistry, step: u64) -> Named {
         let statement = statement_registry.find_or_add(b"select 1\0\0\0", &Rc::from(&b""[..])).expect("room");
         let charge = statement_registry.charge_all(1).expect("room");
-        Named { statement, step, is_reused: false, charge }
+        Named { statement, step, is_reused: false, charge, contested: None }
     }
 
     #[test]
@@ -314,7 +337,9 @@ mod tests {
         assert!(!names.has(b"a") && names.has_failed(b"a"));
         names.insert(b"a"[..].into(), named(&mut statement_registry, 3));
         assert!(!names.has_failed(b"a"));
-        names.mistake(b"a"[..].into());
+        names.refuse_again(&b"a"[..].into(), 2, None);
+        assert!(names.has(b"a"), "it has been given again since");
+        names.refuse_again(&b"a"[..].into(), 3, None);
         assert!(!names.has(b"a") && names.has_failed(b"a"));
         names.restore(b"a"[..].into(), named(&mut statement_registry, 4));
         assert!(names.has(b"a") && !names.has_failed(b"a"));
@@ -341,7 +366,8 @@ mod tests {
         for number in 0..100_u32 {
             names.skip(&number.to_be_bytes());
             let name: Rc<[u8]> = [&b"m"[..], &number.to_be_bytes()].concat().into();
-            names.mistake(name);
+            names.insert(name.clone(), named(&mut statement_registry, 2));
+            names.refuse_again(&name, 2, None);
             let name: Rc<[u8]> = [&b"f"[..], &number.to_be_bytes()].concat().into();
             names.insert(name.clone(), named(&mut statement_registry, 1));
             names.fail(name, 1);
@@ -376,7 +402,7 @@ mod tests {
             let dialect = |length: usize| Rc::<[u8]>::from(vec![b'd'; length]);
             let statement = statement_registry.find_or_add(&text, &dialect(0)).expect("room");
             let charge = statement_registry.charge_name(&account, b"a", &text, b"").expect("room");
-            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge });
+            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge, contested: None });
             let given = account.held();
             let mut held = |length: usize, is_anew: bool| {
                 let dialect = dialect(length);

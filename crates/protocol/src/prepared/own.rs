@@ -211,7 +211,7 @@ impl ServerStatements {
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
         sides.out.push(Bytes::Own(out));
-        sides.names.insert(name.clone(), Named { statement, step, is_reused, charge });
+        sides.names.insert(name.clone(), Named { statement, step, is_reused, charge, contested: None });
         self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
         self.pending.push_back(Pending::Own { name, statement: Some(id), step });
         sides.exchange.asked_step(Step::Client);
@@ -284,7 +284,10 @@ mod tests {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
             let statement = self.statement_registry.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
             let charge = self.statement_registry.charge_all(1).expect("room");
-            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
+            self.names.insert(
+                name.as_bytes().into(),
+                Named { statement, step: 0, is_reused: false, charge, contested: None },
+            );
         }
 
         /// The kinds of the messages that go before a text that mentions these names.

@@ -13,7 +13,7 @@ use super::account::Account;
 use super::names::{Named, Names};
 use super::own::Held as Own;
 use super::registry::StatementRegistry;
-use super::server_statements::{Held, Moment, Pending, ServerStatements, State};
+use super::server_statements::{Held, Moment, Pending, ServerStatements, State, Twice};
 use super::statement::{Entry, Mark, Statement};
 use crate::pack::Packed;
 
@@ -95,19 +95,30 @@ struct PackedNamed {
     statement: u64,
     step: u64,
     is_reused: bool,
+    #[serde(default)]
+    contested: Option<u64>,
 }
 
 impl PackedNamed {
     fn new(named: &Named, gathered: &mut Gathered) -> Self {
-        Self { statement: gathered.add(&named.statement), step: named.step, is_reused: named.is_reused }
+        Self {
+            statement: gathered.add(&named.statement),
+            step: named.step,
+            is_reused: named.is_reused,
+            contested: named.contested.as_ref().map(|contested| gathered.add(contested)),
+        }
     }
 
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
-        let Self { statement, step, is_reused } = self;
+        let Self { statement, step, is_reused, contested } = self;
         let statement = from.statement(statement)?;
+        let contested = match contested {
+            Some(contested) => Some(from.statement(contested)?),
+            None => None,
+        };
         let charge =
             from.statement_registry.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
-        Some(Named { statement, step, is_reused, charge })
+        Some(Named { statement, step, is_reused, charge, contested })
     }
 }
 
@@ -157,7 +168,7 @@ enum PackedPending {
     Found { step: u64, name: Packed },
     Dropped { name: Packed, was: Option<PackedNamed> },
     Unnamed,
-    Twice { name: Packed },
+    Twice { name: Packed, step: u64, contested: u64, state: State, was: Option<PackedNamed> },
 }
 
 impl PackedHeld {
@@ -185,7 +196,13 @@ impl PackedPending {
                 Self::Found { step: *step, name: name.into() }
             }
             Pending::Hidden | Pending::Own { .. } => Self::Unnamed,
-            Pending::Twice { name } => Self::Twice { name: name.into() },
+            Pending::Twice(Twice { name, step, contested, state, was }) => Self::Twice {
+                name: name.into(),
+                step: *step,
+                contested: *contested,
+                state: *state,
+                was: was.as_ref().map(|was| PackedNamed::new(was, gathered)),
+            },
             Pending::Dropped { name, was } => {
                 Self::Dropped { name: name.into(), was: was.as_ref().map(|was| PackedNamed::new(was, gathered)) }
             }
@@ -197,7 +214,13 @@ impl PackedPending {
             Self::Parse { statement, step, name } => Pending::Parse { statement, step, name: name.map(Into::into) },
             Self::Close { id, epoch, was } => Pending::Close { id, epoch, was: was.map(|was| was.unpack(from)) },
             Self::Unnamed => Pending::Hidden,
-            Self::Twice { name } => Pending::Twice { name: name.into() },
+            Self::Twice { name: Packed(name), step, contested, state, was } => {
+                let was = match was {
+                    Some(was) => Some(was.unpack(&name, from)?),
+                    None => None,
+                };
+                Pending::Twice(Twice { name: name.into(), step, contested, state, was })
+            }
             Self::Found { step, name } => Pending::Found { step, name: name.into() },
             Self::Dropped { name, was: None } => Pending::Dropped { name: name.into(), was: None },
             Self::Dropped { name: Packed(name), was: Some(was) } => {

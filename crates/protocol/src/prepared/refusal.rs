@@ -19,11 +19,8 @@ impl ServerStatements {
         // The message contains `PGBOUNCER_7` whatever its language.
         let id = || our_name_in(field(b'M')?).map(|(id, _)| id);
         match field(b'C') {
-            Some(b"26000") => {
-                if let Some(held) = id().and_then(|id| self.held.get_mut(&id)) {
-                    held.state = State::Doubted;
-                }
-            }
+            // What has dropped this one without a word has probably dropped all.
+            Some(b"26000") if id().is_some_and(|id| self.held.contains_key(&id)) => self.doubt(|_| true),
             Some(b"42P05") => {
                 // This error is expected for a statement that is known to be there.
                 let is_new = |id: &u64| self.held.get(id).is_none_or(|held| held.state != State::Sure);
@@ -46,7 +43,7 @@ impl ServerStatements {
         self.doubt(|held| held.loan == loan);
     }
 
-    fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
+    pub(super) fn doubt(&mut self, which: impl Fn(&Held) -> bool) {
         // A statement that is being closed stays if its Close is skipped.
         let closing = closing(&mut self.pending).filter_map(|(_, was)| was.as_mut());
         for held in self.held.values_mut().chain(closing).filter(|held| which(held)) {
@@ -66,7 +63,8 @@ impl Names {
         }
         let (id, place) = our_name_in(body)?;
         let means = |name: &Rc<[u8]>| self.named.get(name).is_some_and(|named| named.statement.id() == id);
-        let name = twice.as_ref().into_iter().chain(self.named.keys().take(LOOKED_AT_MAX)).find(|name| means(name))?;
+        let twice = twice.filter(|(_, named)| *named == id).map(|(name, _)| name);
+        let name = twice.as_ref().or_else(|| self.named.keys().take(LOOKED_AT_MAX).find(|name| means(name)))?;
         Some([&body[..place.start], name, &body[place.end..]].concat())
     }
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use super::account::{Account, Charge, Room};
-use super::server_statements::NAME_BYTES;
 use super::statement::{Entry, Statement, Text};
 use crate::fault::Fault;
 use crate::hash::hash_of;
@@ -208,6 +207,8 @@ const STATEMENT_BYTES: usize = 384;
 const CAME_MAX: usize = 4096;
 /// The table is not swept below this size.
 const SWEEP_AT_MIN: usize = 64;
+/// The approximate size of a name beside its bytes.
+const NAME_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use wire::{backend, frontend, write};
 
 use super::account::Charge;
 use super::head::Ask;
-use super::names::{Named, Names};
+use super::names::{Named, Names, unsettled};
 use super::own::Own;
 use super::registry::StatementRegistry;
 use super::statement::{Mark, Statement};
@@ -80,6 +80,8 @@ pub(super) enum State {
     Sent { step: u64, epoch: u64 },
     /// It may or may not be there, or may mean something else by now.
     Doubted,
+    /// Another text is there under its name.
+    Displaced,
 }
 
 #[derive(Debug)]
@@ -90,8 +92,8 @@ pub(super) enum Pending {
     Close { id: u64, epoch: u64, was: Option<Held> },
     /// A Parse that we answer.
     Found { step: u64, name: Rc<[u8]> },
-    /// A Parse of a name that its client has given already.
-    Twice { name: Rc<[u8]> },
+    /// A Parse of a name that its client has given already, under the name of the statement that it meant.
+    Twice(Twice),
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
     /// A hidden message that changes nothing here, such as a Parse or a Close of the unnamed statement.
@@ -100,12 +102,26 @@ pub(super) enum Pending {
     Own { name: Rc<[u8]>, statement: Option<u64>, step: u64 },
 }
 
+/// A Parse of a name in use. If the server accepts it, the name had been dropped there, by SQL that nobody has read.
+#[derive(Debug)]
+pub(super) struct Twice {
+    pub(super) name: Rc<[u8]>,
+    pub(super) step: u64,
+    /// The number of the statement under whose name the new text is sent.
+    pub(super) contested: u64,
+    /// How that statement stood.
+    pub(super) state: State,
+    /// What the name meant, unless it has been dropped since.
+    pub(super) was: Option<Named>,
+}
+
 impl Pending {
     /// The name that the client gives by it, and the step.
     fn gives(&self) -> Option<(&Rc<[u8]>, u64)> {
         match self {
             Self::Parse { name: Some(name), step, .. } | Self::Found { name, step } => Some((name, *step)),
             Self::Own { name, step: step @ 1.., .. } => Some((name, *step)),
+            Self::Twice(Twice { name, step, .. }) => Some((name, *step)),
             _ => None,
         }
     }
@@ -237,23 +253,28 @@ impl ServerStatements {
             // The new statement replaces the old one; if the Parse is skipped there is none.
             sides.names.remove(name);
         } else if sides.names.has(name) {
-            return self.parse_twice(name, sides);
+            return self.parse_twice(name, text, sides);
         } else if sides.is_by_sql && sides.exchange.may_step() {
             return self.parse_own(name, text, sides);
         }
-        let (statement, charge) = sides.read(name, text)?;
+        let (mut statement, charge) = sides.read(name, text)?;
+        if self.is_contested(statement.id()) {
+            statement = sides.statement_registry.add(text, &sides.dialect).ok_or(Fault::StatementsFull)?;
+        }
         let name: Rc<[u8]> = name.into();
         if !sides.exchange.may_step() {
             // It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the
             // server itself answers, under a name that no other client has. It is closed after this loan in any case.
-            sides.names.insert(name, Named { statement: statement.clone(), step: 0, is_reused: false, charge });
+            let named = Named { statement: statement.clone(), step: 0, is_reused: false, charge, contested: None };
+            sides.names.insert(name, named);
             self.send_parse(&statement, State::Sure, Vec::new(), sides);
             sides.exchange.asked(frontend::PARSE);
             return Ok(());
         }
         let step = self.tick();
         let is_reused = self.is_closing(&name);
-        sides.names.insert(name.clone(), Named { statement: statement.clone(), step, is_reused, charge });
+        let named = Named { statement: statement.clone(), step, is_reused, charge, contested: None };
+        sides.names.insert(name.clone(), named);
         // A server in a failed transaction would refuse the Parse, so the server has to answer it.
         if sides.exchange.is_in_good_order()
             && self.held.get(&statement.id()).is_some_and(|held| sides.moment.is_like(held.moment))
@@ -264,22 +285,6 @@ impl ServerStatements {
         } else {
             self.prepare(statement, step, Some(name), sides);
         }
-        Ok(())
-    }
-
-    /// A client gives a name that it has given already, which the server has to refuse. The server is sent a Parse of the
-    /// old text under our name, because if it lacked the statement after all, a new text there would reach other clients.
-    fn parse_twice(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
-        let (step, id) = sides.names.named.get(name).map_or((0, 0), |named| (named.step, named.statement.id()));
-        // If the first Parse can still fail, the name would be free.
-        let now = State::Sent { step, epoch: sides.exchange.epoch() };
-        let is_certain = step == 0 || self.held.get(&id).is_some_and(|held| held.state == now);
-        let may_ask = sides.follows && is_certain && sides.exchange.may_step();
-        let statement = if may_ask { self.prepared(name, sides)? } else { None };
-        let Some(statement) = statement else { return Err(Fault::StatementInUse { name: shown(name) }) };
-        write_parse(&statement, Vec::new(), sides);
-        self.pending.push_back(Pending::Twice { name: name.into() });
-        sides.exchange.asked_step(Step::Client);
         Ok(())
     }
 
@@ -301,7 +306,16 @@ impl ServerStatements {
 
     /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
     /// there is none.
-    fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
+    pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
+        if let Some(contested) = sides.names.contested(name) {
+            // If it had to make room meanwhile, it is unknown what the name means.
+            let is_held = self.held.contains_key(&contested.id());
+            return if is_held {
+                Ok(Some(contested.clone()))
+            } else {
+                Err(Fault::StatementInUse { name: shown(name) })
+            };
+        }
         let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
@@ -319,6 +333,9 @@ impl ServerStatements {
         if self.has(&statement, named_by, sides.exchange.epoch()) || !sides.exchange.may_step() {
             return Ok(Some(statement));
         }
+        if self.is_contested(statement.id()) {
+            return Err(Fault::StatementInUse { name: shown(name) });
+        }
         self.prepare_as_given(statement, name, named_by, sides).map(Some)
     }
 
@@ -330,7 +347,7 @@ impl ServerStatements {
         let has = match held.state {
             State::Sure => true,
             State::Sent { step, epoch } => epoch == now || step == named_by,
-            State::Doubted => false,
+            State::Doubted | State::Displaced => false,
         };
         // The newest statement stays the newest without a change to the order.
         if has && held.used != self.clock {
@@ -401,18 +418,27 @@ impl ServerStatements {
                 if let Some(held) = self.sent_as(*statement, *step) {
                     held.state = State::Sure;
                 }
+                for twice in self.contests() {
+                    if matches!(twice.state, State::Sent { step: sent, .. } if sent == *step) {
+                        twice.state = State::Sure;
+                    }
+                }
             }
             Pending::Own { name, statement, .. } => self.own.done(name, *statement),
+            // The server has dropped at least this one without a word, and probably all.
+            Pending::Twice(Twice { was: Some(was), .. }) if was.step == 0 => self.doubt(|_| true),
             _ => {}
+        }
+        if let Pending::Twice(twice) = &pending
+            && let Some(held) = self.held.get_mut(&twice.contested)
+        {
+            held.state = State::Displaced;
         }
         let Some(names) = names else { return };
         if let Some((name, step)) = pending.gives() {
             names.settle(name, step);
-            // The name may be closed already, and comes back if that Close is skipped.
-            self.dropped_names().flatten().filter(|was| was.step == step).for_each(|was| was.step = 0);
-        } else if let Pending::Twice { name } = pending {
-            // The client believes that the name means the new text: it must not get the old one.
-            names.mistake(name);
+            // The name may be closed or given again already, and comes back if that is skipped.
+            self.dropped_names().flatten().filter(|was| was.step == step).for_each(Named::settle);
         }
     }
 
@@ -425,6 +451,9 @@ impl ServerStatements {
         if let Pending::Close { id, was: Some(was), .. } = pending {
             return self.never_closed(id, was);
         }
+        if let Pending::Twice(twice) = pending {
+            return self.refused_again(twice, names);
+        }
         let Some(names) = names else { return };
         if let Some((name, step)) = pending.gives() {
             // A Close that is on its way must not bring back a name that was never given.
@@ -434,29 +463,28 @@ impl ServerStatements {
             names.fail(name.clone(), step);
             return;
         }
-        match pending {
-            // The first of several is undone last, and the others are skipped.
-            Pending::Twice { name } => names.twice = Some(name),
-            Pending::Dropped { name, was: Some(still) } => {
-                // The name is still there, or there for another Close of it that is on its way, unless it has been given again.
-                let next = self.pending.iter_mut().find(|later| match later {
-                    Pending::Dropped { name: other, .. } => *other == name,
-                    later => later.gives().is_some_and(|(other, _)| *other == name),
-                });
-                match next {
-                    Some(Pending::Dropped { was, .. }) => *was = Some(still),
-                    Some(_) => {}
-                    None => names.restore(name, still),
-                }
+        if let Pending::Dropped { name, was: Some(still) } = pending {
+            // The name is still there, or there for another Close of it that is on its way, unless it has been given again.
+            match self.next_of(&name) {
+                Some(Pending::Dropped { was, .. }) => *was = Some(still),
+                Some(_) => {}
+                None => names.restore(name, still),
             }
-            _ => {}
         }
     }
 
-    /// What the names meant that are dropped by a Close on its way.
+    /// The next step on its way that closes or gives this name.
+    pub(super) fn next_of(&mut self, name: &Rc<[u8]>) -> Option<&mut Pending> {
+        self.pending.iter_mut().find(|later| match later {
+            Pending::Dropped { name: other, .. } => other == name,
+            later => later.gives().is_some_and(|(other, _)| other == name),
+        })
+    }
+
+    /// What the names meant that are closed, or given again, by what is on its way.
     fn dropped_names(&mut self) -> impl Iterator<Item = &mut Option<Named>> {
         self.pending.iter_mut().filter_map(|pending| match pending {
-            Pending::Dropped { was, .. } => Some(was),
+            Pending::Dropped { was, .. } | Pending::Twice(Twice { was, .. }) => Some(was),
             _ => None,
         })
     }
@@ -493,9 +521,11 @@ impl ServerStatements {
         // A Parse that was sent since is still to come.
         let sent = self.pending.iter().filter_map(|pending| match pending {
             Pending::Parse { statement, .. } => Some(*statement),
+            Pending::Twice(twice) => Some(twice.contested),
             _ => None,
         });
         let sent: Vec<u64> = sent.collect();
+        self.contests().for_each(|twice| twice.state = State::Doubted);
         let by_use = &mut self.by_use;
         self.held.retain(|id, held| outlives_discard(sent.contains(id)) || by_use.remove(&held.used).is_none());
         self.taken.clear();
@@ -541,11 +571,16 @@ pub(super) fn closing(pending: &mut VecDeque<Pending>) -> impl Iterator<Item = (
 }
 
 /// Writes a Parse behind what is to be sent before it.
-fn write_parse(statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
+fn write_parse(statement: &Statement, out: Vec<u8>, sides: &mut Sides<'_>) {
+    write_parse_as(statement.name(), statement, out, sides);
+}
+
+/// Writes a Parse of a statement under this name, behind what is to be sent before it.
+pub(super) fn write_parse_as(name: &[u8], statement: &Statement, mut out: Vec<u8>, sides: &mut Sides<'_>) {
     let text = statement.text();
     out.push(frontend::PARSE);
-    out.extend_from_slice(&((4 + statement.name().len() + 1 + text.len()) as u32).to_be_bytes());
-    push_name(&mut out, statement.name());
+    out.extend_from_slice(&((4 + name.len() + 1 + text.len()) as u32).to_be_bytes());
+    push_name(&mut out, name);
     if text.len() <= COPIED_BYTES_MAX {
         out.extend_from_slice(text);
         sides.out.push(Bytes::Own(out));
@@ -568,21 +603,14 @@ pub(super) fn push_name(out: &mut Vec<u8>, name: &[u8]) {
 }
 
 /// A name for the log, shortened and without line breaks.
-fn shown(name: &[u8]) -> Box<str> {
+pub(super) fn shown(name: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES_MAX)]);
     text.replace(char::is_control, "?").into()
-}
-
-/// The parameters of a client that may have changed others beside these: no other client has the same.
-pub(super) fn unsettled(dialect: &[u8]) -> Rc<[u8]> {
-    [b"?", dialect].concat().into()
 }
 
 /// A table may be changed without us: a statement prepared this long ago is prepared again for the next client that prepares it.
 const UNSEEN_MAX: Duration = Duration::from_secs(30);
 /// A longer text is sent from where it is kept.
 const COPIED_BYTES_MAX: usize = 1024;
-/// The approximate size of a name beside its bytes.
-pub(super) const NAME_BYTES: usize = 128;
 /// How much of a name is logged.
 const SHOWN_BYTES_MAX: usize = 256;

@@ -48,13 +48,6 @@ fn the_server_tells_why_a_name_came_to_nothing_even_one_like_ours() {
     t.asked(b"S");
     t.hears(&mut ann, "EZ");
     assert_eq!(t.bind(&mut ann, "PGBOUNCER_7"), "as it is");
-    // As well as one that was given twice and not refused.
-    (t.follows, t.dialect) = (true, b"UTC\0"[..].into());
-    t.prepares(&mut ann, "PGBOUNCER_8", "select 1");
-    t.parse(&mut ann, "PGBOUNCER_8", "select 2");
-    t.asked(b"S");
-    t.hears(&mut ann, "1Z");
-    assert_eq!(t.bind(&mut ann, "PGBOUNCER_8"), "as it is");
 }
 
 #[test]

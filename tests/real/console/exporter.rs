@@ -1,7 +1,7 @@
 //! The columns that exporters know: plain `SHOW` tables have these and no others, or the exporters stop.
 //!
-//! The lists are from the exporters' sources: `collector.go` of prometheus-community (0.12.1), `internal/sqlstore/sql.go` of
-//! jbub's (0.20), `config/09*.yml` of `pg_exporter` (1.0).
+//! The lists are from the exporters' sources of 2026: `collector.go` of prometheus-community, `internal/sqlstore/sql.go` of
+//! jbub's, `config/09*.yml` of `pg_exporter`.
 
 use std::collections::BTreeSet;
 

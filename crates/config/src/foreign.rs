@@ -3,9 +3,10 @@
 //! Always true: asked only about a file that has mistakes anyway; a file for PgBouncer is never taken for another's.
 //! Not here: what the file says.
 
-/// Whose file this seems to be, by a line that our dialect does not have.
-pub(crate) fn owner(text: &[u8]) -> Option<&'static str> {
-    text.split(|&byte| byte == b'\n').take(LINES_MAX).map(<[u8]>::trim_ascii).find_map(owner_of_line)
+/// Whose file this seems to be, and the line by which: one that our dialect does not have, counted from 1.
+pub(crate) fn owner(text: &[u8]) -> Option<(u32, &'static str)> {
+    let mut lines = (1..).zip(text.split(|&byte| byte == b'\n').take(LINES_MAX));
+    lines.find_map(|(number, line)| Some((number, owner_of_line(line.trim_ascii())?)))
 }
 
 fn owner_of_line(line: &[u8]) -> Option<&'static str> {
@@ -47,7 +48,8 @@ mod tests {
             ("[databases]\nuser = host=a\nstorage = host=b\n[pgbouncer]\nlisten_port = 6432\n", None),
             ("", None),
         ] {
-            assert_eq!(owner(text.as_bytes()), expected, "{text}");
+            assert_eq!(owner(text.as_bytes()).map(|(_, name)| name), expected, "{text}");
         }
+        assert_eq!(owner(b"\r\n# ours\nlisten {\n"), Some((3, "Odyssey")));
     }
 }

@@ -230,11 +230,12 @@ impl<'r> Reading<'r> {
                 self.file(file, &text);
                 // One sentence says more than an error for each line of a file that is meant for another program.
                 let owner = foreign::owner(&text).filter(|_| !self.found.mistakes.is_empty());
-                if let Some(owner) = owner {
+                if let Some((line, owner)) = owner {
                     let wrong = Wrong::new(format!("this looks like a configuration file of {owner}"));
                     let advice =
                         "Trunkline reads PgBouncer's format: [databases], [pgbouncer] and lines of name = value";
-                    return Err(vec![wrong.advise(Some(advice.to_owned())).at(root)]);
+                    let place = Place { file: path.into(), line };
+                    return Err(vec![wrong.advise(Some(advice.to_owned())).at(place)]);
                 }
             }
         }

@@ -226,13 +226,6 @@ impl Exchange {
         self.syncs
     }
 
-    /// The epoch of the messages that the server answers now.
-    #[must_use]
-    pub fn answered_epoch(&self) -> u64 {
-        let to_come = self.owed.iter().filter(|owed| **owed == Owed::Sync).count();
-        self.syncs.saturating_sub(to_come as u64)
-    }
-
     /// Takes the outcome of the oldest step whose outcome has not been taken yet.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()

@@ -315,35 +315,6 @@ pub(crate) fn a_name_given_anew_behind_its_deallocation_means_the_new_text(house
     }
 }
 
-/// Regression: an INSERT that PostgreSQL had skipped was executed by the next Bind of the unnamed statement. PostgreSQL keeps
-/// the statement before it; here there is none, which is an error and no other statement.
-pub(crate) fn an_unnamed_statement_that_was_skipped_is_not_executed(house: &House) {
-    let stage = Stage::with_servers(house, "unnamed_skipped", "default_pool_size = 1");
-    house.postgres.client("unnamed_skipped").run("create table s (a int); grant all on s to public");
-    let mut client = stage.pooled();
-    let (failing, insert) = (parse("", "select 1/0"), parse("", "insert into s values (1)"));
-    let run_unnamed = [bind("", "", &[]), execute("", 0)].concat();
-    // In one segment; and with the error read before the rest is sent.
-    client.peer.send(&[&*failing, &run_unnamed, &insert, &sync()].concat());
-    assert_eq!(client.answer().error().code, "22012");
-    client.peer.send(&[&*run_unnamed, &sync()].concat());
-    assert_eq!(client.answer().error().code, "26000");
-    client.peer.send(&[&*failing, &run_unnamed, &frame(b'H', b"")].concat());
-    assert_eq!(client.peer.frame().expect("an answer").tag, b'1');
-    client.peer.send(&[&*insert, &sync()].concat());
-    assert_eq!(client.answer().error().code, "22012");
-    client.peer.send(&[&*run_unnamed, &sync()].concat());
-    assert_eq!(client.answer().error().code, "26000");
-    assert_eq!(client.value("select count(*) from s"), "0");
-    // Another one is not executed in the place of one that is there.
-    client.peer.send(&[parse("", "select 'one'"), sync()].concat());
-    assert!(client.answer().errors.is_empty());
-    client.peer.send(&[describe(b'S', "nope"), parse("", "select 'two'"), sync()].concat());
-    assert_eq!(client.answer().error().code, "26000");
-    client.peer.send(&[&*run_unnamed, &sync()].concat());
-    assert_eq!(client.answer().error().code, "26000");
-}
-
 /// A text that arrives in pieces is still parsed before its server gets it.
 pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     let stage = Stage::open(house, "names_torn");

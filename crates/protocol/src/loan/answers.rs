@@ -486,7 +486,6 @@ fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSess
     // A query of ours stays at the front until its `ReadyForQuery`, so this holds in however many parts its error came.
     let is_ours = server.exchange.is_ours();
     let Some(client) = client.filter(|_| !is_ours) else { return true };
-    client.unnamed.fails(server.exchange.answered_epoch());
     if let Some(session_effects) = &mut client.session_effects {
         session_effects.effects_in_doubt();
         session_effects.unlistens.fails(server.exchange.count_ready() == 1);

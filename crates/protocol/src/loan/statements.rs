@@ -237,10 +237,8 @@ impl Following<'_> {
         }
         match kind {
             frontend::PARSE => {
+                client.unnamed.prepares(&server.exchange);
                 self.unbound = None;
-                if !client.unnamed.prepares(&server.exchange) {
-                    return Ok(Way::AsItIs);
-                }
                 match extent {
                     Extent::Here(place) => self.unbound = Some(place),
                     Extent::Whole => {

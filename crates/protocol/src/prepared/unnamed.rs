@@ -20,10 +20,8 @@ use crate::planted::is_there;
 /// The unnamed statement of one client.
 #[derive(Debug, Default)]
 pub struct Unnamed {
-    /// The epoch of the current loan in which it was given, by the client or by us.
+    /// The epoch of the current loan in which it was given.
     given: Option<u64>,
-    /// The epoch of the current loan in which the client itself gave it.
-    given_by_client: Option<u64>,
     /// The Parse, if a Sync came before it was bound: it may have to outlive the loan.
     kept: Option<Box<Kept>>,
 }
@@ -38,35 +36,18 @@ struct Kept {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PackedUnnamed {
     given: Option<u64>,
-    #[serde(default)]
-    given_by_client: Option<u64>,
     kept: Option<Packed>,
 }
 
 impl Unnamed {
     /// The client is lent a server to which it has given no statement.
     pub fn begin_loan(&mut self) {
-        (self.given, self.given_by_client) = (None, None);
+        self.given = None;
     }
 
-    /// The client gives a statement with the message that is sent now. Returns whether the server reads it: after an error
-    /// it skips that message, and what was given before is there.
-    pub fn prepares(&mut self, exchange: &Exchange) -> bool {
-        self.given = Some(exchange.epoch());
-        if exchange.is_skipping() {
-            return false;
-        }
-        (self.given_by_client, self.kept) = (self.given, None);
-        true
-    }
-
-    /// The server has refused a message of this epoch, and skips what came behind it. If the client gave a statement in it,
-    /// that one may have been refused or skipped, and must not be executed later: it is not given again, so that the server
-    /// reports that there is none.
-    pub fn fails(&mut self, epoch: u64) {
-        if self.given_by_client == Some(epoch) {
-            self.kept = None;
-        }
+    /// The client gives a statement with the message that is sent now.
+    pub fn prepares(&mut self, exchange: &Exchange) {
+        (self.given, self.kept) = (Some(exchange.epoch()), None);
     }
 
     /// The client's batch ends without a Bind of the statement that this message has given.
@@ -84,7 +65,7 @@ impl Unnamed {
 
     /// The statement is destroyed by a Close, or by a simple query (`drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`).
     pub fn forget(&mut self) {
-        (self.given, self.given_by_client, self.kept) = (None, None, None);
+        (self.given, self.kept) = (None, None);
     }
 
     /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
@@ -120,14 +101,13 @@ impl Unnamed {
     /// Packs it for another process.
     #[must_use]
     pub fn pack(&self) -> PackedUnnamed {
-        let kept = self.kept.as_ref().map(|kept| (&*kept.parse).into());
-        PackedUnnamed { given: self.given, given_by_client: self.given_by_client, kept }
+        PackedUnnamed { given: self.given, kept: self.kept.as_ref().map(|kept| (&*kept.parse).into()) }
     }
 
     /// Unpacks it from another process.
     #[must_use]
     pub fn unpack(packed: PackedUnnamed, account: &Account, statement_registry: &mut StatementRegistry) -> Self {
-        let mut unnamed = Self { given: packed.given, given_by_client: packed.given_by_client, kept: None };
+        let mut unnamed = Self { given: packed.given, kept: None };
         if let Some(parse) = packed.kept {
             unnamed.keep(&parse.0, account, statement_registry);
         }
@@ -182,42 +162,6 @@ mod tests {
             bring(&mut stranger, &mut server_statements, &mut exchange),
             [Bytes::Own(b"C\0\0\0\x06S\0".to_vec())]
         );
-    }
-
-    /// Regression: an INSERT that PostgreSQL had skipped was executed by the next Bind.
-    #[test]
-    fn what_may_have_been_skipped_is_not_given_again() {
-        let mut statement_registry = StatementRegistry::new(1, 1);
-        let mut server_statements = ServerStatements::default();
-        let mut unnamed = Unnamed::default();
-        let mut exchange = later(b"I");
-        assert!(unnamed.prepares(&exchange));
-        unnamed.keep(b"P", &Account::default(), &mut statement_registry);
-        unnamed.fails(exchange.epoch() - 1);
-        assert!(unnamed.is_kept(), "the error is of another batch");
-        for kind in [frontend::PARSE, frontend::BIND] {
-            exchange.asked(kind);
-        }
-        exchange.answered(b'E', b"").expect("owed");
-        unnamed.fails(exchange.answered_epoch());
-        assert!(!unnamed.is_kept());
-        // The error is known when the next one is sent.
-        assert!(exchange.is_skipping() && !unnamed.prepares(&exchange));
-        exchange.asked(frontend::SYNC);
-        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
-    }
-
-    /// A driver executes what it has prepared once; that one execution fails is no reason to lose it.
-    #[test]
-    fn what_is_brought_outlives_an_error() {
-        let mut unnamed = Unnamed::default();
-        unnamed.prepares(&Exchange::default());
-        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
-        unnamed.begin_loan();
-        let mut exchange = later(b"I");
-        bring(&mut unnamed, &mut ServerStatements::default(), &mut exchange);
-        unnamed.fails(exchange.epoch());
-        assert!(unnamed.is_kept());
     }
 
     #[test]

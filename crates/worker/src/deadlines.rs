@@ -9,7 +9,7 @@ use base::{Key, Time};
 use pool::ServerKey;
 use protocol::fault::Fault;
 use protocol::loan::Phase;
-use reactor::{Io, TimerId, Wheel};
+use reactor::{Conn, Io, TimerId, Wheel};
 use wire::backend::TxStatus;
 
 use crate::data::client::{Client, ClientStage, Link};
@@ -119,11 +119,13 @@ impl<I: Io> Worker<I> {
         let server = self.servers.get(key)?;
         let is_along = server.session.life.phase() == Phase::ApplyingAlong;
         match &server.stage {
-            ServerStage::Resolving
-            | ServerStage::Connecting
-            | ServerStage::Securing(_)
-            | ServerStage::Login(_)
-            | ServerStage::Introducing => {
+            ServerStage::Connecting(attempt) => {
+                let end = settings.server_connect_timeout.map(|limit| server.since + limit);
+                // A dial that waits for a descriptor does not try an address yet.
+                let is_tried = server.conn != Conn::NOWHERE;
+                end.map(|end| (if is_tried { attempt.due(end) } else { end }, Fault::ServerCrashed))
+            }
+            ServerStage::Resolving | ServerStage::Securing(_) | ServerStage::Login(_) | ServerStage::Introducing => {
                 settings.server_connect_timeout.map(|limit| (server.since + limit, Fault::ServerCrashed))
             }
             ServerStage::Idle => None,

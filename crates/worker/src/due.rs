@@ -116,6 +116,7 @@ impl<I: Io> Worker<I> {
                 self.lose_server(key, Closed::Dirty, "could not be made clean in time");
             }
             ServerStage::Idle => {}
+            ServerStage::Connecting(_) => self.connect_is_late(key),
             _ => self.dial_failed(key, Failure::unreachable("connect timeout")),
         }
     }

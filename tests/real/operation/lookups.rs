@@ -110,6 +110,46 @@ pub(crate) fn a_zone_whose_serial_grows_is_looked_up_again_at_once(house: &House
     assert!(of_zone() <= questions + 1);
 }
 
+pub(crate) fn an_address_that_refuses_does_not_block_the_others_of_its_name(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer tries one address in each server_login_retry");
+    }
+    let server = NameServer::open();
+    // Nobody listens on 127.0.0.3 and 127.0.0.4.
+    server.name("half.shop.test", &["127.0.0.3", "127.0.0.4", "127.0.0.2"], 3600);
+    server.name("both.shop.test", &["127.0.0.1", "127.0.0.2"], 3600);
+    server.name("none.shop.test", &["127.0.0.3", "127.0.0.4"], 3600);
+    let (ini, _) = ini(house, "lookup_half", "half.shop.test", &server.line());
+    let line = |name: &str| {
+        format!("{name} = host={name}.shop.test port={} dbname=lookup_half pool_size=2", house.postgres.port())
+    };
+    let ini = ini.database(&line("both")).database(&line("none")).set("dns_max_ttl = 3600");
+    for kernel in ["workers = 2", "io_backend = epoll"] {
+        let ini = ini.clone().set("server_login_retry = 600").set("query_wait_timeout = 2").set(kernel);
+        let pooler = house.start(&ini);
+        assert_eq!(seen_at(&pooler, "lookup_half"), "127.0.0.2");
+        pooler.await_log("connect failed: Connection refused; 127.0.0.4 of half.shop.test is tried next");
+        pooler.await_log("connect failed: Connection refused; 127.0.0.2 of half.shop.test is tried next");
+        // From now on the addresses that refused are tried last.
+        pooler.console("RECONNECT");
+        assert_eq!(seen_at(&pooler, "lookup_half"), "127.0.0.2");
+        assert_eq!(pooler.log().matches("connect failed").count(), 2);
+        // The first server is at the first address, the second at the second.
+        let (mut first, mut second) = (pooler.client("u", "both"), pooler.client("u", "both"));
+        first.query("begin");
+        second.query("begin");
+        assert_eq!(first.value("select host(inet_server_addr())"), "127.0.0.1");
+        assert_eq!(second.value("select host(inet_server_addr())"), "127.0.0.2");
+        // If no address can be reached, the error names them all.
+        let mut vain = knock(&pooler, "none");
+        let error = vain.frame_within(LIMIT).expect("an error");
+        let error = String::from_utf8_lossy(&error.body).into_owned();
+        let told = "127.0.0.3 (Connection refused), 127.0.0.4 (Connection refused)";
+        assert!(error.contains(told), "{error}");
+        pooler.await_log(&format!("connect failed: {told}"));
+    }
+}
+
 pub(crate) fn a_name_server_that_is_silent_is_passed_over(house: &House) {
     if !house.place.is_trunkline() {
         return skip("the PgBouncer here may be built without c-ares");

@@ -222,7 +222,7 @@ impl<I: Io> Worker<I> {
     fn detail_of_server(&self, server: &Server) -> &'static str {
         match &server.stage {
             ServerStage::Resolving => "the name of its host is looked up",
-            ServerStage::Connecting => "connects",
+            ServerStage::Connecting(_) => "connects",
             ServerStage::Securing(_) => "agrees on TLS",
             ServerStage::Login(_) => "logs in",
             ServerStage::Introducing => "its session is prepared (connect_query)",
@@ -265,7 +265,7 @@ impl<I: Io> Worker<I> {
         let place = self.registry.pool(server.pool);
         let state = match &server.stage {
             ServerStage::Resolving
-            | ServerStage::Connecting
+            | ServerStage::Connecting(_)
             | ServerStage::Securing(_)
             | ServerStage::Login(_)
             | ServerStage::Introducing => "new",
@@ -325,7 +325,7 @@ impl<I: Io> Worker<I> {
             let Some(row) = rows.get_mut(&server.pool) else { continue };
             match &server.stage {
                 ServerStage::Resolving
-                | ServerStage::Connecting
+                | ServerStage::Connecting(_)
                 | ServerStage::Securing(_)
                 | ServerStage::Login(_)
                 | ServerStage::Introducing => row.sv_login += 1,

@@ -5,8 +5,8 @@
 //! then.
 //! Not here: which process a key belongs to (`requests`, `protocol::cancel`).
 
-use base::{Id, Key, WorkerId};
-use config::Peer;
+use base::{Id, Key, Time, WorkerId};
+use config::{Host, Peer};
 use measure::CancelRequest;
 use protocol::cancel::CancelKey;
 use reactor::{Close, Io, Level, Receive, Subject};
@@ -16,7 +16,8 @@ use crate::cancel::tables::{CANCELS_MAX, Forward, ForwardStage};
 use crate::letters::{CancelWait, PeerRow, Requester, ToWorker};
 use crate::planted::{is_ready_for_next, take_out, who_asked};
 use crate::timers::Timer;
-use crate::upstream::dial::words;
+use crate::upstream::attempt::Attempt;
+use crate::upstream::dial::{NO_ANSWER, words};
 use crate::upstream::names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
@@ -43,7 +44,8 @@ impl<I: Io> Worker<I> {
             return self.end_cancel_request(requester, CancelRequest::Failed);
         }
         let id = self.posts.ids.take();
-        let forward = Forward { peer, key, id, waits, timer: None, stage: ForwardStage::Waiting, requester };
+        let forward =
+            Forward { peer, key, id, waits, timer: None, stage: ForwardStage::Waiting, attempt: None, requester };
         let Ok(row) = self.cancel.forwards.rows.insert(forward) else {
             let text = format_args!("failed to forward cancel request: {CANCELS_MAX} are on their way already");
             self.log.add(Level::Warning, text);
@@ -70,18 +72,47 @@ impl<I: Io> Worker<I> {
 
     fn dial_peer(&mut self, key: Key, peer: &Peer) -> Result<(), String> {
         let since = self.now;
-        let address = match self.address_of(&peer.host, peer.port, Asker::Forward(key)) {
-            Known::Address(address) => address,
-            Known::Nothing(_) => return Err("DNS lookup failed".to_owned()),
+        let attempt = match self.addresses_of(&peer.host, peer.port, Asker::Forward(key)) {
+            Known::Addresses(addresses) => Attempt::begin(addresses, since),
+            Known::Nothing(_) => None,
             Known::Later => {
                 self.move_forward(key, ForwardStage::Resolving { since });
                 return Ok(());
             }
         };
-        let made = self.io.connect(&address, Owner::Forward(key).to_bits());
-        let conn = made.map_err(|error| format!("connect failed: {}", words(&error)))?;
-        self.move_forward(key, ForwardStage::Connecting { conn, since });
-        Ok(())
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return Ok(()) };
+        forward.attempt = Some(Box::new(attempt.ok_or("DNS lookup failed")?));
+        self.connect_forward(key, since)
+    }
+
+    /// Connects to the next address of the peer; if that fails at once, to the one after it. Returns why none is left.
+    fn connect_forward(&mut self, key: Key, since: Time) -> Result<(), String> {
+        loop {
+            let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return Ok(()) };
+            let Some(attempt) = &mut forward.attempt else { return Ok(()) };
+            match self.io.connect(attempt.address(), Owner::Forward(key).to_bits()) {
+                Ok(conn) => {
+                    attempt.starts(self.now);
+                    self.move_forward(key, ForwardStage::Connecting { conn, since });
+                    return Ok(());
+                }
+                Err(error) => self.pass_over(key, &words(&error))?,
+            }
+        }
+    }
+
+    /// An address of the peer could not be reached. Returns the whole reason if it was the last one.
+    fn pass_over(&mut self, key: Key, why: &str) -> Result<(), String> {
+        let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return Ok(()) };
+        let Some(attempt) = &mut forward.attempt else { return Ok(()) };
+        let failed = attempt.address().clone();
+        let is_last = attempt.fails(why).is_none();
+        let why = attempt.reasons().unwrap_or_else(|| why.to_owned());
+        let active = self.active.clone();
+        if let Some(Host::Name(name)) = active.settings.peers.get(&forward.peer).map(|peer| &peer.host) {
+            self.note_unreached(name, &failed);
+        }
+        if is_last { Err(format!("connect failed: {why}")) } else { Ok(()) }
     }
 
     fn move_forward(&mut self, key: Key, stage: ForwardStage) {
@@ -125,10 +156,19 @@ impl<I: Io> Worker<I> {
     /// The connection to a peer failed; the reactor has closed it.
     pub(crate) fn forward_failed(&mut self, key: Key, error: &std::io::Error) {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
+        let ForwardStage::Connecting { since, .. } = forward.stage else { return };
         forward.stage = ForwardStage::Unreached;
         let peer = forward.peer;
-        self.fail_forward(key, &format!("connect failed: {}", words(error)));
-        self.start_forwards(peer);
+        if let Err(why) = self.forward_goes_on(key, since, &words(error)) {
+            self.fail_forward(key, &why);
+            self.start_forwards(peer);
+        }
+    }
+
+    /// An address of the peer has failed: dials the next one.
+    fn forward_goes_on(&mut self, key: Key, since: Time, why: &str) -> Result<(), String> {
+        self.pass_over(key, why)?;
+        self.connect_forward(key, since)
     }
 
     /// The deadline of a request has passed.
@@ -136,6 +176,15 @@ impl<I: Io> Worker<I> {
         let Some(forward) = self.cancel.forwards.rows.get_mut(key) else { return };
         forward.timer = None;
         let (peer, waited) = (forward.peer, self.now.since(forward.waits.since).as_secs());
+        if let Some((conn, since)) = forward.late_address(&self.active.settings, self.now) {
+            self.io.close(conn, Close::Now);
+            forward.stage = ForwardStage::Unreached;
+            if let Err(why) = self.forward_goes_on(key, since, NO_ANSWER) {
+                self.fail_forward(key, &why);
+                self.start_forwards(peer);
+            }
+            return;
+        }
         match forward.due(&self.active.settings) {
             Some((at, why)) if at <= self.now => {
                 self.fail_forward(key, &format!("{why} (age={waited}s)"));

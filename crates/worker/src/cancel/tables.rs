@@ -14,6 +14,7 @@ use reactor::tls::Demand;
 use reactor::{Conn, TimerId};
 
 use crate::letters::{CancelWait, Requester};
+use crate::upstream::attempt::Attempt;
 
 /// A cancel request on its way.
 #[derive(Debug)]
@@ -72,6 +73,8 @@ pub(crate) struct Forward {
     /// The timer of its deadline.
     pub(super) timer: Option<TimerId>,
     pub(super) stage: ForwardStage,
+    /// The addresses of the peer, while one of them is dialed.
+    pub(super) attempt: Option<Box<Attempt>>,
     pub(super) requester: Requester,
 }
 
@@ -81,11 +84,23 @@ impl Forward {
         let wait = self.waits.until.map(|until| (until, "cancel_wait_timeout"));
         let dial = match self.stage {
             ForwardStage::Resolving { since } | ForwardStage::Connecting { since, .. } => {
-                settings.server_connect_timeout.map(|limit| (since + limit, "connect timeout"))
+                let end = settings.server_connect_timeout.map(|limit| since + limit);
+                let due = |end| self.attempt.as_ref().map_or(end, |attempt| attempt.due(end));
+                end.map(|end| (due(end), "connect timeout"))
             }
             ForwardStage::Waiting | ForwardStage::Unreached | ForwardStage::Sent(_) => None,
         };
         wait.into_iter().chain(dial).min_by_key(|(at, _)| *at)
+    }
+
+    /// The connection to an address that has had its share of the time, while there is time for others, and since when
+    /// the peer is dialed.
+    pub(super) fn late_address(&self, settings: &Settings, now: Time) -> Option<(Conn, Time)> {
+        let ForwardStage::Connecting { conn, since } = self.stage else { return None };
+        let end = since + settings.server_connect_timeout?;
+        let is_over = now >= end || self.waits.until.is_some_and(|until| now >= until);
+        let is_late = !is_over && self.attempt.as_ref().is_some_and(|attempt| attempt.due(end) <= now);
+        is_late.then_some((conn, since))
     }
 }
 

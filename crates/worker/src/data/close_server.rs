@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
             self.io.close(server.conn, Close::AfterSending);
         } else if hears
             || server.session.exchange.owes_nothing()
-                && !matches!(server.stage, ServerStage::Connecting | ServerStage::Resolving)
+                && !matches!(server.stage, ServerStage::Connecting(_) | ServerStage::Resolving)
         {
             let mut out = Vec::new();
             write::bare(&mut out, frontend::TERMINATE);

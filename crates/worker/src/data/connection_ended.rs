@@ -46,7 +46,7 @@ impl<I: Io> Worker<I> {
                 self.dial_failed(key, pool::Failure::unreachable(text));
             }
             ServerStage::Resolving
-            | ServerStage::Connecting
+            | ServerStage::Connecting(_)
             | ServerStage::Securing(_)
             | ServerStage::Login(_)
             | ServerStage::Introducing => {

@@ -229,7 +229,7 @@ impl<I: Io> Worker<I> {
             ServerStage::Introducing => self.introduced(key),
             ServerStage::Idle
             | ServerStage::Resolving
-            | ServerStage::Connecting
+            | ServerStage::Connecting(_)
             | ServerStage::Securing(_)
             | ServerStage::Login(_) => {}
         }

@@ -24,6 +24,7 @@ use crate::course::{Course, RequestHead};
 use crate::notify::listening::Withheld;
 use crate::registry::Welcome;
 use crate::sampled::Sampled;
+use crate::upstream::attempt::Attempt;
 use crate::upstream::cleaning::Cleaning;
 use crate::upstream::dedicated_client::Dedicated;
 
@@ -99,8 +100,8 @@ pub(crate) struct Server {
 pub(crate) enum ServerStage {
     /// The name of its host is being looked up.
     Resolving,
-    /// The connection is being established.
-    Connecting,
+    /// The connection is being established, or waits for a descriptor.
+    Connecting(Box<Attempt>),
     /// TLS is being negotiated.
     Securing(Securing),
     /// We are logging in.

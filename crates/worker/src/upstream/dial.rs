@@ -1,6 +1,7 @@
 //! Dials a server: from a free slot to a connection that is established.
 //!
-//! Always true: a dial ends in exactly one of `Ready` and `DialFailed`.
+//! Always true: a dial ends in exactly one of `Ready` and `DialFailed`; it has failed only when no address of its host
+//! could be reached.
 //! Not here: when to dial and when to try again (`pool::dial`), the addresses of host names (`host_names`), what
 //! follows on the connection (`secure`, `login`).
 
@@ -9,11 +10,12 @@ use std::sync::Arc;
 use config::{Database, Host, LoadBalance};
 use pool::{ClientKey, Failure, OpenReason, PoolKey, ServerKey};
 use protocol::vars::Vars;
-use reactor::{Address, Conn, Io, Level};
+use reactor::{Close, Conn, Io, Level};
 
 use crate::data::close_server::opened_for;
 use crate::data::server::{Server, ServerStage};
 use crate::timers::Timer;
+use crate::upstream::attempt::{Attempt, word};
 use crate::upstream::names::{Asker, Known};
 use crate::worker::{Owner, Worker};
 
@@ -60,13 +62,19 @@ impl<I: Io> Worker<I> {
     }
 
     fn reach(&mut self, key: ServerKey, host: &Host, port: u16) {
-        match self.address_of(host, port, Asker::Server(key)) {
-            Known::Address(address) => self.connect_server(key, address),
-            Known::Nothing(why) => {
-                self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(Some(&why), None));
-            }
-            Known::Later => {}
-        }
+        let why = match self.addresses_of(host, port, Asker::Server(key)) {
+            Known::Addresses(addresses) => match (Attempt::begin(addresses, self.now), self.servers.get_mut(key)) {
+                (Some(attempt), Some(server)) => {
+                    server.stage = ServerStage::Connecting(Box::new(attempt));
+                    return self.connect_server(key);
+                }
+                (None, Some(_)) => "the name has no address".into(),
+                (_, None) => return,
+            },
+            Known::Nothing(why) => why,
+            Known::Later => return,
+        };
+        self.dial_failed(key, Failure::unreachable("server DNS lookup failed").explained(Some(&why), None));
     }
 
     /// Continues a dial whose host name has been looked up.
@@ -79,37 +87,80 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn connect_server(&mut self, key: ServerKey, address: Address) {
-        match self.io.connect(&address, Owner::Server(key).to_bits()) {
-            Ok(conn) => {
-                let Some(server) = self.servers.get_mut(key) else { return };
-                server.conn = conn;
-                server.address = Some(address);
-                server.stage = ServerStage::Connecting;
-            }
-            Err(error) if is_scarce(&error) => {
-                // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
-                self.log_server(key, Level::Warning, format_args!("connect delayed: {}", words(&error)));
-                if let Some(server) = self.servers.get_mut(key) {
-                    server.address = Some(address);
-                    self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
+    /// Connects to the next address of the attempt; if that fails at once, to the one after it.
+    fn connect_server(&mut self, key: ServerKey) {
+        loop {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let ServerStage::Connecting(attempt) = &mut server.stage else { return };
+            let address = attempt.address().clone();
+            server.address = Some(address.clone());
+            match self.io.connect(&address, Owner::Server(key).to_bits()) {
+                Ok(conn) => {
+                    server.conn = conn;
+                    attempt.starts(self.now);
+                    return self.arm_server(key);
                 }
+                Err(error) if is_scarce(&error) => {
+                    // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
+                    self.log_server(key, Level::Warning, format_args!("connect delayed: {}", words(&error)));
+                    self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
+                    return;
+                }
+                Err(error) if self.may_go_on(key, &words(&error)) => {}
+                Err(_) => return,
             }
-            Err(error) => self.connect_failed(key, &error),
         }
     }
 
     /// Repeats a dial that found no free descriptor.
     pub(crate) fn redial(&mut self, key: ServerKey) {
-        if let Some(Server { stage: ServerStage::Resolving, address: Some(address), .. }) = self.servers.get(key) {
-            self.connect_server(key, address.clone());
+        if self.servers.get(key).is_some_and(|server| server.conn == Conn::NOWHERE) {
+            self.connect_server(key);
         }
     }
 
     /// The connection attempt failed; the reactor has closed the socket.
     pub(crate) fn connect_failed(&mut self, key: ServerKey, error: &std::io::Error) {
-        self.log_server(key, Level::Warning, format_args!("connect failed: {}", words(error)));
-        self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(&words(error)), None));
+        if self.may_go_on(key, &words(error)) {
+            self.connect_server(key);
+        }
+    }
+
+    /// An address has not answered in its time.
+    pub(crate) fn connect_is_late(&mut self, key: ServerKey) {
+        let limit = self.active.settings.server_connect_timeout;
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let ServerStage::Connecting(attempt) = &mut server.stage else { return };
+        if limit.is_some_and(|limit| server.since + limit <= self.now) {
+            attempt.fails(NO_ANSWER);
+            let failure = Failure::unreachable("connect timeout").explained(attempt.reasons().as_deref(), None);
+            return self.dial_failed(key, failure);
+        }
+        self.io.close(server.conn, Close::Now);
+        if self.may_go_on(key, NO_ANSWER) {
+            self.connect_server(key);
+        }
+    }
+
+    /// An address could not be reached. Returns whether the dial goes on with another one; else it has failed.
+    fn may_go_on(&mut self, key: ServerKey, why: &str) -> bool {
+        let line = self.server_prefix(key);
+        let Some(server) = self.servers.get_mut(key) else { return false };
+        let ServerStage::Connecting(attempt) = &mut server.stage else { return false };
+        server.conn = Conn::NOWHERE;
+        let (failed, host) = (attempt.address().clone(), server.host.clone());
+        let next = attempt.fails(why).map(word);
+        let all = attempt.reasons();
+        self.note_unreached(&host, &failed);
+        if let Some(next) = next {
+            let words = format_args!("connect failed: {why}; {next} of {host} is tried next");
+            self.log.about(&line, Level::Log, words);
+            return true;
+        }
+        let why = all.as_deref().unwrap_or(why);
+        self.log.about(&line, Level::Warning, format_args!("connect failed: {why}"));
+        self.dial_failed(key, Failure::unreachable("connect failed").explained(Some(why), None));
+        false
     }
 
     /// The connection is established: continues with TLS or the login.
@@ -143,5 +194,7 @@ fn is_scarce(error: &std::io::Error) -> bool {
 /// `EMFILE` and `ENFILE`, "too many open files" of the process and of the machine (Linux, `errno-base.h`).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
+/// The reason of an address that has not answered in its time.
+pub(crate) const NO_ANSWER: &str = "no answer";
 /// How long a dial waits for a descriptor before it tries again.
 const SCARCE_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Looks up host names and remembers their addresses.
 //!
-//! Always true: at most one lookup of a name is under way; the addresses of a name are given out in turn.
+//! Always true: at most one lookup of a name is under way.
 //! Not here: the lookup itself, which the control thread does (`control::names`); its answer (`resolved`); dialing
 //! (`dial`, `cancel::peers`).
 
@@ -16,28 +16,32 @@ use crate::upstream::names::{Asker, Known, NamePlace, fixed_address};
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// Returns the address of a host, which is the next one if the host is given by name. If the name has to be looked
-    /// up, asks the control thread to do so.
-    pub(crate) fn address_of(&mut self, host: &Host, port: u16, asker: Asker) -> Known {
-        let Host::Name(name) = host else { return fixed_address(host, port).map_or(Known::Later, Known::Address) };
+    /// Returns the addresses of a host for one dial. If its name has to be looked up, asks the control thread to do so.
+    pub(crate) fn addresses_of(&mut self, host: &Host, port: u16, asker: Asker) -> Known {
+        let Host::Name(name) = host else {
+            return fixed_address(host, port).map_or(Known::Later, |address| Known::Addresses(vec![address]));
+        };
+        let pause = self.active.settings.server_login_retry;
         let place = self.registry.names.entry(name.clone()).or_default();
         if place.until > self.now
-            && let Some(found) = &place.found
+            && let Some(found) = place.found.clone()
         {
-            place.turn += 1;
-            return match found {
-                Ok(addresses) => {
-                    let ip = addresses[place.turn % addresses.len()];
-                    Known::Address(Address::Tcp(SocketAddr::new(ip, port)))
-                }
-                Err(why) => Known::Nothing(why.clone()),
-            };
+            let order = found.map(|addresses| place.next_order(&addresses, self.now, pause));
+            let addresses = |order: Vec<_>| order.iter().map(|ip| Address::Tcp(SocketAddr::new(*ip, port))).collect();
+            return order.map_or_else(Known::Nothing, |order| Known::Addresses(addresses(order)));
         }
         place.waiting.push(asker);
         if !std::mem::replace(&mut place.is_asked, true) {
             (self.posts.control)(ToControl::Resolve { from: self.id, name: name.clone() });
         }
         Known::Later
+    }
+
+    /// An address of this host could not be reached: later dials try it last for a while.
+    pub(crate) fn note_unreached(&mut self, host: &str, address: &Address) {
+        if let (Some(place), Address::Tcp(socket)) = (self.registry.names.get_mut(host), address) {
+            place.is_unreached(socket.ip(), self.now);
+        }
     }
 
     /// Rows of the remembered names and how long they are still valid.

@@ -3,6 +3,7 @@
 //! Always true: no client is lent a server that has not logged in or is not proven clean.
 //! Not here: which client gets which slot (crate `pool`).
 
+pub(crate) mod attempt;
 pub(crate) mod begin_cleanup;
 pub(crate) mod cleaning;
 pub(crate) mod cleanup;

@@ -1,10 +1,13 @@
 //! The known addresses of host names, and the dials and cancel requests that wait for them.
 //!
-//! Always true: the addresses of a name are given out in turn.
+//! Always true: all addresses of a name are given out for each dial, another one first each time; those that could not
+//! be reached a moment ago come last.
 //! Not here: asking for a lookup (`host_names`), its answer (`resolved`).
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Key, Time};
 use config::Host;
@@ -18,8 +21,10 @@ pub(crate) struct NamePlace {
     /// When the addresses or the error expire.
     pub(super) until: Time,
     pub(super) is_asked: bool,
-    /// Counts the addresses given out, for the round robin.
+    /// The number of dials so far, for the round robin.
     pub(super) turn: usize,
+    /// The addresses that could not be reached, and since when.
+    pub(super) unreached: BTreeMap<IpAddr, Time>,
     /// The dials and cancel requests that wait for the answer.
     pub(super) waiting: Vec<Asker>,
 }
@@ -36,12 +41,32 @@ pub(crate) enum Asker {
 /// What is known of the address of a host at the moment.
 #[derive(Debug)]
 pub(crate) enum Known {
-    /// Its address, or one of them.
-    Address(Address),
+    /// Its addresses, of which there is at least one, in the order in which they are to be tried.
+    Addresses(Vec<Address>),
     /// The name has no address, for this reason.
     Nothing(Arc<str>),
     /// A lookup is under way; the asker is called back.
     Later,
+}
+
+impl NamePlace {
+    /// The addresses in the order in which the next dial tries them. One that could not be reached comes last for
+    /// `pause`, so that not every other server is opened late while an address is silent.
+    pub(super) fn next_order(&mut self, addresses: &[IpAddr], now: Time, pause: Duration) -> Vec<IpAddr> {
+        self.unreached.retain(|_, since| now < *since + pause);
+        let first = self.turn % addresses.len().max(1);
+        self.turn = self.turn.wrapping_add(1);
+        let mut order = [&addresses[first..], &addresses[..first]].concat();
+        order.sort_by_key(|ip| self.unreached.contains_key(ip));
+        order
+    }
+
+    /// Notes that an address could not be reached.
+    pub(super) fn is_unreached(&mut self, ip: IpAddr, now: Time) {
+        if self.found.iter().flatten().flatten().any(|found| *found == ip) {
+            self.unreached.insert(ip, now);
+        }
+    }
 }
 
 /// The address of a host that needs no lookup; `None` for a host name.
@@ -52,5 +77,55 @@ pub(crate) fn fixed_address(host: &Host, port: u16) -> Option<Address> {
         Host::Unix(_) => socket.map(Address::Unix),
         Host::Abstract(_) => socket.map(Address::Abstract),
         Host::Name(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn order(place: &mut NamePlace, secs: u64) -> Vec<u8> {
+        let found = [ip(1), ip(2), ip(3)];
+        place.found = Some(Ok(found.to_vec()));
+        let order = place.next_order(&found, Time::from_secs(secs), Duration::from_secs(15));
+        order
+            .iter()
+            .map(|ip| ip.to_string().rsplit('.').next().and_then(|last| last.parse().ok()).unwrap_or(0))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_address_comes_first_and_each_dial_begins_with_another() {
+        let mut place = NamePlace::default();
+        assert_eq!(order(&mut place, 0), [1, 2, 3]);
+        assert_eq!(order(&mut place, 0), [2, 3, 1]);
+        assert_eq!(order(&mut place, 0), [3, 1, 2]);
+        assert_eq!(order(&mut place, 0), [1, 2, 3]);
+    }
+
+    #[test]
+    fn an_address_that_could_not_be_reached_comes_last_for_a_while() {
+        let mut place = NamePlace::default();
+        assert_eq!(order(&mut place, 0), [1, 2, 3]);
+        place.is_unreached(ip(2), Time::from_secs(0));
+        // An address that the name does not have is not remembered.
+        place.is_unreached(ip(9), Time::from_secs(0));
+        assert_eq!(place.unreached.len(), 1);
+        assert_eq!(order(&mut place, 14), [3, 1, 2]);
+        assert_eq!(order(&mut place, 14), [3, 1, 2]);
+        assert_eq!(order(&mut place, 15), [1, 2, 3]);
+        assert_eq!(order(&mut place, 15), [2, 3, 1]);
+    }
+
+    #[test]
+    fn all_addresses_are_tried_even_if_none_could_be_reached() {
+        let mut place = NamePlace::default();
+        order(&mut place, 0);
+        (1..=3).for_each(|last| place.is_unreached(ip(last), Time::from_secs(1)));
+        assert_eq!(order(&mut place, 2), [2, 3, 1]);
     }
 }

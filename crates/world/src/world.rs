@@ -26,6 +26,7 @@ use crate::plan::fault::What;
 use crate::plan::group::peer_at;
 use crate::postgres::Postgres;
 use crate::sim::agenda::Event;
+use crate::sim::dead_addresses::{Silence, silence_at};
 use crate::sim::dice::Dice;
 use crate::sim::io::CALENDAR;
 use crate::sim::net::{Holder, Net};
@@ -254,6 +255,9 @@ impl World {
                 let is_welcome = net.accept(far);
                 net.answer(far, is_welcome);
             }
+            // After the faults nothing may take long.
+            Some(aim) if silence_at(&aim) == Some(Silence::Hangs) && self.checkers.phase == Phase::Faults => {}
+            Some(aim) if silence_at(&aim).is_some() => net.answer(far, false),
             Some(aim) if peer_at(&aim).is_some() => {
                 self.peer_knocked(net, far, peer_at(&aim).unwrap_or_default());
             }

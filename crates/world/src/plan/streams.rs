@@ -40,6 +40,8 @@ pub(crate) enum Stream {
     /// Online restarts.
     Restarts = u64::MAX - 73,
     Tls = u64::MAX - 74,
+    /// Names with an address that cannot be reached.
+    Addresses = u64::MAX - 75,
 }
 
 impl Stream {

@@ -15,6 +15,7 @@ use worker::letters::{Addresses, Found, HashQuestion, ToControl};
 use crate::plan::auth_plan::system_user;
 use crate::plan::group::address_of_peer;
 use crate::sim::agenda;
+use crate::sim::dead_addresses::dead_address;
 use crate::sim::thread::Asked;
 use crate::state::World;
 
@@ -166,6 +167,9 @@ impl World {
     fn addresses_of(&mut self, name: &Arc<str>) -> Found {
         let host = name.strip_prefix("host").map(|host| [10, 200, 0, host.parse().unwrap_or(0)].into());
         match host.or_else(|| address_of_peer(name)).filter(|_| self.thread.are_names_known) {
+            Some(address) if self.thread.has_dead_addresses => {
+                Ok(Addresses { all: vec![dead_address(address), address], ttl: None })
+            }
             Some(address) => Ok(Addresses { all: vec![address], ttl: None }),
             None => {
                 self.peers.has_no_address(name.clone(), self.witness.now);

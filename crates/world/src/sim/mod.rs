@@ -7,6 +7,7 @@
 pub(crate) mod agenda;
 mod carry;
 pub(crate) mod control;
+pub(crate) mod dead_addresses;
 pub(crate) mod dice;
 pub(crate) mod fake_tls;
 pub(crate) mod handover;

@@ -17,6 +17,7 @@ use worker::letters::{ActiveConfig, HashQuestion, Ids, Post, ToControl, ToWorker
 
 use crate::plan::Plan;
 use crate::plan::auth_plan::IDENTS;
+use crate::plan::streams::Stream;
 use crate::sim::dice::Dice;
 use crate::sim::fake_tls::{CERTIFICATE, KEY, papers};
 use crate::sim::io::SimSocket;
@@ -39,6 +40,8 @@ pub(crate) struct ControlThread {
     /// No external authenticator is available.
     pub(crate) has_no_external_auth: bool,
     pub(crate) are_names_known: bool,
+    /// The first address of each name cannot be reached.
+    pub(crate) has_dead_addresses: bool,
 }
 
 /// A question of the control thread to its surroundings.
@@ -126,6 +129,7 @@ impl Disk {
 impl ControlThread {
     pub(crate) fn new(plan: &Plan, control: Control<SimSocket>) -> Self {
         let dice = Dice::new(plan.seed, STREAM);
+        let has_dead_addresses = Dice::new(plan.seed, Stream::Addresses.number()).chance(DEAD_ADDRESSES);
         Self {
             control,
             asked: Vec::new(),
@@ -136,6 +140,7 @@ impl ControlThread {
             slowness: 1,
             has_no_external_auth: false,
             are_names_known: true,
+            has_dead_addresses,
         }
     }
 
@@ -176,3 +181,5 @@ pub(crate) fn posts_to(workers: &Range<u8>, mail: &Arc<Mutex<Vec<Envelope>>>) ->
 pub(crate) const CONFIGURATION: &str = "world.ini";
 /// The stream of chance for the surroundings of the control thread.
 const STREAM: u64 = 5;
+/// How many of a thousand worlds have names with a dead address.
+const DEAD_ADDRESSES: u32 = 300;

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use protocol::server::reset::ResetQuery;
+
 use crate::catalog::{AuthType, CATALOG, Settings, State, syslog_facility};
 use crate::database::Database;
 use crate::load::Found;
@@ -29,6 +31,9 @@ pub(crate) fn warn(settings: &Settings, path: &str, places: &BTreeMap<Arc<str>, 
     }
     if settings.auth_type == AuthType::Ldap && settings.auth_ldap_options.is_none() {
         found.warn("auth_type", path, "auth_type = ldap needs auth_ldap_options: no client can log in".to_owned());
+    }
+    if let Some(doubt) = settings.server_reset_query.as_ref().and_then(ResetQuery::doubt) {
+        found.warn("server_reset_query", path, format!("server_reset_query: {doubt}"));
     }
     warn_of_peers(settings, found);
     warn_of_contradictions(settings, path, found);

@@ -2,7 +2,7 @@
 //!
 //! Always true: until a login has succeeded, and again after one has failed, only one login is in flight at a time. After a
 //! failure the next login begins `retry_after` plus a jitter of up to a tenth of it after the failed one began, and never
-//! in the same turn.
+//! in the same turn. While server after server fails its reset, logins begin one by one, too.
 //! Not here: how many logins are needed (`pool`), whether there is room for one (`limits`, `quotas`).
 
 use std::time::Duration;
@@ -17,6 +17,9 @@ pub(crate) struct Logins {
     health: Health,
     /// Whether the server parameters of a login are known, so that clients can be greeted.
     is_welcomed: bool,
+    /// The reset query has failed at the last server that was reset. The query may be wrong, so that each loan takes a
+    /// login, which is dear for the host.
+    is_reset_failing: bool,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +42,7 @@ enum Health {
 impl Logins {
     /// Notes that a login has succeeded.
     pub(crate) fn succeeded(&mut self) {
-        *self = Self { health: Health::Well, is_welcomed: true };
+        (self.health, self.is_welcomed) = (Health::Well, true);
     }
 
     /// Notes that a dedicated login has succeeded. Its parameters belong to its client and are not used to greet others.
@@ -57,11 +60,16 @@ impl Logins {
         self.health = Health::Failing { failure, began, jitter: random.below(JITTER_MAX + 1) as u32 };
     }
 
+    /// Notes whether a server could be reset after its loan.
+    pub(crate) fn reset(&mut self, is_failing: bool) {
+        self.is_reset_failing = is_failing;
+    }
+
     /// How many logins may be in flight together.
     pub(crate) fn parallel_max(&self, limits: &Limits) -> u32 {
         match self.health {
-            Health::Well => limits.dials_max.max(1),
-            Health::Unknown | Health::Failing { .. } => 1,
+            Health::Well if !self.is_reset_failing => limits.dials_max.max(1),
+            Health::Well | Health::Unknown | Health::Failing { .. } => 1,
         }
     }
 
@@ -134,6 +142,19 @@ mod tests {
         logins.succeeded();
         assert!(logins.may_begin(2, &limits(), Time(0)));
         assert!(!logins.may_begin(3, &limits(), Time(0)));
+    }
+
+    #[test]
+    fn logins_go_one_by_one_while_servers_cannot_be_reset() {
+        let mut logins = Logins::default();
+        logins.succeeded();
+        logins.reset(true);
+        // There is no pause, since each server can be lent once.
+        assert!(logins.may_begin(0, &limits(), Time(0)) && !logins.may_begin(1, &limits(), Time(0)));
+        logins.succeeded();
+        assert!(!logins.may_begin(1, &limits(), Time(0)), "a login does not prove that the reset works");
+        logins.reset(false);
+        assert!(logins.may_begin(1, &limits(), Time(0)));
     }
 
     #[test]

@@ -219,6 +219,9 @@ impl Pool {
         let Some(slot) = tables.slots.get(server).filter(|slot| matches!(slot.state, State::Cleaning(_))) else {
             return;
         };
+        if slot.state == State::Cleaning(Work::Reset) {
+            self.logins.reset(false);
+        }
         match self.fault_of(slot, now) {
             Some(CloseReason::CloseNeeded) => self.expire(now, tables, server, CloseReason::Obsolete, out),
             Some(why) => self.expire(now, tables, server, why, out),

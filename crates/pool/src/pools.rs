@@ -14,7 +14,7 @@ use crate::pick::is_aged;
 use crate::pool::{Pool, Tables};
 use crate::queue::{Seat, Seats, Wish};
 use crate::quotas::Quotas;
-use crate::slot::Move;
+use crate::slot::{Move, Work};
 use crate::{
     ClientKey, CloseReason, Command, Event, Failure, Fingerprint, Limits, PoolKey, Refusal, ServerKey, Snapshot, State,
     WaitReason,
@@ -322,7 +322,11 @@ impl Pools {
     fn free(&mut self, now: Time, server: ServerKey, by: Move, out: &mut Vec<Command>) {
         let Some(slot) = self.tables.slots.get(server) else { return };
         let (key, is_granted) = (slot.pool, slot.is_granted);
+        let is_reset_failed = by == Move::Lose && slot.state == State::Cleaning(Work::Reset);
         let Some(pool) = self.pools.get_mut(key) else { return };
+        if is_reset_failed {
+            pool.logins.reset(true);
+        }
         if !pool.servers.shift(&mut self.tables.slots, server, by, now) {
             return;
         }

@@ -52,4 +52,5 @@ pub use prepare::{deallocated, prepared};
 pub use sequences::Sequences;
 pub use setting::{Certain, Change, Value};
 pub use shape::{may_lock, may_lock_tables, may_wait_for_advisory_lock, mentions, shape_however_read, shape_of};
+pub use split::{Unsplit, statements};
 pub use traceparent::{STATE_BYTES_MAX, TraceParent, traceparent, tracestate};

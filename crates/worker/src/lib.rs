@@ -31,6 +31,7 @@ mod pipeline;
 mod planted;
 mod recent_load;
 mod registry;
+mod repeated;
 mod reporting;
 mod reports;
 mod sampled;

@@ -24,6 +24,7 @@ use crate::data::accepted::AcceptedParameters;
 use crate::letters::Totals;
 use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
+use crate::repeated::Repeated;
 use crate::watched::{Watch, Watched};
 
 /// The tables of databases, users, pools and host names.
@@ -154,6 +155,8 @@ pub(crate) struct PoolPlace {
     pub(crate) unserved: Option<(Time, pool::WaitReason, Arc<Unserved>)>,
     /// The current period of long waits.
     pub(crate) watched: Watched,
+    /// Failures of `server_reset_query` on its servers.
+    pub(crate) failed_resets: Repeated,
 }
 
 /// The messages that greet the clients of a pool, and the initial state of their sessions.

@@ -17,6 +17,7 @@ use base::Random;
 use protocol::exchange::Exchange;
 use protocol::loan::{Heard, Place, Then};
 use protocol::server::cleanup::{Cleanup, Progress};
+use protocol::server::reset::ResetQuery;
 
 use super::machines::Machines;
 use super::messages;
@@ -291,8 +292,8 @@ impl Pair {
             return;
         }
         let mut out = Vec::new();
-        let reset = self.reset.map(|_| RESET);
-        let (cleanup, progress) = Cleanup::begin(&mut self.machines.server.exchange, reset, &mut out);
+        let reset = self.reset.map(|_| ResetQuery::new(RESET));
+        let (cleanup, progress) = Cleanup::begin(&mut self.machines.server.exchange, reset.as_ref(), &mut out);
         self.stage = Stage::Mending(cleanup);
         self.there.extend(out);
         if progress == Progress::WantsCancel {

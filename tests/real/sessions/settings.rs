@@ -136,6 +136,53 @@ pub(crate) fn server_reset_query_always_wipes_after_each_transaction(house: &Hou
     assert_ne!(client.value("show work_mem"), "3MB");
 }
 
+pub(crate) fn the_statements_of_server_reset_query_are_sent_one_by_one(house: &House) {
+    // PostgreSQL refuses DISCARD ALL beside another statement in one message.
+    let reset = "server_reset_query = DISCARD ALL; set work_mem = '7MB' /* a; b */; select ';';";
+    let always = ["server_reset_query_always = 1", "session_state = pgbouncer"];
+    for (database, mode) in [("several_always", &always[..]), ("several_session", &["pool_mode = session"])] {
+        let settings = [mode, &[reset, "default_pool_size = 1"]].concat();
+        let pooler = house.pooler(database, &settings);
+        let mut client = pooler.client("u", database);
+        client.run("create temp table mine (a int); set work_mem = '3MB'; set lock_timeout = '5s'");
+        let pid = client.server_pid();
+        // In a session pool a client that leaves in the middle leaves the reset to a cleanup.
+        client.ask("begin; select pg_sleep(60)");
+        drop(client);
+        let mut next = pooler.client("u", database);
+        assert_eq!(next.server_pid(), pid, "the server was to be used again");
+        assert_eq!(next.value("show work_mem"), "7MB");
+        assert_eq!(next.value("show lock_timeout"), "0");
+        assert_eq!(next.value("select count(*) from pg_class where relname = 'mine'"), "0");
+        let log = pooler.log();
+        assert!(!log.contains("WARNING"), "{log}");
+    }
+}
+
+pub(crate) fn a_server_reset_query_that_fails_is_logged_once_with_its_statement(house: &House) {
+    let reset = "server_reset_query = DISCARD ALL; LOAD 'no_such_library'; select 1";
+    let always = ["server_reset_query_always = 1", reset, "default_pool_size = 3"];
+    let session = ["pool_mode = session", reset, "default_pool_size = 3"];
+    for (database, settings) in [("failing_always", always), ("failing_session", session)] {
+        let pooler = house.pooler(database, &settings);
+        let pids: std::collections::BTreeSet<_> = (0..20)
+            .map(|number| {
+                let mut client = pooler.client("u", database);
+                let pid = client.server_pid();
+                if number % 4 == 0 {
+                    client.ask("begin; select pg_sleep(60)");
+                }
+                pid
+            })
+            .collect();
+        assert_eq!(pids.len(), 20, "a server that is not proven clean is not used again");
+        let said = "server_reset_query fails at \"LOAD 'no_such_library'\": ERROR: could not access file";
+        pooler.await_log(said);
+        let log = pooler.log();
+        assert_eq!(log.matches("WARNING").count(), 1, "{log}");
+    }
+}
+
 pub(crate) fn the_mode_is_that_of_the_user_then_the_database_then_the_process(house: &House) {
     let ini = Ini::new(&format!("{} pool_mode=session", house.line_as("by_database", "postgres")))
         .database(&house.line_as("by_process", "postgres"))

@@ -9,7 +9,7 @@
 
 use super::directory::Ldap;
 use super::kinds::{
-    Check, Count, FileMode, Flag, MillisOrNever, MillisOrOff, Names, Port, Seconds, SecondsOrOff, Span, Text,
+    Check, Count, FileMode, Flag, MillisOrNever, MillisOrOff, Names, Port, Reset, Seconds, SecondsOrOff, Span, Text,
     TextOrNone, Timeout, Word,
 };
 use super::otlp::{Endpoint, Headers, Ratio};
@@ -159,7 +159,7 @@ catalog! {
     /// The pause after a failed connect or login to a server.
     server_login_retry: Span = Some("15"), Live, Built;
     /// The query that resets a server between two clients in session mode; empty means no reset.
-    server_reset_query: TextOrNone = Some("DISCARD ALL"), Live, Built;
+    server_reset_query: Reset = Some("DISCARD ALL"), Live, Built;
     /// Run server_reset_query in the other pool modes, too.
     server_reset_query_always: Flag = Some("0"), Live, Built;
     /// Lend the server that has been idle for the longest time first, instead of the one that was used last.

@@ -7,6 +7,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use protocol::server::reset::ResetQuery;
+
 use super::words::Words;
 use crate::mistake::did_you_mean;
 
@@ -80,6 +82,8 @@ pub struct Names;
 pub struct Word<T>(std::marker::PhantomData<T>);
 /// The query that checks whether a server still answers.
 pub struct Check;
+/// The query that resets a server; the empty text is none.
+pub struct Reset;
 
 /// A list of texts separated by commas. Keeps the original text, because `SHOW CONFIG` prints that.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -424,6 +428,23 @@ impl Kind for Check {
             CheckQuery::Empty => EMPTY_QUERY.to_owned(),
             CheckQuery::Sql(sql) => sql.to_string(),
         })
+    }
+}
+
+impl Kind for Reset {
+    type Value = Option<ResetQuery>;
+    const NAME: &'static str = "text";
+
+    fn parse(text: &str, _: Option<Range>) -> Result<Option<ResetQuery>, Misfit> {
+        Ok((!text.is_empty()).then(|| ResetQuery::new(text)))
+    }
+
+    fn absent() -> Option<ResetQuery> {
+        None
+    }
+
+    fn show(value: &Option<ResetQuery>, default: Option<&str>) -> Option<String> {
+        value.as_ref().map(|query| query.written().to_owned()).or_else(|| default.map(|_| String::new()))
     }
 }
 

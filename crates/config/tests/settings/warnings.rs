@@ -34,6 +34,18 @@ fn every_setting_without_effect_is_named_once_if_it_is_changed() {
 }
 
 #[test]
+fn a_reset_query_that_must_fail_is_named() {
+    let warned = |query: &str| warned(&format!("{QUIET}server_reset_query = {query}\n"));
+    assert_eq!(warned("DISCARD ALL; LOAD 'login_hook';"), [""; 0]);
+    assert_eq!(warned(""), [""; 0]);
+    let quote = "t.ini:3: server_reset_query: a quote or a comment in it does not end: PostgreSQL refuses it";
+    assert_eq!(warned("DISCARD ALL; LOAD 'login_hook;"), [quote]);
+    let block = "t.ini:3: server_reset_query: DISCARD ALL fails in a transaction block";
+    assert_eq!(warned("BEGIN; DISCARD ALL; COMMIT"), [block]);
+    assert_eq!(warned(";"), ["t.ini:3: server_reset_query: it has no statement: nothing is reset"]);
+}
+
+#[test]
 fn settings_with_an_effect_are_not_named() {
     let text = "auth_file = f\nquery_timeout = 1\nserver_round_robin = 1\nworkers = 2\nio_backend = epoll\n";
     assert_eq!(warned(&format!("{QUIET}{text}")), [""; 0]);

@@ -15,7 +15,8 @@ use super::session_state::{Terms, conclude_alone};
 use super::unfit::Unfit;
 use crate::exchange::Exchange;
 use crate::planted::{has_left_something, is_not_taken};
-use crate::server::cleanup::{Cleanup, DISCARD_ALL, Progress};
+use crate::server::cleanup::{Cleanup, Progress};
+use crate::server::reset::ResetQuery;
 use crate::state::Preparation;
 
 /// What to do with a server that its client has given up.
@@ -57,7 +58,7 @@ pub enum Failed {
 impl ServerSession {
     /// The rules of the pool end the loan. `reset` is the query that ends every loan of the pool, if any.
     #[inline]
-    pub fn ends<'a>(&mut self, reset: impl FnOnce() -> Option<&'a str>) -> Ended {
+    pub fn ends<'a>(&mut self, reset: impl FnOnce() -> Option<&'a ResetQuery>) -> Ended {
         if !self.exchange.may_be_lent() || self.is_in_message() {
             return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::TornAnswer));
         }
@@ -73,7 +74,7 @@ impl ServerSession {
     }
 
     /// The client leaves, in whatever state. `reset` is the query that ends every loan of the pool, if any.
-    pub fn is_left(&mut self, client: &mut ClientSession, reset: Option<&str>) -> Ended {
+    pub fn is_left(&mut self, client: &mut ClientSession, reset: Option<&ResetQuery>) -> Ended {
         let is_torn = client.is_torn();
         if is_torn {
             self.exchange.torn(client.scanner.header()[0]);
@@ -88,7 +89,7 @@ impl ServerSession {
                 () if tells_all && self.life.leaves_probe() => Ended::Unclean { out: Vec::new(), is_cancelled: false },
                 () if !can_be_discarded => self.doomed(Unfit::Undiscardable),
                 () if is_torn => self.doomed(Unfit::hopeless(&self.exchange, Unfit::TornRequest)),
-                () => self.mends(Some(DISCARD_ALL)),
+                () => self.mends(Some(&ResetQuery::discard_all())),
             };
         }
         if is_torn {
@@ -121,7 +122,7 @@ impl ServerSession {
             }
             Life::ApplyingBefore(_) | Life::Deallocating(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
             Life::ApplyingBefore(_) | Life::Deallocating(_) if is_applying => {
-                Failed::NotTaken(self.mends(Some(DISCARD_ALL)))
+                Failed::NotTaken(self.mends(Some(&ResetQuery::discard_all())))
             }
             // The server skips what follows, up to a Sync that nobody sends.
             _ if is_applying => Failed::NotTaken(Ended::Closed(Unfit::NotTakenOver)),
@@ -165,7 +166,7 @@ impl ServerSession {
             return (Ended::Unclean { out: Vec::new(), is_cancelled: false }, None);
         }
         // Until the server is known to be clean, everything is to be discarded.
-        let discards = self.cleaning_up(Some(DISCARD_ALL));
+        let discards = self.cleaning_up(Some(&ResetQuery::discard_all()));
         let Life::ProbingAlone(probe) = self.life.becomes(discards) else { return (self.goes_on(), None) };
         let Some(terms) = terms else { return (self.goes_on(), None) };
         let (is_clean, knowledge) = conclude_alone(self, *probe, terms);
@@ -206,7 +207,7 @@ impl ServerSession {
     }
 
     /// Begins the cleanup. `reset` is the query that ends it, if any.
-    fn mends(&mut self, reset: Option<&str>) -> Ended {
+    fn mends(&mut self, reset: Option<&ResetQuery>) -> Ended {
         if self.would_be_cancelled() {
             let cleaning_up = self.cleaning_up(reset);
             self.life.becomes(cleaning_up);
@@ -222,7 +223,7 @@ impl ServerSession {
         self.progressed(progress, out)
     }
 
-    fn cleaning_up(&self, reset: Option<&str>) -> Life {
+    fn cleaning_up(&self, reset: Option<&ResetQuery>) -> Life {
         Life::CleaningUp(Box::new(CleaningUp { cleanup: Cleanup::new(reset), left: self.life.phase() }))
     }
 

@@ -7,7 +7,8 @@
 use base::Time;
 
 use super::unfit::Unfit;
-use crate::server::cleanup::{Cleanup, DISCARD_ALL};
+use crate::exchange::Exchange;
+use crate::server::cleanup::Cleanup;
 use crate::state::Probe;
 
 /// The phase of a loan, with the values that exist only in that phase.
@@ -58,11 +59,16 @@ impl CleaningUp {
         self.left.is_applying() && self.cleanup.is_draining()
     }
 
+    /// The statement of the reset query that the server executes, if it has been sent the reset query.
+    fn resets(&self, exchange: &Exchange) -> Option<&str> {
+        Some(self.cleanup.resets()?.at_work(exchange.owed()))
+    }
+
     /// Whether an error in a query of our own from before the client left does no harm, because it was a state probe for
     /// that client, or because `DISCARD ALL` follows anyway.
     pub(super) fn may_fail(&self) -> bool {
         let is_question = matches!(self.left, Phase::Foreseeing | Phase::Probing);
-        self.cleanup.is_draining() && (is_question || self.cleanup.will_run(DISCARD_ALL))
+        self.cleanup.is_draining() && (is_question || self.cleanup.will_discard_all())
     }
 }
 
@@ -203,6 +209,15 @@ impl Life {
         }
     }
 
+    /// The statement of the reset query that the server executes, if its client left and it has been sent the reset query.
+    #[must_use]
+    pub fn resets(&self, exchange: &Exchange) -> Option<&str> {
+        match self {
+            Self::CleaningUp(cleaning_up) => cleaning_up.resets(exchange),
+            _ => None,
+        }
+    }
+
     /// Takes the state probe that the server has answered, and returns to [`Life::Running`].
     pub fn take_probe(&mut self) -> Option<Box<Probe>> {
         if !matches!(self, Self::Probing(_)) {
@@ -249,6 +264,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::reset::ResetQuery;
 
     const PHASES: [Phase; 12] = [
         Phase::Free,
@@ -327,8 +343,10 @@ mod tests {
         }
     }
 
+    const DISCARD_ALL: &str = "DISCARD ALL";
+
     fn cleaning_up(left: Phase, reset: Option<&str>) -> CleaningUp {
-        CleaningUp { cleanup: Cleanup::new(reset), left }
+        CleaningUp { cleanup: Cleanup::new(reset.map(ResetQuery::new).as_ref()), left }
     }
 
     #[test]
@@ -341,6 +359,7 @@ mod tests {
             (Phase::ApplyingBefore, Some("DISCARD TEMP"), false),
             (Phase::ApplyingBefore, Some(DISCARD_ALL), true),
             (Phase::Running, Some(DISCARD_ALL), true),
+            (Phase::Running, Some("discard all; LOAD 'login_hook'"), true),
         ] {
             assert_eq!(cleaning_up(left, reset).may_fail(), may_fail, "{left:?} {reset:?}");
         }

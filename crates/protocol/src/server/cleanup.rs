@@ -8,12 +8,14 @@ use wire::{frontend, write};
 
 use crate::exchange::Exchange;
 use crate::planted::{needs_rollback, resets_with};
+use crate::server::reset::ResetQuery;
 
 /// The cleanup of a server.
 #[derive(Clone, Debug)]
 pub struct Cleanup {
     stage: CleanupStage,
-    reset: Option<Box<str>>,
+    /// The reset query at the end.
+    reset: Option<ResetQuery>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,14 +42,14 @@ pub enum Progress {
 impl Cleanup {
     /// A cleanup that has sent nothing yet. `reset` is the reset query at the end of every loan of this pool, if any.
     #[must_use]
-    pub fn new(reset: Option<&str>) -> Self {
-        Self { stage: CleanupStage::Draining, reset: reset.map(Into::into) }
+    pub fn new(reset: Option<&ResetQuery>) -> Self {
+        Self { stage: CleanupStage::Draining, reset: reset.cloned() }
     }
 
     /// Begins the cleanup and appends the messages for the server to `out`. The client has left between two messages;
     /// `reset` is the reset query at the end of every loan of this pool, if any.
     #[must_use]
-    pub fn begin(exchange: &mut Exchange, reset: Option<&str>, out: &mut Vec<u8>) -> (Self, Progress) {
+    pub fn begin(exchange: &mut Exchange, reset: Option<&ResetQuery>, out: &mut Vec<u8>) -> (Self, Progress) {
         let mut cleanup = Self::new(reset);
         let is_running = exchange.is_running();
         let progress = cleanup.go_on(exchange, out);
@@ -57,10 +59,16 @@ impl Cleanup {
         }
     }
 
-    /// Whether `sql` is the reset query of this cleanup, not sent yet.
+    /// Whether a `DISCARD ALL` is still to be sent.
     #[must_use]
-    pub fn will_run(&self, sql: &str) -> bool {
-        self.reset.as_deref() == Some(sql)
+    pub fn will_discard_all(&self) -> bool {
+        self.stage != CleanupStage::Resetting && self.reset.as_ref().is_some_and(ResetQuery::discards_all)
+    }
+
+    /// The reset query, if it has been sent.
+    #[must_use]
+    pub fn resets(&self) -> Option<&ResetQuery> {
+        self.reset.as_ref().filter(|_| self.stage == CleanupStage::Resetting)
     }
 
     /// Whether the server still answers messages from before the client left.
@@ -91,14 +99,18 @@ impl Cleanup {
                 return Progress::Hopeless;
             }
             self.stage = CleanupStage::RollingBack;
-            return ask(exchange, "ROLLBACK", out);
+            write::query(out, "ROLLBACK");
+            exchange.asks_ours();
+            return Progress::Wait;
         }
-        match resets_with(self.reset.take(), self.stage == CleanupStage::RollingBack) {
-            Some(reset) if !reset.is_empty() => {
+        let reset = self.reset.as_ref().filter(|_| self.stage != CleanupStage::Resetting);
+        match resets_with(reset, self.stage == CleanupStage::RollingBack) {
+            Some(reset) => {
+                reset.ask(exchange, out);
                 self.stage = CleanupStage::Resetting;
-                ask(exchange, &reset, out)
+                Progress::Wait
             }
-            _ => Progress::Clean,
+            None => Progress::Clean,
         }
     }
 }
@@ -125,14 +137,6 @@ fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
     out.len() > before
 }
 
-fn ask(exchange: &mut Exchange, sql: &str, out: &mut Vec<u8>) -> Progress {
-    write::query(out, sql);
-    exchange.asks_ours();
-    Progress::Wait
-}
-
-/// Restores the session state that the server had after its login.
-pub const DISCARD_ALL: &str = "DISCARD ALL";
 const GOODBYE: &str = "the client has disconnected";
 
 #[cfg(test)]
@@ -179,10 +183,26 @@ mod tests {
     #[test]
     fn an_idle_transaction_is_rolled_back_at_once_and_the_session_reset() {
         let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
-        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, Some(&ResetQuery::discard_all()), &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "Q"));
         hear(&mut exchange, &[b"C", b"ZI"]);
+        assert!(cleanup.will_discard_all() && cleanup.resets().is_none());
         assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
+        assert!(!cleanup.will_discard_all() && cleanup.resets().is_some());
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    #[test]
+    fn a_reset_query_of_several_statements_ends_with_the_last_answer() {
+        let (mut exchange, mut out) = (after(b"Q", &[b"C", b"ZT"]), Vec::new());
+        let reset = ResetQuery::new("DISCARD ALL; LOAD 'login_hook'");
+        let (mut cleanup, _) = Cleanup::begin(&mut exchange, Some(&reset), &mut out);
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        out.clear();
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "QQ"));
+        hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, ""));
         hear(&mut exchange, &[b"C", b"ZI"]);
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
@@ -209,7 +229,7 @@ mod tests {
     #[test]
     fn a_server_that_was_told_a_function_call_in_a_batch_cannot_be_mended() {
         let (mut exchange, mut out) = (after(b"PBEFS", &[b"1", b"2", b"C", b"V", b"ZI", b"ZI"]), Vec::new());
-        let (_, progress) = Cleanup::begin(&mut exchange, Some("DISCARD ALL"), &mut out);
+        let (_, progress) = Cleanup::begin(&mut exchange, Some(&ResetQuery::discard_all()), &mut out);
         assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Hopeless, ""));
     }
 

@@ -22,7 +22,7 @@ impl Stage {
             self.lines.push("the loan goes on".to_owned());
             return;
         }
-        let ended = server.ends(|| self.reset.as_deref());
+        let ended = server.ends(|| self.reset.as_ref());
         self.tell_end(&server_name, ended);
     }
 
@@ -31,7 +31,7 @@ impl Stage {
         let server_name = self.loans.remove(client_name).expect("a loan");
         let mut client = self.clients.remove(client_name).expect("a client");
         let server = self.servers.get_mut(&server_name).expect("a server");
-        let ended = server.is_left(&mut client, self.reset.as_deref());
+        let ended = server.is_left(&mut client, self.reset.as_ref());
         self.tell_end(&server_name, ended);
     }
 

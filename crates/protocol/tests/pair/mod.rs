@@ -18,6 +18,7 @@ use protocol::loan::{
     Answers, ClientSession, Differences, Forwarded, Heard, Life, Place, Requests, ServerSession, Texts, Then, begin,
 };
 use protocol::prepared::{StatementRegistry, Tally};
+use protocol::server::reset::ResetQuery;
 use protocol::state::{FunctionCatalog, Kind, PinRules, Policy, Unseen};
 use protocol::vars::{Known, Tracked, Vars};
 use sink::Sink;
@@ -35,7 +36,7 @@ pub(crate) struct Stage {
     now: Time,
     verifies: bool,
     /// The reset query at the end of every loan, if any.
-    reset: Option<Box<str>>,
+    reset: Option<ResetQuery>,
     tally: Tally,
     /// How many requests have begun when nothing was owed to their clients.
     begun: u32,
@@ -179,7 +180,7 @@ impl Stage {
             // How many bytes may be kept for a client.
             ["room", bytes] => self.statement_registry.limit_clients(bytes.parse().expect("a number")),
             // The reset query at the end of every loan of the pool.
-            ["resets"] => self.reset = Some("discard all".into()),
+            ["resets"] => self.reset = Some(ResetQuery::new("discard all")),
             // The answer to the present request is counted.
             ["tallies", server] => {
                 self.servers.get_mut(*server).expect("a server").answer_tally = Some(Box::default());

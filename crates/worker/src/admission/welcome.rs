@@ -25,6 +25,7 @@ use crate::data::server::ServerStage;
 use crate::measured::Measured;
 use crate::planted::opens_paused;
 use crate::registry::{Doubt, PoolPlace, Welcome};
+use crate::repeated::Repeated;
 use crate::upstream::dedicated_client::CLIENT_GONE;
 use crate::upstream::introduction::begun_with;
 use crate::watched::Watched;
@@ -121,6 +122,7 @@ impl<I: Io> Worker<I> {
                 retired_by: Ender::default(),
                 unserved: None,
                 watched: Watched::default(),
+                failed_resets: Repeated::default(),
             },
         );
         self.arm_sweep();

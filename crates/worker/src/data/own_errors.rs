@@ -3,6 +3,8 @@
 //! Always true: a server that refuses its client's settings is never lent as if it had them; its client is sent the reason.
 //! Not here: errors for the client (`protocol::loan`).
 
+use std::time::Duration;
+
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
@@ -14,6 +16,7 @@ use wire::notice::Notice;
 use crate::cancel::answer::{QUERY_CANCELED, write_cancelled};
 use crate::data::server::ServerStage;
 use crate::tasks::Task;
+use crate::upstream::cleaning::Query;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
@@ -28,6 +31,9 @@ impl<I: Io> Worker<I> {
             self.servers.get_mut(key).filter(|server| is_ours && server.session.server_statements.has_own())
         {
             server.session.server_statements.doubt_own();
+        }
+        if is_ours && self.reset_failed(key, &notice) {
+            return;
         }
         let Some(server) = self.servers.get(key) else { return };
         let line = self.server_prefix(key);
@@ -49,6 +55,31 @@ impl<I: Io> Worker<I> {
         } else if is_ours {
             self.ours_failed(key, &notice);
         }
+    }
+
+    /// Returns whether the query that failed was the reset query. That fails after each loan if the query is wrong, so
+    /// it is logged once in a while only.
+    fn reset_failed(&mut self, key: ServerKey, notice: &Notice) -> bool {
+        let Some(server) = self.servers.get(key).filter(|_| !notice.is_fatal()) else { return false };
+        let (exchange, settings) = (&server.session.exchange, &self.active.settings);
+        let of_pool = settings.server_reset_query.as_ref().map(|reset| reset.at_work(exchange.owed()));
+        let statement = match &server.stage {
+            ServerStage::Cleaning(cleaning) if cleaning.query == Some(Query::Reset) => of_pool,
+            _ => server.session.life.resets(exchange),
+        };
+        let Some(statement) = statement.map(Box::<str>::from) else { return false };
+        let place = self.registry.pool_mut(server.pool);
+        if let Some(count) = place.and_then(|place| place.failed_resets.happens(self.now, RESET_TOLD_EVERY)) {
+            let Notice { severity, message, .. } = notice;
+            let closed = match count {
+                1 => "the server is closed".to_owned(),
+                _ => format!("{count} servers of this pool were closed for that since the last such line"),
+            };
+            let text = format_args!("server_reset_query fails at \"{statement}\": {severity}: {message}; {closed}");
+            self.log_server(key, Level::Warning, text);
+        }
+        self.ours_failed(key, notice);
+        true
     }
 
     /// A query of our own failed.
@@ -114,3 +145,6 @@ impl<I: Io> Worker<I> {
         self.resume_client(client_key);
     }
 }
+
+/// How often at most a pool's failing reset query is logged.
+const RESET_TOLD_EVERY: Duration = Duration::from_secs(60);

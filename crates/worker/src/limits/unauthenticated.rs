@@ -15,6 +15,8 @@ use std::time::Duration;
 use base::{FairQueue, Key, Origin, Place, Time, WorkerId, counted};
 use reactor::Peer;
 
+use crate::repeated::Repeated;
+
 /// The connections of the process that have not logged in, behind one lock, which is taken twice for a login and never
 /// after it.
 #[derive(Clone, Debug)]
@@ -48,15 +50,13 @@ pub(super) struct Book {
     pub(super) unlisted: usize,
     /// The worker and key of each listed connection, by its address.
     pub(super) queue: FairQueue<Origin, (WorkerId, Key)>,
-    /// Number of connections turned away since the last log line about them, and the time of that line.
-    untold: u64,
-    told_at: Option<Time>,
+    turned_away: Repeated,
 }
 
 impl Default for Book {
     fn default() -> Self {
         let queue = FairQueue::with_capacity(usize::MAX);
-        Self { limit: usize::MAX, unlisted: 0, queue, untold: 0, told_at: None }
+        Self { limit: usize::MAX, unlisted: 0, queue, turned_away: Repeated::default() }
     }
 }
 
@@ -93,12 +93,7 @@ impl Book {
 
     /// Counts a connection that is turned away. Returns what to log, at most once a second.
     pub(super) fn turn_away(&mut self, now: Time) -> Option<Notice> {
-        self.untold += 1;
-        if self.told_at.is_some_and(|at| now.since(at) < TOLD_EVERY) {
-            return None;
-        }
-        self.told_at = Some(now);
-        let turned_away = std::mem::take(&mut self.untold);
+        let turned_away = self.turned_away.happens(now, TOLD_EVERY)?;
         Some(Notice { turned_away, limit: self.limit, most: self.queue.longest() })
     }
 }

@@ -6,8 +6,11 @@
 use config::CheckQuery;
 use measure::Closed;
 use pool::{Event, Fingerprint, PoolKey, Pools, Return, ServerKey};
+use protocol::exchange::Exchange;
 use protocol::loan::{Ended, Life};
+use protocol::server::reset::ResetQuery;
 use reactor::Io;
+use wire::write;
 
 use crate::data::server::ServerStage;
 use crate::letters::ActiveConfig;
@@ -17,8 +20,9 @@ use crate::worker::Worker;
 impl<I: Io> Worker<I> {
     /// Runs the reset query.
     pub(crate) fn reset(&mut self, key: ServerKey) {
-        let sql = self.active.settings.server_reset_query.clone().unwrap_or_default();
-        self.ask_server(key, &sql, Query::Reset);
+        // A reload may have removed it.
+        let reset = self.active.settings.server_reset_query.clone().unwrap_or_else(|| ResetQuery::new(""));
+        self.begin_query(key, Query::Reset, |exchange, out| reset.ask(exchange, out));
     }
 
     /// Runs the check query.
@@ -27,13 +31,18 @@ impl<I: Io> Worker<I> {
             CheckQuery::Sql(sql) => sql.to_string(),
             CheckQuery::Empty | CheckQuery::Off => String::new(),
         };
-        self.ask_server(key, &sql, Query::Check);
+        self.begin_query(key, Query::Check, |exchange, out| {
+            write::query(out, &sql);
+            exchange.asks_ours();
+        });
     }
 
-    fn ask_server(&mut self, key: ServerKey, sql: &str, query: Query) {
+    fn begin_query(&mut self, key: ServerKey, query: Query, ask: impl FnOnce(&mut Exchange, &mut Vec<u8>)) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.stage = ServerStage::Cleaning(Cleaning::new(self.now, server.last_received, Some(query)));
-        server.ask(&mut self.io, sql);
+        let mut out = Vec::new();
+        ask(&mut server.session.exchange, &mut out);
+        self.io.send(server.conn, out.into());
         self.hear_server(key);
         self.arm_server(key);
     }
@@ -122,7 +131,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// The reset query that runs at the end of each loan of a pool, if any.
-pub(crate) fn reset_of<'a>(pools: &Pools, active: &'a ActiveConfig, pool: PoolKey) -> Option<&'a str> {
+pub(crate) fn reset_of<'a>(pools: &Pools, active: &'a ActiveConfig, pool: PoolKey) -> Option<&'a ResetQuery> {
     let is_reset = pools.limits(pool).is_some_and(|limits| limits.reset);
-    active.settings.server_reset_query.as_deref().filter(|_| is_reset)
+    active.settings.server_reset_query.as_ref().filter(|_| is_reset)
 }

@@ -20,7 +20,7 @@ pub(crate) struct Cleaning {
     /// The client's query ran into `query_timeout`, so the server has been waited for long enough.
     pub(super) is_hurried: bool,
     /// The pool's own query that runs; `None` if the server is cleaned because its client left in the middle.
-    pub(super) query: Option<Query>,
+    pub(crate) query: Option<Query>,
 }
 
 /// A query that the pool itself runs between two loans.

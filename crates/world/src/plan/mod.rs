@@ -31,6 +31,7 @@ use crate::plan::auth_plan::AuthPlan;
 use crate::plan::fault::{Fault, What};
 use crate::plan::group::{Group, Line};
 use crate::plan::lengths::Lengths;
+use crate::plan::streams::Stream;
 use crate::postgres::manner::HostTls;
 use crate::postgres::manner::Manner;
 use crate::sim::dice::Dice;
@@ -432,6 +433,9 @@ impl Plan {
         plan.draw_lengths();
         plan.draw_rates();
         plan.draw_spans();
+        if Dice::new(seed, Stream::Resets.number()).chance(500) {
+            plan.shape.set("server_reset_query", "DISCARD ALL; select 1");
+        }
         plan
     }
 

@@ -42,6 +42,8 @@ pub(crate) enum Stream {
     Tls = u64::MAX - 74,
     /// Names with an address that cannot be reached.
     Addresses = u64::MAX - 75,
+    /// The reset query.
+    Resets = u64::MAX - 76,
 }
 
 impl Stream {

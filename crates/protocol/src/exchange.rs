@@ -11,6 +11,7 @@
 //! ignores Sync and Flush.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use wire::backend::{self, TxStatus};
@@ -46,6 +47,16 @@ pub struct Exchange {
     has_mixed: bool,
     /// Number of Syncs sent that the server must answer.
     syncs: u64,
+    /// The number of the last message sent that the server must answer, Syncs and messages of ours with their own
+    /// `ReadyForQuery` aside.
+    #[serde(default)]
+    sent: u64,
+    /// What this number was when the last Query of ours was sent.
+    #[serde(default)]
+    sent_before_ours: u64,
+    /// The numbers of the messages that the last error has failed and skipped, until [`Exchange::failure`] has returned them.
+    #[serde(default)]
+    failure: Option<RangeInclusive<u64>>,
     /// Outcomes of steps, oldest first, that [`Exchange::outcome`] has not returned yet.
     outcomes: VecDeque<Outcome>,
     /// Kinds of answers that we give the client ourselves, now that everything before them is answered.
@@ -130,14 +141,17 @@ impl Exchange {
             _ if self.is_skipping => {}
             frontend::COPY_DONE | frontend::COPY_FAIL => self.owed.push_back(Owed::CopyEnd),
             frontend::QUERY => {
+                self.sent += 1;
                 self.has_mixed |= self.has_executed;
                 self.owed.push_back(Owed::Query);
             }
             frontend::FUNCTION_CALL => {
+                self.sent += 1;
                 self.has_mixed |= matches!(self.owed.back(), Some(Owed::Batch { .. } | Owed::Step(_)));
                 self.owed.push_back(Owed::Function);
             }
             frontend::PARSE | frontend::BIND | frontend::DESCRIBE | frontend::EXECUTE | frontend::CLOSE => {
+                self.sent += 1;
                 self.has_executed |= kind == frontend::EXECUTE;
                 match self.owed.back_mut() {
                     Some(Owed::Batch { answers }) => *answers += 1,
@@ -175,6 +189,7 @@ impl Exchange {
     pub fn asked_step(&mut self, step: Step) {
         debug_assert!(self.may_step(), "a step that nobody can follow");
         self.forgets_answered_batch();
+        self.sent += 1;
         self.owed.push_back(Owed::Step(step));
         self.give_due();
     }
@@ -226,6 +241,31 @@ impl Exchange {
         self.syncs
     }
 
+    /// The number that the next message gets. Later messages have higher numbers, whichever client sends them.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.sent + 1
+    }
+
+    /// The number of the oldest message that the server has not answered. All with smaller ones have been answered, or failed
+    /// or skipped. Means nothing where it is unknown which message an answer belongs to, see [`Exchange::may_step`].
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        (self.sent + 1).saturating_sub(self.owed.iter().map(Owed::messages).sum())
+    }
+
+    /// Whether a Query of ours has been sent since the message of this number.
+    #[must_use]
+    pub fn has_asked_ours_since(&self, number: u64) -> bool {
+        number <= self.sent_before_ours
+    }
+
+    /// Takes the numbers of the messages that the server has just failed, which is the first, and skipped; all, where that is
+    /// unknown.
+    pub fn failure(&mut self) -> Option<RangeInclusive<u64>> {
+        self.failure.take()
+    }
+
     /// Takes the outcome of the oldest step whose outcome has not been taken yet.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
@@ -258,6 +298,7 @@ impl Exchange {
     /// We send a Query of our own. Allowed only between two exchanges of the client's, or after the client has left.
     pub fn asks_ours(&mut self) {
         self.forgets_answered_batch();
+        self.sent_before_ours = self.sent;
         self.owed.push_back(Owed::Ours);
     }
 
@@ -378,6 +419,7 @@ impl Exchange {
             self.count = if is_doubtful { Count::Doubtful } else { Count::Lost };
         }
         let skipped = skipped_by_error(self.failed_batch(), self.owed.len());
+        self.failure = self.failed_messages(skipped);
         if skipped > 0 {
             self.skip(skipped);
             self.is_skipping = self.owed.is_empty();
@@ -389,6 +431,17 @@ impl Exchange {
         let Some(Owed::Batch { .. } | Owed::Step(_)) = self.owed.front() else { return 0 };
         let syncs = self.owed.iter().enumerate().filter(|(_, owed)| **owed == Owed::Sync);
         next_sync(syncs.map(|(place, _)| place)).unwrap_or(self.owed.len())
+    }
+
+    /// The numbers of the messages that an error fails and skips, where these are this many of the oldest items; in a Query or
+    /// a `FunctionCall`, only that one. What fails at a Sync is the transaction.
+    fn failed_messages(&self, skipped: usize) -> Option<RangeInclusive<u64>> {
+        if self.count == Count::Lost {
+            return Some(0..=u64::MAX);
+        }
+        let first = self.unanswered();
+        let messages: u64 = self.owed.range(..skipped.max(1).min(self.owed.len())).map(Owed::messages).sum();
+        (messages > 0).then(|| first..=first + messages - 1)
     }
 
     /// Whether only the stray Syncs of a COPY that has failed are in doubt, where this COPY is the oldest item. What was

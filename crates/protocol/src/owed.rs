@@ -36,6 +36,15 @@ impl Owed {
         matches!(self, Self::Ours | Self::OursAlong { .. })
     }
 
+    /// The number of messages of a client, or of ours among them, whose answers it stands for, Syncs aside.
+    pub(crate) fn messages(&self) -> u64 {
+        match *self {
+            Self::Batch { answers } => answers.into(),
+            Self::Step(_) | Self::Query | Self::Function => 1,
+            Self::Sync | Self::Ours | Self::OursAlong { .. } | Self::CopyEnd => 0,
+        }
+    }
+
     /// Whether nothing is owed for this item.
     pub(crate) fn is_paid(&self) -> bool {
         matches!(self, Self::Batch { answers: 0 } | Self::CopyEnd)

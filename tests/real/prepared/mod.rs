@@ -3,3 +3,4 @@
 pub(crate) mod carried;
 pub(crate) mod names;
 pub(crate) mod statements;
+pub(crate) mod unnamed;

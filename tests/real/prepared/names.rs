@@ -7,7 +7,7 @@ use tests::pooler::Pooler;
 use crate::house::House;
 
 /// Messages that are sent at once.
-type Said = Vec<Vec<u8>>;
+pub(super) type Said = Vec<Vec<u8>>;
 
 fn close(name: &str) -> Vec<u8> {
     frame(b'C', &[&b"S"[..], &strings(&[name])].concat())
@@ -37,7 +37,7 @@ fn ask(sql: &str) -> Said {
 }
 
 /// The answers, without the positions in error messages.
-fn told(client: &mut Client, said: &Said) -> Vec<String> {
+pub(super) fn told(client: &mut Client, said: &Said) -> Vec<String> {
     client.peer.send(&said.concat());
     let answers = said.iter().filter(|message| matches!(message[0], b'Q' | b'S')).count();
     (0..answers).map(|_| shown(&client.answer())).collect()
@@ -50,7 +50,7 @@ fn shown(answer: &Answer) -> String {
 }
 
 /// A pooler with two servers, and clients through the pooler and directly connected.
-struct Stage<'a> {
+pub(super) struct Stage<'a> {
     house: &'a House,
     pooler: Pooler,
     database: &'static str,
@@ -61,7 +61,7 @@ impl<'a> Stage<'a> {
         Self::with_servers(house, database, "default_pool_size = 2")
     }
 
-    fn with_servers(house: &'a House, database: &'static str, servers: &str) -> Self {
+    pub(super) fn with_servers(house: &'a House, database: &'static str, servers: &str) -> Self {
         let settings = ["pool_mode = transaction", servers, "max_prepared_statements = 9"];
         let pooler = house.pooler(database, &settings);
         let mut setup = house.postgres.client(database);
@@ -69,11 +69,11 @@ impl<'a> Stage<'a> {
         Self { house, pooler, database }
     }
 
-    fn pooled(&self) -> Client {
+    pub(super) fn pooled(&self) -> Client {
         self.pooler.client("u", self.database)
     }
 
-    fn direct(&self) -> Client {
+    pub(super) fn direct(&self) -> Client {
         Client::login(self.house.postgres.address(), "u", self.database)
     }
 

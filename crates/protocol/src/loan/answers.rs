@@ -440,9 +440,19 @@ impl Answers<'_> {
     }
 }
 
-/// Counts a message, and settles steps. Returns whether it answers a hidden message of our own.
+/// An error restores the unnamed statement that PostgreSQL still has.
+#[cold]
+fn unnamed_fails(client: Option<&mut ClientSession>, server: &mut ServerSession) {
+    if let (Some(failure), Some(client)) = (server.exchange.failure(), client)
+        && client.unnamed.fails(&failure)
+    {
+        client.restore_unnamed();
+    }
+}
+
+/// Counts a message, and settles steps and the unnamed statement. Returns whether it answers a hidden message of our own.
 fn count(
-    client: Option<&mut ClientSession>,
+    mut client: Option<&mut ClientSession>,
     server: &mut ServerSession,
     part: MessagePart<'_>,
 ) -> Result<bool, Surprise> {
@@ -453,6 +463,8 @@ fn count(
     }
     if piece.kind == backend::READY_FOR_QUERY {
         server.server_statements.drops_end();
+    } else if piece.kind == backend::ERROR_RESPONSE {
+        unnamed_fails(client.as_deref_mut(), server);
     }
     if server.exchange.has_outcome() {
         server.server_statements.settle(&mut server.exchange, client.and_then(|client| client.names.as_deref_mut()));

@@ -6,13 +6,14 @@
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
+use wire::frame::HEADER_BYTES;
 use wire::{Scanner, backend, frontend};
 
 use super::reading::Torn;
 use super::statements::Collected;
 use crate::exchange::Exchange;
 use crate::planted::is_torn;
-use crate::prepared::{Account, Names, Unnamed};
+use crate::prepared::{self, Account, Head, Names, Unnamed};
 use crate::state::{Counting, Overrides, SessionEffects, Subscriptions};
 use crate::vars::{Tracked, Vars};
 
@@ -141,6 +142,36 @@ impl ClientSession {
         let is_of_copy = matches!(kind, frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
         let is_of_request = !is_of_copy && !matches!(kind, frontend::FLUSH | frontend::TERMINATE);
         is_of_request && !self.scanner.is_in_body() && exchange.awaits_ready()
+    }
+
+    /// Whether the message that begins with these bytes binds or describes the unnamed statement, so that it has to wait while it
+    /// is unknown which one that is: a Parse in an earlier batch has not been answered, and may have been skipped.
+    #[cold]
+    pub(super) fn unnamed_waits(&self, bytes: &[u8]) -> bool {
+        let torn = self.scanner.torn_header();
+        let kind = torn.first().unwrap_or(&bytes[0]);
+        if !matches!(*kind, frontend::BIND | frontend::DESCRIBE) {
+            return false;
+        }
+        // The name may be still to come.
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>().filter(|_| torn.is_empty()) else {
+            return !self.scanner.is_in_body();
+        };
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
+        let body_bytes = (length as usize).saturating_sub(HEADER_BYTES - 1);
+        let head = prepared::head(*kind, &rest[..rest.len().min(body_bytes)], body_bytes);
+        !self.scanner.is_in_body() && matches!(head, Ok(Head::Plain | Head::More))
+    }
+
+    /// The unnamed statement is another one than that of the Parse that was read last, which the server has failed or skipped.
+    pub(super) fn restore_unnamed(&mut self) {
+        let class = self.unnamed.class();
+        if class.is_some() || self.session_effects.is_some() {
+            self.session_effects.get_or_insert_default().restore_unnamed(class);
+        }
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.prepares(b"", true);
+        }
     }
 
     /// Notes that none of the client's messages have been read so far, and that a message that has partly arrived cannot be read.

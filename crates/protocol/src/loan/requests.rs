@@ -157,7 +157,6 @@ impl Requests<'_> {
             moment: Moment { now: self.now, changes: self.changes },
             tracked: self.tracked,
             tally: Tally::default(),
-            unbound: None,
         };
         let mut stations = Stations {
             refusals: self.refusals.take(),
@@ -173,7 +172,8 @@ impl Requests<'_> {
         let mut course = Course { bytes, start: 0, at: 0, begun: 0, to_server };
         let (mut waits, mut then) = (false, Then::Go);
         while course.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
-            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at]);
+            waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at])
+                || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[course.at..]);
             if waits {
                 break;
             }
@@ -201,7 +201,6 @@ impl Requests<'_> {
             then = Then::Hold(at);
         }
         let end = if then == Then::Go { bytes.len() } else { at };
-        stations.following.end_of_chunk(client, bytes);
         // A client that creates functions repeatedly is reported once, until its transaction has ended.
         let makes = stations.reading.is_some_and(|reading| reading.makes_functions);
         let makes_functions = makes && !server.makes_functions;

@@ -4,11 +4,11 @@
 //! sent from where they were received; for a client that uses no names only the first bytes of each message are examined.
 //! Not here: which messages give a server the statements that its client means (`prepared`).
 
-use std::ops::Range;
+use std::rc::Rc;
 
 use route::{Act, Class, Dialect, DirtyState};
 use wire::backend::TxStatus;
-use wire::frame::{HEADER_BYTES, Part};
+use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
@@ -18,7 +18,7 @@ use crate::exchange::Asked;
 use crate::fault::Fault;
 use crate::prepared::{
     self, Ask, Bytes, Charge, HELD_BYTES_MAX, Head, Kept, MentionedNames, Moment, NAME_BYTES_MAX, Sides,
-    StatementRegistry, Tally, Way,
+    StatementRegistry, Tally, UnnamedReading, Way,
 };
 use crate::vars::Tracked;
 
@@ -45,15 +45,12 @@ pub(super) struct Following<'a> {
     pub(super) moment: Moment,
     pub(super) tracked: &'a Tracked,
     pub(super) tally: Tally,
-    /// Where in the chunk an unnamed Parse stands that has not been bound.
-    pub(super) unbound: Option<Range<usize>>,
 }
 
 /// How much of a message is available.
+#[derive(Clone, Copy)]
 enum Extent {
-    /// All of it, at this place in the chunk.
-    Here(Range<usize>),
-    /// All of it, with a beginning that was collected before this chunk.
+    /// All of it.
     Whole,
     /// Not all of it.
     Part,
@@ -102,13 +99,11 @@ impl Following<'_> {
             kind if self.max > 0 && prepared::concerns(kind) && is_read(server) => {
                 return self.begins(client, server, course, piece, body_bytes);
             }
-            // The batch ends without a Bind of the unbound Parse, which is kept for the next batch.
-            frontend::SYNC => self.end_of_chunk(client, course.bytes),
             // A query is searched for names when it is complete, before the server has any of it.
             frontend::QUERY if !piece.is_whole() && self.may_say_names(client, server, body_bytes) => {
                 return self.collect(client, course, piece, body_bytes);
             }
-            frontend::QUERY => forget_unnamed(client),
+            frontend::QUERY if is_read(server) => forget_unnamed(client, server),
             frontend::PARSE if self.max > 0 && server.exchange.is_skipping() => {
                 let body = &course.bytes[piece.body.clone()];
                 if is_name_to_come(body, body_bytes) {
@@ -196,10 +191,7 @@ impl Following<'_> {
         let mut out = Vec::new();
         let way = match prepared::head(piece.kind, body, body_bytes) {
             Ok(Head::Plain) => {
-                let extent = match piece.range.len() {
-                    bytes if bytes == HEADER_BYTES + body_bytes => Extent::Here(piece.range.clone()),
-                    _ => Extent::of(body, body_bytes),
-                };
+                let extent = Extent::of(body, body_bytes);
                 self.plain(client, server, piece.kind, body, (extent, body_bytes), &mut out)
             }
             Ok(Head::Named(ask)) => self.ask(client, server, ask, body_bytes, &mut out),
@@ -232,35 +224,54 @@ impl Following<'_> {
         (extent, body_bytes): (Extent, usize),
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
-        if let Some(ask) = self.as_named(client, server, kind, body, &extent) {
-            return self.ask(client, server, ask, body_bytes, out);
+        if let Some(ask) = self.as_named(client, server, kind, body, extent) {
+            let way = self.ask(client, server, ask, body_bytes, out)?;
+            let parse = match kind {
+                frontend::PARSE => Some([&client.scanner.header()[..], body]),
+                frontend::CLOSE => None,
+                _ => return Ok(way),
+            };
+            // Should that be skipped, the statement before it is needed again.
+            let (exchange, account) = (&server.exchange, &client.account);
+            let reading = self.unnamed_reading(client);
+            client.unnamed.has_sent_renamed(parse, reading, exchange, account, self.statement_registry);
+            return Ok(way);
         }
         match kind {
             frontend::PARSE => {
-                client.unnamed.prepares(&server.exchange);
-                self.unbound = None;
-                match extent {
-                    Extent::Here(place) => self.unbound = Some(place),
-                    Extent::Whole => {
-                        let parse = [client.scanner.header(), body].concat();
-                        client.unnamed.keep(&parse, &client.account, self.statement_registry);
-                    }
-                    Extent::Part => {}
+                let parse = matches!(extent, Extent::Whole).then(|| [&client.scanner.header()[..], body]);
+                let mut reading = self.unnamed_reading(client);
+                if parse.is_none() {
+                    // It is read when all of it has arrived.
+                    reading.class = Some(Rc::new(Class::unread()));
                 }
-                return Ok(Way::AsItIs);
+                let (exchange, account) = (&server.exchange, &client.account);
+                client.unnamed.prepares(parse, reading, exchange, account, self.statement_registry);
             }
-            frontend::BIND => self.unbound = None,
+            frontend::BIND => self.brings_unnamed(client, server, out)?,
             // It concerns a portal.
-            _ if body.first() != Some(&b'S') => return Ok(Way::AsItIs),
-            frontend::CLOSE => {
-                self.unbound = None;
-                client.unnamed.forget();
-                return Ok(Way::AsItIs);
-            }
-            _ => {}
+            _ if body.first() != Some(&b'S') => {}
+            frontend::CLOSE => client.unnamed.closes(&server.exchange),
+            _ => self.brings_unnamed(client, server, out)?,
         }
-        client.unnamed.bring(&mut server.server_statements, &mut server.exchange, &mut self.tally, out)?;
         Ok(Way::AsItIs)
+    }
+
+    /// How the Parse of an unnamed statement is read that the client sends now.
+    fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
+        let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
+        UnnamedReading { vars: (self.follows && is_settled(client)).then(|| client.vars.clone()), class }
+    }
+
+    fn brings_unnamed(
+        &mut self,
+        client: &mut ClientSession,
+        server: &mut ServerSession,
+        out: &mut Vec<Bytes>,
+    ) -> Result<(), Fault> {
+        let parameters = (&client.vars, self.tracked);
+        let ServerSession { server_statements, exchange, .. } = server;
+        client.unnamed.bring(parameters, server_statements, exchange, &mut self.tally, out)
     }
 
     /// What is asked of the unnamed statement, if it is treated as a named one because its text has come before.
@@ -270,10 +281,12 @@ impl Following<'_> {
         server: &ServerSession,
         kind: u8,
         body: &'b [u8],
-        extent: &Extent,
+        extent: Extent,
     ) -> Option<Ask<'b>> {
-        let is_there = client.names.as_ref().is_some_and(|names| names.has_unnamed());
         if kind != frontend::PARSE {
+            // If a Close was skipped, that name may have come back although another statement has been given since.
+            let text = client.names.as_ref().and_then(|names| names.text_of(b""));
+            let is_there = text.is_some_and(|text| client.unnamed.is(text));
             return prepared::head_of_unnamed(kind, body).filter(|_| is_there);
         }
         // `ServerStatements`, too, requires good order before it answers for the server. Here it is required because an
@@ -285,24 +298,13 @@ impl Following<'_> {
             && server.exchange.is_in_good_order();
         let ask = prepared::head_of_unnamed(kind, body).filter(|_| may_be);
         match ask {
-            Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => {
-                client.unnamed.forget();
-                self.unbound = None;
-                ask
-            }
+            Some(Ask::Parse { text, .. }) if self.statement_registry.comes_again(text) => ask,
             _ => {
-                if let Some(names) = client.names.as_mut().filter(|_| is_there) {
+                if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
                     names.forget_unnamed();
                 }
                 None
             }
-        }
-    }
-
-    /// Keeps an unnamed Parse that has not been bound, in case its batch ends without a Bind.
-    pub(super) fn end_of_chunk(&mut self, client: &mut ClientSession, chunk: &[u8]) {
-        if let Some(parse) = self.unbound.take() {
-            client.unnamed.keep(&chunk[parse], &client.account, self.statement_registry);
         }
     }
 
@@ -375,7 +377,9 @@ impl Following<'_> {
         let mut out = Vec::new();
         let way = match head {
             Ok(Head::Plain) if is_query => {
-                forget_unnamed(client);
+                if is_read(server) {
+                    forget_unnamed(client, server);
+                }
                 Ok(Way::AsItIs)
             }
             Ok(Head::Plain) if is_read(server) => {
@@ -419,12 +423,12 @@ impl Following<'_> {
         let is_any =
             is_of_any && client.session_effects.as_ref().is_some_and(|effects| effects.may_have_prepared_any());
         let is_by_sql = self.follows && (is_any || may_be_by_sql(client, ask.name()));
+        let is_settled = is_settled(client);
         let names = client.names.get_or_insert_default();
         if is_by_sql && matches!(ask, Ask::Close { name } if !names.has(name)) {
             // The server is probed for the statements that are left.
             client.session_effects.get_or_insert_default().doubt(DirtyState::STATEMENTS);
         }
-        let is_settled = client.session_effects.as_ref().is_none_or(|effects| !effects.is_meaning_in_doubt());
         let dialect = names.dialect(&client.vars, self.tracked, client.overrides.as_ref());
         let mut sides = Sides {
             names,
@@ -445,10 +449,15 @@ impl Following<'_> {
     }
 }
 
+/// Whether nothing that is unanswered may have changed how the client's texts are read.
+fn is_settled(client: &ClientSession) -> bool {
+    client.session_effects.as_ref().is_none_or(|effects| !effects.is_meaning_in_doubt())
+}
+
 /// Forgets the unnamed statement, which a simple query destroys.
-fn forget_unnamed(client: &mut ClientSession) {
-    if client.unnamed.is_kept() {
-        client.unnamed.forget();
+fn forget_unnamed(client: &mut ClientSession, server: &ServerSession) {
+    if client.unnamed.is_given() {
+        client.unnamed.queries(&server.exchange);
     }
     if let Some(names) = client.names.as_mut().filter(|names| names.has_unnamed()) {
         names.forget_unnamed();
@@ -480,6 +489,9 @@ fn is_name_to_come(body: &[u8], body_bytes: usize) -> bool {
 
 /// The server skips a Parse. The client cannot know that the name does not exist, and the server reports that when it is bound.
 fn skip_name(client: &mut ClientSession, body: &[u8]) {
+    if body.first() == Some(&0) {
+        client.restore_unnamed();
+    }
     if let Some(name) = prepared::given_name(body) {
         client.names.get_or_insert_default().skip(name);
     }

@@ -38,7 +38,7 @@ pub use pack::{Gathered, PackedNames, PackedServerStatements, PackedStatement, U
 pub use registry::StatementRegistry;
 pub use server_statements::{Moment, ServerStatements, Sides, Way};
 pub use statement::Statement;
-pub use unnamed::{PackedUnnamed, Unnamed};
+pub use unnamed::{PackedUnnamed, Unnamed, UnnamedReading};
 
 /// Bytes for a server.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,6 +11,7 @@ use wire::{frontend, write};
 use super::Bytes;
 use super::server_statements::{ServerStatements, Sides, push_close, push_name};
 use super::statement::Statement;
+use crate::exchange::Exchange;
 use crate::fault::Fault;
 use crate::vars::changes_of_dialect;
 
@@ -37,15 +38,15 @@ impl ServerStatements {
         };
         let step = self.tick();
         let (before, after) = readings.unwrap_or_default();
-        self.set_by_the_way(&before, sides);
+        self.set_by_the_way(&before, sides.exchange, sides.out);
         self.prepare(statement.clone(), step, None, sides);
-        self.set_by_the_way(&after, sides);
+        self.set_by_the_way(&after, sides.exchange, sides.out);
         Ok(statement)
     }
 
     /// Makes the server run commands between the client's messages, with hidden answers. If one fails, they are undone
     /// with the rest of the batch.
-    fn set_by_the_way(&mut self, commands: &[String], sides: &mut Sides<'_>) {
+    pub(super) fn set_by_the_way(&mut self, commands: &[String], exchange: &mut Exchange, into: &mut Vec<Bytes>) {
         if commands.is_empty() {
             return;
         }
@@ -67,11 +68,11 @@ impl ServerStatements {
                 push_name(out, READING);
                 out.extend_from_slice(&[0; 4]);
             });
-            (0..5).for_each(|_| self.expect_hidden(sides.exchange));
+            (0..5).for_each(|_| self.expect_hidden(exchange));
         }
         push_close(&mut out, READING);
-        self.expect_hidden(sides.exchange);
-        sides.out.push(Bytes::Own(out));
+        self.expect_hidden(exchange);
+        into.push(Bytes::Own(out));
     }
 }
 

@@ -186,7 +186,7 @@ pub(super) fn shared_bytes(text: &[u8], dialect: &[u8]) -> usize {
 
 /// Whether a text has literals. It ends with its zero byte; behind that are the types of its parameters. A very long one
 /// is taken to have some, which is true of most.
-fn has_literals(text: &[u8]) -> bool {
+pub(super) fn has_literals(text: &[u8]) -> bool {
     if text.len() > SHARED_BYTES_MAX {
         return true;
     }

@@ -1,71 +1,190 @@
 //! The unnamed statement: a server keeps the one that was given last, by whichever client, for whichever client comes next.
 //!
-//! Always true: the unnamed statement that a client binds or describes is the one that it has given itself, or none; a
-//! Parse that is used in its own batch costs neither a copy nor a message.
-//! Not here: named statements (`server_statements`).
+//! Always true: the unnamed statement that a client binds or describes is the one that PostgreSQL would have after all that
+//! this client has sent, whatever of it has failed or was skipped, or none; there is none where it could not be kept.
+//! Not here: named statements (`server_statements`), which messages an error skips (`exchange`).
+//!
+//! A Parse destroys the statement before it, even if it fails itself; so do a Close and a Query; what the server skips
+//! destroys nothing (`exec_parse_message` and `drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`). The end of a
+//! transaction does not destroy it. *Different from PostgreSQL*: a message with characters that cannot be converted
+//! destroys the statement, too.
 
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use route::Class;
 use serde::{Deserialize, Serialize};
-use wire::backend::TxStatus;
+use wire::frame::HEADER_BYTES;
 use wire::frontend;
 
 use super::account::{Account, Charge};
-use super::registry::StatementRegistry;
+use super::registry::{StatementRegistry, has_literals};
 use super::server_statements::ServerStatements;
 use super::{Bytes, Tally};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
 use crate::pack::Packed;
 use crate::planted::is_there;
+use crate::vars::{Tracked, Vars, changes_of_dialect};
 
 /// The unnamed statement of one client.
 #[derive(Debug, Default)]
 pub struct Unnamed {
-    /// The epoch of the current loan in which it was given.
-    given: Option<u64>,
-    /// The Parse, if a Sync came before it was bound: it may have to outlive the loan.
-    kept: Option<Box<Kept>>,
+    /// What the client has given, in order: the last is in force, and the others come back if the server skips those behind
+    /// them.
+    given: Vec<Given>,
+    /// The Parses of all of these, one behind another.
+    texts: Vec<u8>,
+    charge: Option<Charge>,
+    /// The first and the last message of this loan that have made the client's statement that of the server.
+    brought: Option<(Place, Place)>,
 }
 
+/// A message that has replaced or destroyed the statement.
 #[derive(Debug)]
-struct Kept {
-    parse: Box<[u8]>,
-    _charge: Charge,
+struct Given {
+    place: Place,
+    /// Where its Parse ends among the texts. It begins where the one before it ends; there is no statement if that is here.
+    end: usize,
+    reading: Option<UnnamedReading>,
+}
+
+/// How the Parse of an unnamed statement is read.
+#[derive(Clone, Debug)]
+pub struct UnnamedReading {
+    /// The parameters of its client; `None` if an unanswered message may have changed them.
+    pub vars: Option<Rc<Vars>>,
+    /// What the statement does, if that is of interest to the session state.
+    pub class: Option<Rc<Class>>,
+}
+
+/// The place of a message among those that were sent to its server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Place {
+    /// Its number; 0 if it was sent in an earlier loan.
+    number: u64,
+    epoch: u64,
 }
 
 /// [`Unnamed`], on its way to another process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PackedUnnamed {
-    given: Option<u64>,
+    /// The statement in force.
     kept: Option<Packed>,
+    /// All that the client has given.
+    #[serde(default)]
+    all: Vec<(Place, Packed)>,
+    #[serde(default)]
+    brought: Option<(Place, Place)>,
 }
 
+/// The commands that a server is sent before and behind a Parse.
+type Changes = (Vec<String>, Vec<String>);
+
 impl Unnamed {
-    /// The client is lent a server to which it has given no statement.
+    /// The client is lent a server to which it has given no statement. All that it has sent to another has been answered.
     pub fn begin_loan(&mut self) {
-        self.given = None;
+        self.brought = None;
+        if self.given.len() > 1 {
+            self.forget_first(self.given.len() - 1);
+        }
+        if let Some(last) = self.given.last_mut() {
+            last.place = EARLIER;
+        }
     }
 
-    /// The client gives a statement with the message that is sent now.
-    pub fn prepares(&mut self, exchange: &Exchange) {
-        (self.given, self.kept) = (Some(exchange.epoch()), None);
+    /// The client gives a statement with the Parse that is sent now; `parse` is `None` if not all of it can be kept.
+    pub fn prepares(
+        &mut self,
+        parse: Option<[&[u8]; 2]>,
+        reading: UnnamedReading,
+        exchange: &Exchange,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) {
+        self.destroys(exchange);
+        self.give(Place::next(exchange), parse, reading, account, statement_registry);
+        self.brings(exchange);
     }
 
-    /// The client's batch ends without a Bind of the statement that this message has given.
-    pub fn keep(&mut self, parse: &[u8], account: &Account, statement_registry: &mut StatementRegistry) {
-        // A client that gives more than can be kept gets an error when it binds the statement.
-        let charge = statement_registry.charge(account, parse.len());
-        self.kept = charge.ok().map(|charge| Box::new(Kept { parse: parse.into(), _charge: charge }));
+    /// The client has just given a statement, or closed it where `parse` is `None`, with a message that was sent to the server
+    /// under a name, or that we answer: the server has no unnamed statement of the client, or an earlier one.
+    pub fn has_sent_renamed(
+        &mut self,
+        parse: Option<[&[u8]; 2]>,
+        reading: UnnamedReading,
+        exchange: &Exchange,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) {
+        self.destroys(exchange);
+        let place = Place { number: exchange.number() - 1, epoch: exchange.epoch() };
+        self.give(place, parse, reading, account, statement_registry);
+        self.brought = None;
     }
 
-    /// Whether a Parse is kept.
+    /// The client closes the statement with the message that is sent now.
+    pub fn closes(&mut self, exchange: &Exchange) {
+        self.is_destroyed(exchange);
+        self.brings(exchange);
+    }
+
+    /// The client destroys the statement with the Query that is sent now.
+    pub fn queries(&mut self, exchange: &Exchange) {
+        self.is_destroyed(exchange);
+    }
+
+    /// The server has failed and skipped the messages of these numbers. Returns whether they have given a statement, so that
+    /// another one is in force.
+    pub fn fails(&mut self, failure: &RangeInclusive<u64>) -> bool {
+        let is_hit = |place: Place| failure.contains(&place.number);
+        // The unnamed statement of another client may still be there.
+        self.brought = match self.brought {
+            Some((first, last)) if is_hit(first) => (!is_hit(last)).then_some((last, last)),
+            Some((first, last)) if is_hit(last) => Some((first, first)),
+            brought => brought,
+        };
+        if !self.given.iter().any(|given| is_hit(given.place)) {
+            return false;
+        }
+        let (given, texts) = (std::mem::take(&mut self.given), std::mem::take(&mut self.texts));
+        let mut start = 0;
+        for mut given in given {
+            let text = start..given.end;
+            start = given.end;
+            let has_failed = given.place.number == *failure.start();
+            if is_hit(given.place) && !has_failed {
+                continue;
+            }
+            self.texts.extend_from_slice(if has_failed { &[] } else { &texts[text] });
+            given.end = self.texts.len();
+            self.given.push(given);
+        }
+        true
+    }
+
+    /// What the statement in force does, if that is of interest to the session state.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.kept.is_some()
+    pub fn class(&self) -> Option<&Rc<Class>> {
+        self.given.last()?.reading.as_ref()?.class.as_ref()
     }
 
-    /// The statement is destroyed by a Close, or by a simple query (`drop_unnamed_stmt` in PostgreSQL's `tcop/postgres.c`).
-    pub fn forget(&mut self) {
-        (self.given, self.kept) = (None, None);
+    /// Whether the client has given a statement, or destroyed it, on its server or before.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// Whether it is unknown which statement is in force, until an earlier batch has been answered.
+    #[inline]
+    #[must_use]
+    pub fn is_in_doubt(&self, exchange: &Exchange) -> bool {
+        match self.given.last() {
+            Some(Given { place, .. }) if place.epoch != exchange.epoch() && *place != EARLIER => {
+                exchange.may_step() && place.number >= exchange.unanswered()
+            }
+            _ => false,
+        }
     }
 
     /// The client binds or describes the statement: appends what the server must be sent first, if it may have another one.
@@ -74,173 +193,221 @@ impl Unnamed {
     /// No answer can be hidden now.
     pub fn bring(
         &mut self,
+        (vars, tracked): (&Rc<Vars>, &Tracked),
         server_statements: &mut ServerStatements,
         exchange: &mut Exchange,
         tally: &mut Tally,
         out: &mut Vec<Bytes>,
     ) -> Result<(), Fault> {
-        if is_there(self.given.is_some_and(|epoch| is_certain(epoch, exchange))) {
+        if is_there(self.is_here(exchange)) {
             return Ok(());
         }
         if !exchange.may_step() {
             return Err(Fault::StatementUnknown { name: Box::default() });
         }
-        match &self.kept {
-            Some(kept) => {
-                tally.server_parses += 1;
-                out.push(Bytes::Own(kept.parse.to_vec()));
-            }
-            // The server itself reports that there is none.
-            None => out.push(Bytes::Own(CLOSE.to_vec())),
-        }
-        self.given = Some(exchange.epoch());
+        // The server itself reports that there is none.
+        let (parse, (before, after)) = self.reading(vars, tracked).unwrap_or((&CLOSE, Default::default()));
+        tally.server_parses += u64::from(parse[0] == frontend::PARSE);
+        let parse = Bytes::Own(parse.to_vec());
+        server_statements.set_by_the_way(&before, exchange, out);
+        out.push(parse);
+        self.brings(exchange);
         server_statements.expect_hidden(exchange);
+        server_statements.set_by_the_way(&after, exchange, out);
         Ok(())
     }
 
-    /// Packs it for another process.
+    /// Packs it for another process, where its client has these parameters.
     #[must_use]
-    pub fn pack(&self) -> PackedUnnamed {
-        PackedUnnamed { given: self.given, kept: self.kept.as_ref().map(|kept| (&*kept.parse).into()) }
+    pub fn pack(&self, vars: &Rc<Vars>) -> PackedUnnamed {
+        let mut start = 0;
+        let pack = |given: &Given| {
+            let text = &self.texts[std::mem::replace(&mut start, given.end)..given.end];
+            let given_under = given.reading.as_ref().and_then(|reading| reading.vars.as_ref());
+            let is_same = given_under.is_none_or(|given| Rc::ptr_eq(given, vars));
+            let is_kept = is_same || !has_literals(of_parse(text));
+            (given.place, Packed::from(if is_kept { text } else { &[] }))
+        };
+        PackedUnnamed { kept: None, all: self.given.iter().map(pack).collect(), brought: self.brought }
     }
 
     /// Unpacks it from another process.
     #[must_use]
-    pub fn unpack(packed: PackedUnnamed, account: &Account, statement_registry: &mut StatementRegistry) -> Self {
-        let mut unnamed = Self { given: packed.given, kept: None };
-        if let Some(parse) = packed.kept {
-            unnamed.keep(&parse.0, account, statement_registry);
+    pub fn unpack(
+        packed: PackedUnnamed,
+        vars: &Rc<Vars>,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) -> Self {
+        let mut unnamed = Self { brought: packed.brought, ..Self::default() };
+        let kept = packed.kept.map(|kept| (EARLIER, kept));
+        for (place, Packed(parse)) in kept.into_iter().chain(packed.all) {
+            // The statements of a client that comes from another process count as unread.
+            let reading = UnnamedReading { vars: Some(vars.clone()), class: None };
+            unnamed.give(place, Some([&parse, &[]]), reading, account, statement_registry);
         }
         unnamed
     }
+
+    /// Whether the statement in force has this text, with its zero byte and the types of its parameters.
+    #[must_use]
+    pub fn is(&self, text: &[u8]) -> bool {
+        self.last().is_some_and(|(_, parse)| of_parse(parse) == text)
+    }
+
+    /// The Parse of the statement in force, and the commands before and behind it by which it is read as its client has given
+    /// it, since PostgreSQL reads literals once (`names::dialect_meant`). `None` if there is no statement, or no such commands.
+    fn reading(&self, vars: &Rc<Vars>, tracked: &Tracked) -> Option<(&[u8], Changes)> {
+        let (given, parse) = self.last()?;
+        let Some(given) = given else { return Some((parse, Default::default())) };
+        if Rc::ptr_eq(given, vars) || given.read_alike(vars, tracked) || !has_literals(of_parse(parse)) {
+            return Some((parse, Default::default()));
+        }
+        let (given, now) = (given.dialect(tracked), vars.dialect(tracked));
+        let changes = |from: &[u8], to: &[u8]| changes_of_dialect(from, to, tracked);
+        Some((parse, (changes(&now, &given)?, changes(&given, &now)?)))
+    }
+
+    /// The parameters and the Parse of the statement in force.
+    fn last(&self) -> Option<(Option<&Rc<Vars>>, &[u8])> {
+        let (last, earlier) = self.given.split_last()?;
+        let parse = &self.texts[earlier.last().map_or(0, |before| before.end)..last.end];
+        last.reading.as_ref().filter(|_| !parse.is_empty()).map(|reading| (reading.vars.as_ref(), parse))
+    }
+
+    /// Whether the server has the client's statement, or none where the client has none, when it reads what is sent now: an
+    /// error skips both that and what has brought it there, or the server has answered the latter.
+    fn is_here(&self, exchange: &Exchange) -> bool {
+        self.brought.is_some_and(|(first, last)| {
+            last.epoch == exchange.epoch()
+                || exchange.may_step()
+                    && first.number < exchange.unanswered()
+                    && !exchange.has_asked_ours_since(first.number)
+        })
+    }
+
+    /// What is sent now makes the client's statement that of the server.
+    fn brings(&mut self, exchange: &Exchange) {
+        let place = Place::next(exchange);
+        let before = self.brought.filter(|(first, _)| !exchange.has_asked_ours_since(first.number));
+        self.brought = Some((before.map_or(place, |(first, _)| first), place));
+    }
+
+    /// A statement is given at this place, and kept if there is room for it.
+    fn give(
+        &mut self,
+        place: Place,
+        parse: Option<[&[u8]; 2]>,
+        reading: UnnamedReading,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) {
+        if let Some([header, body]) = parse
+            && self.make_room(header.len() + body.len(), account, statement_registry)
+        {
+            self.texts.extend_from_slice(header);
+            self.texts.extend_from_slice(body);
+        }
+        self.given.push(Given { place, end: self.texts.len(), reading: Some(reading) });
+    }
+
+    /// A message leaves no statement, unless the server skips it.
+    fn is_destroyed(&mut self, exchange: &Exchange) {
+        self.destroys(exchange);
+        if !self.given.is_empty() {
+            self.given.push(Given { place: Place::next(exchange), end: self.texts.len(), reading: None });
+        }
+    }
+
+    /// A message destroys the statement, unless the server skips it. Forgets what cannot come back.
+    fn destroys(&mut self, exchange: &Exchange) {
+        if !exchange.wants_sync() {
+            self.given.clear();
+            self.texts.clear();
+        } else if self.given.len() > 1 {
+            self.forget_settled(exchange);
+        }
+    }
+
+    /// Forgets the statements of this batch that cannot come back.
+    #[cold]
+    fn forget_settled(&mut self, exchange: &Exchange) {
+        let unanswered = exchange.unanswered();
+        let settled = self.given.iter().rposition(|given| given.place.number < unanswered);
+        let count = if exchange.may_step() { settled.unwrap_or(0) } else { 0 };
+        // Of very many, the first do not come back.
+        self.forget_first(count.max((self.given.len() + 1).saturating_sub(GIVEN_MAX)));
+    }
+
+    fn forget_first(&mut self, count: usize) {
+        let Some(last) = count.checked_sub(1) else { return };
+        let bytes = self.given[last].end;
+        self.given.drain(..count);
+        self.given.iter_mut().for_each(|given| given.end -= bytes);
+        self.texts.drain(..bytes);
+    }
+
+    /// Whether there is room for a text of this length behind the others. Together with a long one no others are kept.
+    fn make_room(&mut self, bytes: usize, account: &Account, statement_registry: &mut StatementRegistry) -> bool {
+        let capacity = self.texts.capacity();
+        let is_wasteful = capacity > SPARE_BYTES_MAX && self.texts.is_empty() && bytes < capacity / 4;
+        if self.texts.len() + bytes <= capacity && !is_wasteful {
+            return true;
+        }
+        self.make_more_room(bytes, is_wasteful, account, statement_registry)
+    }
+
+    #[cold]
+    fn make_more_room(
+        &mut self,
+        bytes: usize,
+        is_wasteful: bool,
+        account: &Account,
+        statement_registry: &mut StatementRegistry,
+    ) -> bool {
+        if is_wasteful || self.texts.len() + bytes > TEXTS_BYTES_MAX {
+            self.forget_first(self.given.len());
+            self.texts = Vec::new();
+        }
+        // What is held is charged anew.
+        self.charge = None;
+        let (capacity, wanted) = (self.texts.capacity(), self.texts.len() + bytes);
+        let charge = |bytes: usize| statement_registry.charge(account, bytes).ok();
+        let grown = charge(wanted.max(2 * capacity)).or_else(|| charge(wanted));
+        let has_room = grown.is_some();
+        if let Some(grown) = &grown {
+            self.texts.reserve_exact(grown.bytes() - self.texts.len());
+        }
+        // A client that gives more than can be kept is told that there is no statement when it uses it in a later batch.
+        self.charge = grown.or_else(|| charge(capacity));
+        has_room
+    }
 }
 
-/// Whether the server has what was sent to it in this epoch when it reads what is sent now: an error skips both, or there
-/// has been none in this transaction.
-fn is_certain(epoch: u64, exchange: &Exchange) -> bool {
-    epoch == exchange.epoch() || exchange.owes_nothing() && exchange.status() == TxStatus::Open
+impl Place {
+    /// The place of the message that is sent next.
+    fn next(exchange: &Exchange) -> Self {
+        Self { number: exchange.number(), epoch: exchange.epoch() }
+    }
 }
+
+/// The text of a Parse without a name, and what follows it.
+fn of_parse(parse: &[u8]) -> &[u8] {
+    parse.get(HEADER_BYTES + 1..).unwrap_or_default()
+}
+
+/// The place of what was sent to another server.
+const EARLIER: Place = Place { number: 0, epoch: 0 };
+/// How many statements of one batch may come back.
+const GIVEN_MAX: usize = 16;
+/// How many bytes they may have together with the last one, unless that is longer by itself.
+const TEXTS_BYTES_MAX: usize = 1 << 20;
+/// So much room is kept for the next text, however short that is.
+const SPARE_BYTES_MAX: usize = 8192;
 
 /// A Close of the unnamed statement.
 const CLOSE: [u8; 7] = [frontend::CLOSE, 0, 0, 0, 6, b'S', 0];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exchange::Asked;
-
-    fn bring(unnamed: &mut Unnamed, server_statements: &mut ServerStatements, exchange: &mut Exchange) -> Vec<Bytes> {
-        let mut out = Vec::new();
-        unnamed.bring(server_statements, exchange, &mut Tally::default(), &mut out).expect("it can be sent");
-        out
-    }
-
-    #[test]
-    fn what_is_given_in_the_same_batch_is_there() {
-        let (mut unnamed, mut server_statements, mut exchange) =
-            (Unnamed::default(), ServerStatements::default(), Exchange::default());
-        unnamed.begin_loan();
-        unnamed.prepares(&exchange);
-        assert_eq!(exchange.asked(frontend::PARSE), Asked::Forward);
-        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), []);
-    }
-
-    #[test]
-    fn what_was_given_on_another_server_is_given_again_and_what_was_not_is_closed() {
-        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
-        let mut statement_registry = StatementRegistry::new(1, 1);
-        let mut unnamed = Unnamed::default();
-        unnamed.prepares(&exchange);
-        unnamed.keep(b"P....\0select 1\0\0\0", &Account::default(), &mut statement_registry);
-        unnamed.begin_loan();
-        let again = [Bytes::Own(b"P....\0select 1\0\0\0".to_vec())];
-        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), again);
-        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), []);
-        let mut stranger = Unnamed::default();
-        stranger.begin_loan();
-        assert_eq!(
-            bring(&mut stranger, &mut server_statements, &mut exchange),
-            [Bytes::Own(b"C\0\0\0\x06S\0".to_vec())]
-        );
-    }
-
-    #[test]
-    fn a_query_gives_it_up() {
-        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
-        let mut unnamed = Unnamed::default();
-        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
-        unnamed.forget();
-        assert_eq!(bring(&mut unnamed, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
-    }
-
-    /// An exchange in which a batch has been answered, and the transaction has this status.
-    fn later(status: &[u8]) -> Exchange {
-        let mut exchange = Exchange::default();
-        exchange.asked(frontend::SYNC);
-        exchange.answered(b'Z', status).expect("owed");
-        exchange
-    }
-
-    #[test]
-    fn what_was_given_earlier_is_there_in_an_open_transaction_in_which_nothing_is_owed() {
-        for (status, is_owed, is_there) in [(b"T", false, true), (b"I", false, false), (b"T", true, false)] {
-            let (mut unnamed, mut server_statements) = (Unnamed::default(), ServerStatements::default());
-            unnamed.prepares(&Exchange::default());
-            let mut exchange = later(status);
-            if is_owed {
-                exchange.asked(frontend::QUERY);
-            }
-            let sent = bring(&mut unnamed, &mut server_statements, &mut exchange);
-            assert_eq!(sent.is_empty(), is_there, "{status:?} {is_owed}");
-        }
-    }
-
-    #[test]
-    fn what_is_given_or_brought_is_there_in_that_batch_whichever_it_is() {
-        let (mut server_statements, mut exchange) = (ServerStatements::default(), later(b"I"));
-        let (mut given, mut brought) = (Unnamed::default(), Unnamed::default());
-        given.prepares(&exchange);
-        assert_eq!(bring(&mut given, &mut server_statements, &mut exchange), []);
-        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
-        assert!(exchange.is_hiding() && !server_statements.pending.is_empty(), "its answer is hidden");
-        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), []);
-        brought.forget();
-        assert_eq!(bring(&mut brought, &mut server_statements, &mut exchange), [Bytes::Own(CLOSE.to_vec())]);
-    }
-
-    #[test]
-    fn the_next_parse_replaces_the_one_that_is_kept() {
-        let (mut unnamed, exchange) = (Unnamed::default(), Exchange::default());
-        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
-        assert!(unnamed.is_kept());
-        unnamed.prepares(&exchange);
-        assert!(!unnamed.is_kept());
-    }
-
-    #[test]
-    fn where_no_answer_can_be_hidden_it_is_unknown_and_otherwise_it_is_counted() {
-        let (mut unnamed, mut tally, mut out) = (Unnamed::default(), Tally::default(), Vec::new());
-        unnamed.keep(b"P", &Account::default(), &mut StatementRegistry::new(1, 1));
-        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
-        exchange.asked(frontend::QUERY);
-        exchange.answered(b'G', b"").expect("owed");
-        let brought = unnamed.bring(&mut server_statements, &mut exchange, &mut tally, &mut out);
-        assert_eq!(brought, Err(Fault::StatementUnknown { name: Box::default() }), "a COPY reads");
-        assert_eq!((out.len(), tally.server_parses), (0, 0));
-        let brought = unnamed.bring(&mut server_statements, &mut later(b"I"), &mut tally, &mut out);
-        assert_eq!((brought, out.len(), tally.server_parses), (Ok(()), 1, 1));
-    }
-
-    #[test]
-    fn in_another_process_it_is_what_it_was() {
-        let (mut statement_registry, account) = (StatementRegistry::new(1, 1), Account::default());
-        let (mut server_statements, mut exchange) = (ServerStatements::default(), Exchange::default());
-        let mut unnamed = Unnamed::default();
-        unnamed.prepares(&exchange);
-        unnamed.keep(b"Parse", &account, &mut statement_registry);
-        let mut unpacked = Unnamed::unpack(unnamed.pack(), &account, &mut statement_registry);
-        assert_eq!(bring(&mut unpacked, &mut server_statements, &mut exchange), []);
-        unpacked.begin_loan();
-        assert_eq!(bring(&mut unpacked, &mut server_statements, &mut exchange), [Bytes::Own(b"Parse".to_vec())]);
-    }
-}
+#[path = "unnamed_tests.rs"]
+mod tests;

@@ -368,6 +368,17 @@ impl SessionEffects {
         self.is_unread |= !is_noted && !is_harmless;
     }
 
+    /// What the unnamed statement does that the client has prepared last, if that is of interest.
+    #[must_use]
+    pub fn unnamed(&self) -> Option<&Rc<Class>> {
+        self.noted.get(b"")
+    }
+
+    /// The unnamed statement is one that does this after all.
+    pub fn restore_unnamed(&mut self, class: Option<&Rc<Class>>) {
+        self.is_unread |= !self.noted.note(b"", class);
+    }
+
     /// The client prepares a statement under a name that it already uses. Which text the name means is unknown then,
     /// which matters if either touches anything.
     pub fn prepares_again(&mut self, statement: &[u8], class: &Class) {

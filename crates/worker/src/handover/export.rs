@@ -238,7 +238,7 @@ impl<I: Io> Worker<I> {
             scanner: session.scanner.clone(),
             fate: session.fate,
             names: session.names.as_ref().map(|names| names.pack(gathered)),
-            unnamed: session.unnamed.pack(),
+            unnamed: session.unnamed.pack(&session.vars),
             collected: collected.map(|collected| (collected.bytes.as_slice().into(), collected.body_bytes)),
             is_notified: ready.is_notified,
             skips: ready.skips,

@@ -264,7 +264,8 @@ impl<I: Io> Worker<I> {
                 .map(Box::new);
             is_whole &= ready.session.names.is_some();
         }
-        ready.session.unnamed = Unnamed::unpack(packed.unnamed, &ready.session.account, &mut self.statement_registry);
+        let (vars, account) = (&ready.session.vars, &ready.session.account);
+        ready.session.unnamed = Unnamed::unpack(packed.unnamed, vars, account, &mut self.statement_registry);
         if let Some((bytes, body_bytes)) = packed.collected {
             let charge = self.statement_registry.charge(&ready.session.account, bytes.0.len());
             ready.session.collected =

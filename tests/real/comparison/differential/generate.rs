@@ -46,7 +46,8 @@ fn unit(dice: &mut Dice, taste: Taste<'_>) -> Unit {
     let bursts = match dice.between(0, 99) {
         0..=17 => queries(dice, taste),
         18..=22 => closed(dice, |dice| vec![Burst::new(vec![messages::simple_with_control(dice, taste.seat)])]),
-        23..=45 => batches(dice, taste),
+        23..=40 => batches(dice, taste),
+        41..=45 => unnamed(dice, taste),
         46..=50 => closed(dice, |dice| batches(dice, Taste { has_control: true, ..taste })),
         51..=73 => transaction(dice, taste),
         74..=86 => copy_in(dice, taste.seat),
@@ -101,7 +102,8 @@ fn transaction(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
     for _ in 0..dice.between(1, 6) {
         match dice.between(0, 99) {
             0..=29 => bursts.extend(queries(dice, taste)),
-            30..=54 => bursts.extend(batches(dice, taste)),
+            30..=49 => bursts.extend(batches(dice, taste)),
+            50..=54 => bursts.extend(unnamed(dice, taste)),
             55..=64 => bursts.push(Burst::new(vec![query(&setting(dice, taste.startup))])),
             65..=74 => bursts.extend(copy_in(dice, taste.seat)),
             75..=86 => bursts.extend(named(dice, taste, Text::Own)),
@@ -134,7 +136,8 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
         first.push(describe("S", &name));
     }
     // In a transaction that fails, which of two errors comes next may depend on which statements the pooler is sure of.
-    if text == Text::Shared && dice.percent(15) {
+    let is_given_anew = text == Text::Shared && dice.percent(15);
+    if is_given_anew {
         first.extend([close("S", &name), parse(&name, &statement.text)]);
     }
     if text == Text::Shared && dice.percent(15) {
@@ -149,6 +152,25 @@ fn named(dice: &mut Dice, taste: Taste<'_>, text: Text) -> Vec<Burst> {
         bursts.push(Burst::new(messages));
     }
     bursts.push(Burst::new(vec![close("S", &name), sync()]));
+    // If that has failed, it would be known too late for the next batch (decision 0007, "What it does not do").
+    if is_given_anew { bursts } else { join(dice, bursts) }
+}
+
+/// The unnamed statement over several batches (outside a transaction possibly on several servers), some of which fail before
+/// or behind a message that gives one. The first message destroys what there was before, such as a COPY.
+fn unnamed(dice: &mut Dice, taste: Taste<'_>) -> Vec<Burst> {
+    let mut values = Vec::new();
+    let count = dice.between(2, 7);
+    let first = dice.pick(&["select 'the first'", "select 'the first' || $1", "select nothing"]);
+    let bursts = (0..count).map(|number| {
+        let mut messages = if number == 0 { vec![parse("", first)] } else { Vec::new() };
+        for _ in 0..dice.between(1, 4) {
+            messages.extend(messages::use_unnamed(dice, taste.seat, &mut values));
+        }
+        messages.push(sync());
+        Burst::new(messages)
+    });
+    let bursts = bursts.collect();
     join(dice, bursts)
 }
 

@@ -162,6 +162,30 @@ fn piece(dice: &mut Dice, taste: Taste<'_>) -> Vec<Message> {
     messages
 }
 
+/// Something that gives, uses or destroys the unnamed statement, or fails. `values` are those for the last one given.
+pub(super) fn use_unnamed(dice: &mut Dice, seat: usize, values: &mut Vec<String>) -> Vec<Message> {
+    match dice.between(0, 99) {
+        // What is given can be told from all others by its rows.
+        0..=19 => {
+            values.clear();
+            vec![parse("", &format!("select 'unnamed {:x}'", dice.seed()))]
+        }
+        20..=27 => {
+            let statement = Pencil::new(dice, seat, Values::Apart).any();
+            *values = statement.values;
+            vec![parse("", &statement.text)]
+        }
+        28..=31 => vec![parse("", "select nothing")],
+        32..=34 => vec![parse("", "select 1/0"), Message::new(&["Bind", "", ""])],
+        35..=74 => portal(dice, "", values),
+        75..=81 => vec![describe("S", "")],
+        82..=86 => vec![close("S", "")],
+        87..=88 => vec![query("select 'a Query'")],
+        89..=92 => vec![sync()],
+        _ => vec![missing(dice)],
+    }
+}
+
 /// From the Bind of a statement to the last Execute of its portal.
 pub(super) fn portal(dice: &mut Dice, statement: &str, values: &[String]) -> Vec<Message> {
     let name = dice.pick(&["", "", "", "", "p", "other"]);

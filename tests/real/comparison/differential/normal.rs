@@ -5,7 +5,7 @@
 //! 3. Errors about a prepared statement contain the name that it has on the server.
 //! 4. In an aborted transaction a statement that may not exist is refused in one of three ways: the transaction is aborted (25P02),
 //!    there is no such statement (26000), or the values do not fit it. The pooler sends a Parse before the Bind of a statement
-//!    that it is not sure the server has.
+//!    that it is not sure the server has. That there is no unnamed statement is always said the same.
 //! 5. A ParameterStatus that PostgreSQL before 14 repeats although the value has not changed (left out in `play`).
 //! 6. The timing: only the order counts. A waiting client reads as many messages as PostgreSQL sent it.
 //!
@@ -61,7 +61,8 @@ fn normal(frame: &Frame) -> Frame {
 fn join_refusals(body: &mut Vec<u8>) {
     let is_refusal =
         |field: &[u8]| matches!(field, b"C25P02" | b"C26000") || field.starts_with(b"Mbind message supplies");
-    if body.split(|&byte| byte == 0).any(is_refusal) {
+    let fields = || body.split(|&byte| byte == 0);
+    if fields().any(is_refusal) && !fields().any(|field| field.starts_with(b"Munnamed prepared statement")) {
         *body = b"refused".to_vec();
     }
 }

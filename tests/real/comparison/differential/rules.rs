@@ -2,9 +2,9 @@
 //!
 //! 1. Between two units the server is outside a transaction, owes no answer, and reads no COPY. (Checked by PostgreSQL's own
 //!    answers when the program runs directly, see `play`.)
-//! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed: an error skips all of
-//!    these messages or none, and no other client's message can come in between. Portals need no rule; they end with their
-//!    transaction.
+//! 2. The unnamed statement is bound, described or closed only in the batch in which it was parsed, or in a unit that has
+//!    begun a batch with a Parse or a Close of it, so that nothing of an earlier unit, such as a COPY, can be in force.
+//!    Portals need no rule; they end with their transaction.
 //! 3. No name is given to a statement while it is in use, and no name is used that was not given in the same unit: the pooler
 //!    closes such clients on purpose. A name is used by one program only.
 //! 4. While a COPY may read from the client, the client sends only CopyData, Flush, and the end of the COPY; one Sync may
@@ -79,15 +79,14 @@ fn check_end(program: &Program) -> Result<(), String> {
 }
 
 fn check_unnamed(unit: &Unit) -> Result<(), String> {
-    let mut is_parsed = false;
+    let (mut is_parsed, mut is_cleared, mut begins_batch) = (false, false, true);
     for message in messages(unit) {
-        match (message.kind(), statement(message)) {
-            (b'P', Some(name)) => is_parsed |= name.is_empty(),
-            (b'S' | b'Q', _) => is_parsed = false,
-            (_, Some(name)) if name.is_empty() && !is_parsed => {
-                return Err("rule 2: the unnamed statement may be somebody else's".to_string());
-            }
-            _ => {}
+        let (kind, is_unnamed) = (message.kind(), statement(message).is_some_and(|name| name.is_empty()));
+        is_parsed = !matches!(kind, b'S' | b'Q') && (is_parsed || kind == b'P' && is_unnamed);
+        is_cleared |= begins_batch && is_unnamed && matches!(kind, b'P' | b'C');
+        begins_batch = kind == b'S' || begins_batch && b"QFdcfH".contains(&kind);
+        if is_unnamed && !is_parsed && !is_cleared {
+            return Err("rule 2: the unnamed statement may be one of an earlier unit".to_string());
         }
     }
     Ok(())

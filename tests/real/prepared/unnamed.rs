@@ -1,0 +1,105 @@
+//! The unnamed statement is the one that PostgreSQL would have after what failed and what was skipped.
+
+use tests::message::{bind, describe, execute, frame, parse, query, sync};
+
+use super::names::{Said, Stage, told};
+use crate::house::House;
+
+fn use_it() -> Said {
+    vec![bind("", "", &[]), execute("", 0)]
+}
+
+fn close() -> Vec<u8> {
+    frame(b'C', b"S\0")
+}
+
+fn flush() -> Vec<u8> {
+    frame(b'H', b"")
+}
+
+/// Regression: a statement that PostgreSQL had skipped was executed by the next Bind, an INSERT in the place of an error; and a
+/// statement that was bound in its own batch and in a later one did not exist.
+pub(crate) fn the_statement_in_force_is_that_of_postgresql(house: &House) {
+    let stage = Stage::with_servers(house, "unnamed_in_force", "default_pool_size = 2");
+    house.postgres.client("unnamed_in_force").run("create table s (a int); grant all on s to public");
+    let insert = || parse("", "insert into s values (1)");
+    let failing = || [vec![parse("", "select 1/0")], use_it()].concat();
+    let ended = |messages: &[Said]| [messages.concat(), vec![sync()]].concat();
+    let one = || parse("", "select 'one'");
+    let programs: Vec<Vec<Said>> = vec![
+        // The INSERT is skipped; the statement before it is in force and fails again.
+        vec![ended(&[failing(), vec![insert()]]), ended(&[use_it()]), ended(&[use_it()])],
+        vec![ended(&[vec![one()]]), ended(&[vec![describe(b'S', "nope"), insert()]]), ended(&[use_it()])],
+        vec![ended(&[failing(), vec![insert()], use_it()]), ended(&[vec![describe(b'S', "")], use_it()])],
+        // A Parse that fails itself destroys the statement before it; one that is skipped does not.
+        vec![ended(&[vec![one()]]), ended(&[vec![parse("", "selec"), insert()]]), ended(&[use_it()])],
+        // A skipped Close; a Query that is read.
+        vec![ended(&[vec![one(), describe(b'S', "nope"), close()]]), ended(&[use_it()])],
+        vec![ended(&[vec![one()]]), vec![query("select 'destroys it'")], ended(&[use_it()])],
+        // A Parse that was answered before the error survives.
+        vec![ended(&[vec![one(), describe(b'S', "nope"), insert()]]), ended(&[use_it()])],
+        // Bound in its own batch and in later ones, with other clients' statements in between.
+        vec![ended(&[vec![one()], use_it()]), ended(&[use_it()]), ended(&[use_it()])],
+        // In a transaction that fails and ends.
+        vec![
+            vec![query("begin")],
+            ended(&[vec![one()], use_it()]),
+            ended(&[vec![describe(b'S', "nope"), insert()]]),
+            vec![parse("roll", "rollback"), bind("", "roll", &[]), execute("", 0), frame(b'C', b"Sroll\0"), sync()],
+            ended(&[use_it()]),
+        ],
+    ];
+    for (at, program) in programs.iter().enumerate() {
+        for is_pipelined in [false, true] {
+            let (mut pooled, mut direct, mut other) = (stage.pooled(), stage.direct(), stage.pooled());
+            told(&mut other, &ended(&[vec![parse("", "select 'not yours'")], use_it()]));
+            let (ours, theirs) = if is_pipelined {
+                (told(&mut pooled, &program.concat()), told(&mut direct, &program.concat()))
+            } else {
+                let mut answers = (Vec::new(), Vec::new());
+                for batch in program {
+                    answers.0.extend(told(&mut pooled, batch));
+                    answers.1.extend(told(&mut direct, batch));
+                    told(&mut other, &ended(&[vec![parse("", "select 'not yours'")], use_it()]));
+                }
+                answers
+            };
+            assert_eq!(ours, theirs, "program {at}, pipelined: {is_pipelined}");
+        }
+    }
+    assert_eq!(stage.direct().value("select count(*) from s"), "0");
+}
+
+/// The client has changed a parameter since; it uses no Query, which would destroy the statement.
+pub(crate) fn a_literal_of_it_means_what_it_meant_when_it_was_given(house: &House) {
+    let stage = Stage::with_servers(house, "unnamed_literal", "default_pool_size = 1");
+    let (mut pooled, mut direct, mut other) = (stage.pooled(), stage.direct(), stage.pooled());
+    let ended = |messages: Said| [messages, vec![sync()]].concat();
+    let run = |name| ended(vec![bind("", name, &[]), execute("", 0)]);
+    let date = || parse("", "select date '1/2/2020'");
+    for batch in [
+        ended(vec![parse("dmy", "set datestyle = 'German, dmy'"), parse("mdy", "set datestyle = 'German, mdy'")]),
+        run("dmy"),
+        ended([vec![date()], use_it()].concat()),
+        run("mdy"),
+        run(""),
+        ended([vec![date()], use_it()].concat()),
+    ] {
+        assert_eq!(told(&mut pooled, &batch), told(&mut direct, &batch));
+        told(&mut other, &ended([vec![parse("", "select 'not yours'")], use_it()].concat()));
+    }
+}
+
+/// The error is read before the rest of its batch is sent.
+pub(crate) fn what_is_sent_while_the_server_skips_changes_no_statement(house: &House) {
+    let stage = Stage::with_servers(house, "unnamed_skipping", "default_pool_size = 1");
+    for mut client in [stage.pooled(), stage.direct()] {
+        client.peer.send(&[parse("", "select 1/0"), use_it().concat(), flush()].concat());
+        assert_eq!(client.peer.frame().expect("an answer").tag, b'1');
+        assert_eq!(client.peer.frame().expect("an answer").tag, b'E');
+        client.peer.send(&[parse("", "select 'skipped'"), query("select 'skipped, too'"), sync()].concat());
+        assert!(client.answer().rows.is_empty());
+        client.peer.send(&[use_it().concat(), sync()].concat());
+        assert_eq!(client.answer().error().code, "22012");
+    }
+}

@@ -52,6 +52,8 @@ pub(crate) struct Registry {
     pub(crate) watch: Watch,
     /// Addresses of host names, and the dials that wait for them.
     pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
+    /// Dials that had to wait for a descriptor.
+    pub(crate) delayed_dials: Repeated,
 }
 
 /// A database in use.

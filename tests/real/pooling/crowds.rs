@@ -1,6 +1,7 @@
 //! Many clients, databases, or bytes; and too few descriptors, or too little disk space.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -169,6 +170,42 @@ pub(crate) fn a_full_disk_for_the_log_stops_nothing(house: &House) {
     let pooler = house.pooler("crowd_disk", &["logfile = /dev/full"]);
     for number in 0..20 {
         assert_eq!(pooler.client("u", "crowd_disk").value(&format!("select {number}")), number.to_string());
+    }
+}
+
+// Alone.
+pub(crate) fn a_dial_without_descriptors_is_told_once_in_a_while(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer closes clients instead");
+    }
+    house.postgres.database("crowd_delayed");
+    let line = |name: &str| house.line("crowd_delayed").replacen("crowd_delayed", name, 1);
+    for kernel in KERNELS {
+        let ini = (0..4).fold(Ini::new(&house.line("crowd_delayed")), |ini, number| {
+            ini.database(&line(&format!("delayed_{number}")))
+        });
+        let pooler = house.start(&ini.set("workers = 1").set("max_client_conn = 20").set(kernel));
+        let mut clients: Vec<_> = (0..4).map(|_| Peer::tcp(pooler.address()).expect("it listens")).collect();
+        let accepted =
+            || pooler.console("SHOW LISTS").rows.into_iter().find(|row| row[0].as_deref() == Some("unauthenticated"));
+        wait_until("all are accepted", LIMIT, || accepted().is_some_and(|row| row[1].as_deref() == Some("4")));
+        let limit = |count: usize| {
+            let mut command = house.place.command(Path::new("prlimit"), "KILL");
+            let number = format!("--nofile={count}:");
+            run(command.args(["--pid", &pooler.pid().to_string(), &number]), LIMIT).success();
+        };
+        limit(pooler.descriptors() - 1);
+        for (number, client) in clients.iter_mut().enumerate() {
+            let database = format!("delayed_{number}");
+            client.send(&message::startup(0, &[("user", "u"), ("database", &database)]));
+        }
+        pooler.await_log("connect delayed: Too many open files");
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!(pooler.log().matches("connect delayed").count(), 1, "{}", pooler.log());
+        limit(500);
+        for client in &mut clients {
+            assert_eq!(client.frame_within(LIMIT).expect("an answer").tag, b'R');
+        }
     }
 }
 

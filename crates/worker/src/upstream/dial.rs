@@ -102,7 +102,7 @@ impl<I: Io> Worker<I> {
                 }
                 Err(error) if is_scarce(&error) => {
                     // No descriptor is free, which is not the server's fault: the dial is repeated until its own timeout.
-                    self.log_server(key, Level::Warning, format_args!("connect delayed: {}", words(&error)));
+                    self.tell_delayed(key, &error);
                     self.timers.insert(self.now + SCARCE_PAUSE, Timer::Redial(key));
                     return;
                 }
@@ -110,6 +110,13 @@ impl<I: Io> Worker<I> {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Logs that a dial waits for a descriptor. All dials do so ten times a second while there is none.
+    fn tell_delayed(&mut self, key: ServerKey, error: &std::io::Error) {
+        let Some(count) = self.registry.delayed_dials.happens(self.now, DELAYED_TOLD_EVERY) else { return };
+        let times = if count == 1 { String::new() } else { format!(" ({count} times since the last such line)") };
+        self.log_server(key, Level::Warning, format_args!("connect delayed: {}{times}", words(error)));
     }
 
     /// Repeats a dial that found no free descriptor.
@@ -194,6 +201,8 @@ fn is_scarce(error: &std::io::Error) -> bool {
 /// `EMFILE` and `ENFILE`, "too many open files" of the process and of the machine (Linux, `errno-base.h`).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
+/// How often at most a worker logs that dials wait for descriptors.
+const DELAYED_TOLD_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 /// The reason of an address that has not answered in its time.
 pub(crate) const NO_ANSWER: &str = "no answer";
 /// How long a dial waits for a descriptor before it tries again.

@@ -4,7 +4,6 @@
 //! Not here: when files are read (`boot`, `control`), what they mean (`config`, `auth`).
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use auth::{Hba, IdentMaps, LineOutcome, LineProblem, UserFile};
 use config::{AuthType, Homes, Loaded, Mistake, NameServers, Overrides, Settings};
 use protocol::vars::Tracked;
-use reactor::{LogTarget, SystemLog, TcpTuning};
+use reactor::{LogTarget, SystemLog, TcpTuning, open_log_file};
 use worker::letters::{ActiveConfig, RateLimits, Standing, TlsTerms};
 
 /// The configuration file and the settings given on the command line.
@@ -198,8 +197,7 @@ fn line_of(what: &str, path: &str, problem: &LineProblem) -> String {
 /// `logfile` or the syslog socket cannot be opened; the text is a line for the existing log.
 pub fn open_log(settings: &Settings) -> Result<LogTarget, String> {
     let open = |path: &String| {
-        let file = File::options().append(true).create(true).open(path);
-        file.map_err(|error| format!("could not open logfile \"{path}\": {}", words_of(&error)))
+        open_log_file(path).map_err(|error| format!("could not open logfile \"{path}\": {}", words_of(&error)))
     };
     let file = settings.logfile.as_ref().map(open).transpose()?;
     let failed = |error: io::Error| format!("could not open syslog: {}", words_of(&error));

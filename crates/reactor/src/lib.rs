@@ -26,7 +26,7 @@ pub use io::{Accepting, Address, Close, Completion, Conn, End, Io, LINGER, Peer,
 pub use ipc::{DESCRIPTORS_MAX, Ipc, peer_uid};
 pub use kernel::{Backend, Epoll, Equipment, Kernel, Uring, probe_uring};
 pub use listen::{Bound, ListenFault, Listener, TcpTuning, Wanted, bind_tcp, bind_unix, passed};
-pub use log::{Level, Lines, LogFormat, LogTarget, Subject};
+pub use log::{Level, Lines, LogFormat, LogTarget, Subject, open_log_file};
 pub use low_priority::step_back;
 pub use pam::{Pam, PamVisit};
 pub use syslog::SystemLog;

@@ -6,6 +6,7 @@
 //! Not here: what is worth a line; the thread that writes to standard error and to the file (`writer`); the protocols
 //! of the system logs (`syslog`).
 
+mod file;
 mod json;
 mod subject;
 mod writer;
@@ -22,6 +23,7 @@ use jiff::tz::TimeZone;
 
 use crate::syslog::SystemLog;
 
+pub use file::open_log_file;
 pub use subject::Subject;
 
 use subject::Marks;
@@ -226,6 +228,29 @@ impl LogTarget {
         let outputs = [self.file.as_ref(), to_stderr.then_some(&*self.stderr)];
         let receipts = outputs.map(|output| output.map(|output| (output, output.put(&out, count, &stamp))));
         receipts.into_iter().flatten().for_each(|(output, receipt)| output.wait(receipt));
+        if let Some((trouble, other)) = self.trouble() {
+            self.tell_elsewhere(&trouble, other, wall, &stamp);
+        }
+    }
+
+    /// Which of the outputs takes no lines, if that is to be told now, and the other output.
+    fn trouble(&self) -> Option<(String, Option<&Writer>)> {
+        let file = self.file.as_ref();
+        let stderr = self.to_stderr.then_some(&*self.stderr);
+        let of_file = file.and_then(|file| file.trouble()).map(|trouble| (trouble, stderr));
+        of_file.or_else(|| stderr.and_then(|stderr| stderr.trouble()).map(|trouble| (trouble, file)))
+    }
+
+    /// Tells the other logs that one of them takes no lines.
+    fn tell_elsewhere(&self, trouble: &str, other: Option<&Writer>, wall: Wall, stamp: &Stamp) {
+        let mut out = String::new();
+        let message = stamp.push(&mut out, Level::Warning, Marks::default(), trouble);
+        for system in &self.systems {
+            self.tell(system, wall, stamp, Level::Warning, message.clone(), &mut out);
+        }
+        if let Some(other) = other {
+            other.put(&out, 1, stamp);
+        }
     }
 
     /// Waits until all lines are written, before the process ends: at most a second for each output that does not keep

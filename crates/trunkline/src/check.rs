@@ -5,6 +5,7 @@
 //! choice); mistakes go to standard error, one per line; a mistake in one file hides none in another.
 //! Not here: mistakes in one setting (`config`), or in a file that a setting names (`control`).
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -114,6 +115,10 @@ fn warn_of_places(loaded: &Loaded) {
             &format!("otlp_ca_file: there is no {path}: spans cannot be posted"),
         );
     }
+    if let Some(path) = settings.logfile.as_deref().filter(|path| is_fifo(path)) {
+        let text = format!("logfile: {path} is a FIFO: a start fails unless a process reads it");
+        warn(loaded.places.setting("logfile"), &text);
+    }
     if settings.user.is_some() {
         return;
     }
@@ -125,6 +130,10 @@ fn warn_of_places(loaded: &Loaded) {
             warn(loaded.places.setting(name), &format!("{name}: the user who checks cannot write to {place}"));
         }
     }
+}
+
+fn is_fifo(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// The file, or the directory in which it is to be made, if this user may not write there.

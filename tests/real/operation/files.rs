@@ -1,8 +1,10 @@
 //! The configuration: read at start, checked, reloaded; and the command line.
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use tests::pooler::{Ini, Pooler};
 use tests::program::{Ended, run};
 use tests::runner::skip;
@@ -232,6 +234,30 @@ pub(crate) fn check_tries_addresses_and_places_without_taking_them(house: &House
         let (ended, said) = check(text);
         assert!(ended == code && said.contains(part), "{text}: {ended} {said}");
     }
+}
+
+pub(crate) fn a_fifo_that_nobody_reads_does_not_block_the_start(house: &House) {
+    if !house.place.is_trunkline() {
+        return skip("PgBouncer waits for a reader");
+    }
+    let path = house.place.directory().join("log_fifo");
+    let made = Command::new("mkfifo").arg("-m").arg("666").arg(&path).status().expect("mkfifo starts");
+    assert!(made.success());
+    let path = path.display().to_string();
+    let ini = Ini::new(&house.line("postgres")).set(&format!("logfile = {path}"));
+    let (code, said) = Pooler::start_in_vain(&house.place, &ini);
+    assert_eq!(code, 1, "{said}");
+    let told = format!("could not open logfile \"{path}\": it is a FIFO that no process reads");
+    assert!(said.contains(&told), "{said}");
+    // Nor does it block a running process.
+    let pooler = house.start(&Ini::new(&house.line("postgres")));
+    pooler.rewrite(&ini);
+    pooler.console("RELOAD");
+    pooler.await_log(&told);
+    let options = std::fs::File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path);
+    let _reads = options.expect("a FIFO");
+    assert!(pooler.console("RELOAD").errors.is_empty());
+    assert_eq!(pooler.client("u", "postgres").value("select 1"), "1");
 }
 
 pub(crate) fn a_relative_auth_file_is_told(house: &House) {

@@ -171,6 +171,11 @@ pub(crate) fn a_full_disk_for_the_log_stops_nothing(house: &House) {
     for number in 0..20 {
         assert_eq!(pooler.client("u", "crowd_disk").value(&format!("select {number}")), number.to_string());
     }
+    if house.place.is_trunkline() {
+        let said = pooler.said();
+        assert_eq!(said.matches("WARNING the log file takes no lines, ").count(), 1, "{said}");
+        assert!(said.contains("so far: No space left on device"), "{said}");
+    }
 }
 
 // Alone.

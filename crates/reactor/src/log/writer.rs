@@ -4,14 +4,15 @@
 //! Always true: lines are written in the order in which they were put. A thread that puts lines waits until they are
 //! written, as long as the output keeps up, so that a line is in the log before the answer that it explains. It waits
 //! no longer than [`LATE_AFTER`], not at all while the output is blocked, and all threads together for a hundredth of
-//! the time. Lines that do not fit into the queue, and lines that the output refuses, are lost and counted; when the
-//! output takes lines again, a line in it tells how many were lost.
+//! the time. Lines that do not fit into the queue, and lines that the output refuses, are lost and counted; while that
+//! goes on, the other outputs can tell ([`Writer::trouble`]); when the output takes lines again, a line in it tells how
+//! many were lost.
 //! Not here: the format of a line (`log`).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,7 @@ impl Writer {
         if queue.lines.len() + lines.len() > QUEUE_BYTES_MAX {
             queue.overflowed += count;
             self.output.lost.fetch_add(count, Ordering::Relaxed);
+            self.output.trouble.store(NOT_READ, Ordering::Relaxed);
             return Receipt(queue.put);
         }
         queue.lines.push_str(lines);
@@ -99,6 +101,24 @@ impl Writer {
         }
         self.shared.wake(&mut queue);
         drop(self.shared.wait_for(queue, receipt, FAREWELL_MAX));
+    }
+
+    /// That the output takes no lines at present, and why, for a line in the other outputs, which is due once a minute.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let Output { trouble, missing, .. } = &self.output;
+        let why = match trouble.load(Ordering::Relaxed) {
+            NO_TROUBLE => return None,
+            NOT_READ => "it does not keep up".to_owned(),
+            number => errno_words(number),
+        };
+        let mut queue = self.shared.queue();
+        if queue.told_at.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+            return None;
+        }
+        queue.told_at = Some(Instant::now());
+        let missing = missing.load(Ordering::Relaxed) + queue.overflowed;
+        let are_lost = if missing == 1 { "line is lost" } else { "lines are lost" };
+        Some(format!("{} takes no lines, {missing} {are_lost} so far: {why}", self.shared.sink.name()))
     }
 
     /// Lines that were lost.
@@ -220,6 +240,8 @@ struct Queue {
     /// A thread has waited in vain, and the writing thread has not caught up since.
     is_late: bool,
     credit: Credit,
+    /// When it was told last that the output takes no lines.
+    told_at: Option<Instant>,
     is_over: bool,
 }
 
@@ -235,6 +257,7 @@ impl Queue {
             thread: Thread::None,
             is_late: false,
             credit: Credit { left: CREDIT_MAX, at: now },
+            told_at: None,
             is_over: false,
         }
     }
@@ -316,6 +339,8 @@ struct Output {
     missing: Arc<AtomicU64>,
     /// The output took only the beginning of a line.
     is_torn: Arc<AtomicBool>,
+    /// The number of the last error if the output takes no lines, or one of the constants.
+    trouble: Arc<AtomicI32>,
 }
 
 impl Output {
@@ -332,7 +357,8 @@ impl Output {
             text.push_str(lines);
         }
         let bytes = if missing > 0 { text.as_bytes() } else { lines.as_bytes() };
-        let written = write_most(&mut to, bytes);
+        let (written, error) = write_most(&mut to, bytes);
+        self.trouble.store(error, Ordering::Relaxed);
         if written == bytes.len() {
             if missing > 0 {
                 self.missing.store(0, Ordering::Relaxed);
@@ -349,19 +375,31 @@ impl Output {
     }
 }
 
-/// Writes until an error occurs, and returns how many bytes were taken.
-fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> usize {
+/// Writes until an error occurs, and returns how many bytes were taken and the number of the error.
+fn write_most(to: &mut impl io::Write, bytes: &[u8]) -> (usize, i32) {
     let mut written = 0;
     while written < bytes.len() {
         match to.write(&bytes[written..]) {
-            Ok(0) => break,
+            Ok(0) => return (written, NOT_READ),
             Ok(count) => written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
+            Err(error) => return (written, error.raw_os_error().unwrap_or(NOT_READ)),
         }
     }
-    written
+    (written, NO_TROUBLE)
 }
+
+/// The words of a system error, without its number.
+fn errno_words(number: i32) -> String {
+    let text = io::Error::from_raw_os_error(number).to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
+}
+
+/// Values of [`Output::trouble`] that are no number of an error.
+const NO_TROUBLE: i32 = 0;
+const NOT_READ: i32 = -1;
+/// How often at most it is told that an output takes no lines.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// The longest that a thread waits for its lines to be written.
 const LATE_AFTER: Duration = Duration::from_millis(10);
@@ -434,6 +472,25 @@ mod tests {
         let mut rest = String::new();
         reader.read_to_string(&mut rest).expect("the end, since the thread has ended");
         assert_eq!(rest, "now WARNING the log file takes lines again, 10 were lost\nagain\n");
+    }
+
+    #[test]
+    fn an_output_that_takes_no_lines_is_told_of_once_a_minute_while_that_lasts() {
+        let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
+        let writer = Writer::to_file(full);
+        assert_eq!(writer.trouble(), None);
+        put(&writer, "one");
+        let told = "the log file takes no lines, 1 line is lost so far: No space left on device";
+        assert_eq!(writer.trouble().as_deref(), Some(told));
+        put(&writer, "two");
+        assert_eq!(writer.trouble(), None);
+        writer.shared.queue().told_at = Instant::now().checked_sub(TOLD_EVERY);
+        let told = "the log file takes no lines, 2 lines are lost so far: No space left on device";
+        assert_eq!(writer.trouble().as_deref(), Some(told));
+        // A line is taken.
+        writer.output.trouble.store(NO_TROUBLE, Ordering::Relaxed);
+        writer.shared.queue().told_at = None;
+        assert_eq!(writer.trouble(), None);
     }
 
     #[test]

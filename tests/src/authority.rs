@@ -55,9 +55,22 @@ impl Authority {
     /// # Panics
     /// When the names are invalid.
     pub fn signs(&self, common: &str, hosts: &[&str]) -> Identity {
+        self.signs_with(common, hosts, |_| ())
+    }
+
+    /// The same, with a certificate that has expired.
+    ///
+    /// # Panics
+    /// When the names are invalid.
+    pub fn signs_expired(&self, common: &str, hosts: &[&str]) -> Identity {
+        self.signs_with(common, hosts, |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1))
+    }
+
+    fn signs_with(&self, common: &str, hosts: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Identity {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
         let mut params = CertificateParams::new(hosts).expect("good names");
         params.distinguished_name = named(common);
+        change(&mut params);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
         Identity { certificate, key: key.serialize_pem() }

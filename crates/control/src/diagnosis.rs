@@ -1,8 +1,8 @@
 //! The diagnosis: what is wrong, in one sentence, shown in the first line of `SHOW WAITS` and of the page.
 //!
 //! Always true: the sentence is made from one survey of the workers; it names the database that suffers most, what can
-//! be done, and a cause only where the survey shows it.
-//! Not here: the rows that it is made from (`worker::admin::waits`).
+//! be done, and a cause only where the survey shows it; it says that all is well only if nobody waits and nobody fails.
+//! Not here: the rows that it is made from (`worker::admin::waits`), who fails (`failing`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use worker::letters::{Doing, PoolMeasures, PoolRow, WaitRow};
 
 use crate::CONSOLE;
 use crate::console::show::View;
+use crate::failing;
 use crate::lock_suspects::{LockKeepers, Suspect};
 
 /// The diagnosis.
@@ -43,6 +44,12 @@ pub(crate) enum Cause {
     Worker,
     Dialing,
     RateLimit,
+    /// Logins of the pooler at servers fail.
+    ServerLogins,
+    ServersLost,
+    ClientsRefused,
+    ClientsFailed,
+    QueriesFail,
 }
 
 words!(Cause:
@@ -60,10 +67,26 @@ words!(Cause:
     Worker = "worker",
     Dialing = "dialing",
     RateLimit = "rate_limit",
+    ServerLogins = "server_logins",
+    ServersLost = "servers_lost",
+    ClientsRefused = "clients_refused",
+    ClientsFailed = "clients_failed",
+    QueriesFail = "queries_fail",
 );
 
 /// Returns the diagnosis for the present.
 pub(crate) fn of(view: &View<'_>) -> Diagnosis {
+    let why_slow = of_waits(view);
+    let Some((cause, failing)) = failing::of(view) else { return why_slow };
+    match why_slow.cause {
+        Cause::Well => Diagnosis { cause, text: failing },
+        // The one may be the cause of the other, so both are told.
+        first => Diagnosis { cause: first, text: format!("{} {failing}", why_slow.text) },
+    }
+}
+
+/// Returns why clients wait, or what lasts long.
+fn of_waits(view: &View<'_>) -> Diagnosis {
     let say = |cause, text: String| Diagnosis { cause, text };
     if view.is_suspended {
         return say(Cause::Suspended, "All databases are suspended (SUSPEND): RESUME ends that.".to_owned());
@@ -110,7 +133,7 @@ pub(crate) fn of(view: &View<'_>) -> Diagnosis {
     let total: u32 = pools.map(|pool| pool.cl_active).sum();
     let who = if total == 1 { "1 client is".to_owned() } else { format!("{total} clients are") };
     let slow = slow_without_waiters(&rows);
-    say(Cause::Well, format!("All is well: nobody waits for a server, {who} connected{slow}."))
+    say(Cause::Well, format!("All is well: nobody waits for a server and nobody fails, {who} connected{slow}."))
 }
 
 /// Nobody waits for a server, but clients seem to wait for each other in PostgreSQL.

@@ -63,8 +63,8 @@ fn one_client_is_said_to_be_one_and_the_console_is_not_counted() {
         let snapshot = Snapshot { pools: vec![console, pool], ..Snapshot::default() };
         with_view(&settings("[databases]\nd =\n[pgbouncer]\nauth_type=any\n"), &[snapshot], of).text
     };
-    assert_eq!(connected(1), "All is well: nobody waits for a server, 1 client is connected.");
-    assert_eq!(connected(2), "All is well: nobody waits for a server, 2 clients are connected.");
+    assert_eq!(connected(1), "All is well: nobody waits for a server and nobody fails, 1 client is connected.");
+    assert_eq!(connected(2), "All is well: nobody waits for a server and nobody fails, 2 clients are connected.");
 }
 
 #[test]

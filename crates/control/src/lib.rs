@@ -15,6 +15,7 @@ mod diagnosis;
 mod event;
 mod events;
 mod external_auth;
+mod failing;
 mod handover;
 mod happenings;
 mod hashings;

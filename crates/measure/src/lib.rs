@@ -5,12 +5,16 @@
 
 mod connections;
 mod division;
+mod failed_queries;
+mod failures;
 mod heaviest;
 mod histogram;
 mod opened;
 
 pub use connections::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
 pub use division::{Division, PHASES, Phase, Spent, Sums};
+pub use failed_queries::{Excess, FailedQueries};
+pub use failures::{Failing, Failure, Failures, KEPT, Recent, WINDOW};
 pub use heaviest::{Call, Description, Heaviest, ROWS_MAX, Room, STATES_MAX, Statement, StatementSums};
 pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};
 pub use opened::{Closed, Lives, Opened};

@@ -19,6 +19,7 @@ mod course;
 mod data;
 mod deadlines;
 mod due;
+mod failing;
 mod handover;
 pub mod letters;
 mod limits;

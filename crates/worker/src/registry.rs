@@ -12,7 +12,7 @@ use std::time::Duration;
 use auth::{SaltedPassword, ScramKeys, ScramSecret, Secret};
 use base::Time;
 use config::{Database, Settings};
-use measure::Heaviest;
+use measure::{FailedQueries, Heaviest};
 use pool::PoolKey;
 use protocol::fault::{Ender, Unserved};
 use protocol::state::{FunctionCatalog, Overrides, PROBED, PinRules};
@@ -65,6 +65,8 @@ pub(crate) struct DatabasePlace {
     /// Its clients, those logging in included.
     pub(crate) clients: u32,
     pub(crate) totals: Totals,
+    /// Its failed queries, once one has failed.
+    pub(crate) failed_queries: Option<Box<FailedQueries>>,
     /// Since when it has been unused, for databases made from `*`.
     pub(crate) unused_since: Option<Time>,
     /// Whether the last login at a server failed because the database does not exist.
@@ -194,6 +196,7 @@ impl DatabasePlace {
             listening: Listening::default(),
             changes: 0,
             statements: None,
+            failed_queries: None,
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId, earliest};
-use measure::Connections;
+use measure::{Connections, Failures};
 use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -77,6 +77,7 @@ impl<I: Io> Worker<I> {
             texts: Texts::default(),
             protocol_surprises: 0,
             connections: Connections::default(),
+            failures: Failures::default(),
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),

@@ -15,9 +15,20 @@ pub(crate) struct Watched {
     pub(crate) spell: Option<Spell>,
     /// The holders of its servers when most clients waited.
     pub(crate) holders: Box<str>,
+    /// How many of its clients got an error instead of a server, and the last one.
+    pub(crate) failed: Option<(u32, Box<str>)>,
 }
 
 impl Watched {
+    /// A client got an error instead of a server.
+    #[cold]
+    pub(crate) fn fails(&mut self, why: &str) {
+        if self.spell.is_some() {
+            let count = self.failed.as_ref().map_or(0, |(count, _)| *count);
+            self.failed = Some((count.saturating_add(1), why.into()));
+        }
+    }
+
     /// A client that has waited this long has got a server, or an error.
     #[cold]
     pub(crate) fn has_waited(&mut self, now: Time, enough: Option<Duration>, waited: Duration) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId};
-use measure::Connections;
+use measure::{Connections, Failures};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -82,6 +82,8 @@ pub struct Worker<I: Io> {
     pub(crate) protocol_surprises: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub(crate) connections: Connections,
+    /// What has failed in the last seconds.
+    pub(crate) failures: Failures,
     /// How often the known session state was compared with what the server reports (`session_verify`), and how often
     /// they differed.
     pub(crate) verified: Verified,

@@ -472,6 +472,7 @@ impl Pair {
             self.is_given_what_was_said();
             match heard {
                 Heard::All => {}
+                Heard::QueryFailed(_) => assert!(has_client, "an error for nobody: {self:?}"),
                 Heard::Ready { .. } => self.is_answered(),
                 Heard::CopyBegins if matches!(self.stage, Stage::Mending(_)) => self.is_answered(),
                 Heard::CopyBegins => {}

@@ -6,6 +6,7 @@ pub(crate) mod counts;
 pub(crate) mod drivers;
 pub(crate) mod events;
 pub(crate) mod exporter;
+pub(crate) mod failing;
 pub(crate) mod http;
 pub(crate) mod orders;
 pub(crate) mod page;

@@ -85,6 +85,8 @@ pub enum Heard<'b> {
     CatalogChange,
     /// An error that is not for the client.
     Error(Cow<'b, [u8]>),
+    /// An error for the client, with its SQLSTATE.
+    QueryFailed([u8; 5]),
     /// A notification that is not forwarded as received.
     Notification(Cow<'b, [u8]>),
     /// A row of a state probe that reads the functions of the database, of which there may be many.
@@ -352,7 +354,11 @@ impl Answers<'_> {
                 if let Some(tally) = server.answer_tally.as_mut().filter(|_| !was_ours) {
                     tally.fails(&body);
                 }
-                is_not_for_client(client, server, &body).then_some(Heard::Error(body))
+                match error_for_client(client, server, &body) {
+                    Some(_) if server.repeatable.is_refused() => None,
+                    Some(state) => Some(Heard::QueryFailed(state)),
+                    None => Some(Heard::Error(body)),
+                }
             }
             backend::COPY_IN_RESPONSE | backend::COPY_BOTH_RESPONSE if is_first => Some(Heard::CopyBegins),
             // A row of which a part has been gathered is gathered to its end, even if nobody reads it any more.
@@ -492,12 +498,12 @@ fn gathered<'b>(server: &mut ServerSession, piece: &Piece, body: &'b [u8]) -> Op
     piece.is_last().then(|| Cow::Owned(std::mem::take(&mut server.collected)))
 }
 
-/// Notes an error. Returns whether it is not for the client.
-fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSession, body: &[u8]) -> bool {
+/// Notes an error. Returns its SQLSTATE if it is for the client.
+fn error_for_client(client: Option<&mut ClientSession>, server: &mut ServerSession, body: &[u8]) -> Option<[u8; 5]> {
     server.server_statements.refused(body);
     // A query of ours stays at the front until its `ReadyForQuery`, so this holds in however many parts its error came.
     let is_ours = server.exchange.is_ours();
-    let Some(client) = client.filter(|_| !is_ours) else { return true };
+    let client = client.filter(|_| !is_ours)?;
     if let Some(session_effects) = &mut client.session_effects {
         session_effects.effects_in_doubt();
         session_effects.unlistens.fails(server.exchange.count_ready() == 1);
@@ -506,7 +512,7 @@ fn is_not_for_client(client: Option<&mut ClientSession>, server: &mut ServerSess
     if notice.is_fatal() {
         server.last_words = Some(format!("{}: {}", notice.severity, notice.message).into());
     }
-    false
+    Some(notice.sqlstate.as_bytes().try_into().unwrap_or(*b"XX000"))
 }
 
 /// Counts what a server answers to a query of our own. Returns whether that is more than any answer may be.

@@ -374,7 +374,7 @@ impl Stage {
         while place.at < said.len() {
             let client_name = self.loans.iter().find(|(_, server)| *server == name).map(|(client, _)| client.clone());
             let server = server(&mut self.servers, &mut self.known, &self.tracked, name);
-            let client = client_name.as_ref().and_then(|client| self.clients.get_mut(client));
+            let mut client = client_name.as_ref().and_then(|client| self.clients.get_mut(client));
             let mut answers = Answers {
                 tracked: &self.tracked,
                 known: &mut self.known,
@@ -385,7 +385,13 @@ impl Stage {
             };
             let mut out = Vec::new();
             let mut to_client = Sink { of: said, out: &mut out };
-            let heard = answers.hear(client, server, said, &mut place, &mut to_client);
+            let heard = loop {
+                // A failed query is only counted, and the client is given its error with what follows.
+                match answers.hear(client.as_deref_mut(), server, said, &mut place, &mut to_client) {
+                    Heard::QueryFailed(_) if place.at < said.len() => {}
+                    heard => break heard,
+                }
+            };
             out.extend_from_slice(&said[place.start..place.at]);
             place.start = place.at;
             if let Some(client) = &client_name {
@@ -405,7 +411,7 @@ impl Stage {
     /// Acts on a server's message; returns whether its later messages are ignored.
     fn heed(&mut self, name: &str, client: Option<&str>, heard: Heard<'_>) -> bool {
         let told = match heard {
-            Heard::All => return false,
+            Heard::All | Heard::QueryFailed(_) => return false,
             Heard::Ready { was_ours } => {
                 self.ready(name, client, was_ours);
                 return false;

@@ -49,6 +49,8 @@ impl<I: Io> Worker<I> {
             names_asked: self.names_asked() as u32,
             protocol_surprises: self.protocol_surprises,
             connections: self.connections,
+            failures: self.failures.recent(self.now).collect(),
+            failure_totals: self.failures.totals().collect(),
             unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
                 as u32,
             turned_away: self.limits.turned_away,
@@ -77,6 +79,7 @@ impl<I: Io> Worker<I> {
             snapshot.peers = self.peer_rows();
         }
         if what.stats {
+            snapshot.failing_queries = self.failing_queries();
             let databases = self.registry.databases.iter().enumerate();
             let with_pool: BTreeSet<u32> = self.registry.pools().map(|(_, place)| place.database).collect();
             snapshot.stats = databases

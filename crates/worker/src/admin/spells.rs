@@ -53,13 +53,14 @@ impl<I: Io> Worker<I> {
 
     fn tell_of_waits(&mut self, pool: PoolKey, word: Word, why: Option<WaitReason>) {
         let told = why.and_then(|why| self.unserved(pool, why));
+        let is_failing = self.pools.has_failed(pool);
         let Some(place) = self.registry.pool_mut(pool) else { return };
         let names = (place.database_name.clone(), place.user_name.clone());
         let about = Subject::pool(&place.database_name, &place.user_name);
         if let (Word::Begins { .. } | Word::Worse, Some(told)) = (word, &told) {
             place.watched.holders = told.holders.clone();
         }
-        let holders = &place.watched.holders;
+        let (holders, failed) = (&place.watched.holders, &place.watched.failed);
         match word {
             Word::Worse => {}
             Word::Begins { most, longest, why } => {
@@ -77,8 +78,10 @@ impl<I: Io> Worker<I> {
             }
             Word::Ends { lasted, most, longest, why } => {
                 let detail = format!(
-                    "after {}: {most} {} at most, the longest for {}, mostly because {}{}",
+                    "after {}, {}{}: {most} {} at most, the longest for {}, mostly because {}{}",
                     shown(lasted),
+                    how_it_ended(failed.as_ref()),
+                    if is_failing { ", logins at its host still fail" } else { "" },
                     clients(most),
                     shown(longest),
                     clause(why),
@@ -94,6 +97,15 @@ impl<I: Io> Worker<I> {
 
 fn clients(count: u32) -> &'static str {
     if count == 1 { "client" } else { "clients" }
+}
+
+/// Whether the clients that waited were served, or what they got instead.
+fn how_it_ended(failed: Option<&(u32, Box<str>)>) -> String {
+    match failed {
+        None => "no client failed".to_owned(),
+        Some((1, why)) => format!("1 client failed with \"{why}\""),
+        Some((count, why)) => format!("{count} clients failed, the last with \"{why}\""),
+    }
 }
 
 fn clause(why: Option<WaitReason>) -> &'static str {

@@ -71,6 +71,7 @@ impl<I: Io> Worker<I> {
 
     fn close_with_words(&mut self, key: Key, fault: &Fault) {
         self.trace_failure(key, fault);
+        self.count_failed_client(key, fault);
         self.count_login_end(key, outcome_of(fault));
         if self.spans.is_on {
             self.break_spans(key, SpanError::of(fault));
@@ -237,6 +238,7 @@ impl<I: Io> Worker<I> {
                 None => Fault::server_said(*b"08P01", failure.text),
             },
         };
+        pool.into_iter().for_each(|pool| self.fails_to_serve(pool, &fault.text()));
         self.fail_client(key, &fault);
     }
 

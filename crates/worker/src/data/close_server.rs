@@ -45,6 +45,7 @@ impl<I: Io> Worker<I> {
     /// Removes a server's row and closes the connection, with a Terminate if the server can read one.
     pub(crate) fn drop_server(&mut self, key: ServerKey, cause: Closed, why: &str) {
         self.report_closed_server(key, cause, why);
+        self.count_lost_server(key, cause, why);
         if self.active.settings.log_disconnections
             && let Some(server) = self.servers.get(key)
         {

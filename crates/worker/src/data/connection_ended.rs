@@ -18,6 +18,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn client_ended(&mut self, key: Key, end: &End) {
         if let End::Insecure(why) = end {
             self.log_client(key, Level::Warning, format_args!("TLS handshake error: {why}"));
+            self.count_failed_tls(key, why);
         }
         if matches!(self.clients.get(key), Some(Client { stage: ClientStage::Cancelling(_), .. })) {
             // The client does not wait for its cancel request to be delivered; the request goes on.

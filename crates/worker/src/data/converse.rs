@@ -126,6 +126,7 @@ impl<I: Io> Worker<I> {
                     }
                 }
                 Heard::Error(body) => self.own_error(key, &body),
+                Heard::QueryFailed(state) => self.count_failed_query(key, state),
                 Heard::Notification(body) => self.notified(key, &body),
                 Heard::Functions => self.slow_down(key),
                 Heard::CatalogChange => self.catalog_changes(key),

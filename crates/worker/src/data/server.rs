@@ -83,6 +83,8 @@ pub(crate) struct Server {
     pub(crate) request_time: Time,
     /// Number of queries sent to it; names the query that a cancel request is meant for.
     pub(crate) query_number: u64,
+    /// The last query that failed.
+    pub(crate) failed_query: u64,
     /// The beginning of its client's last request.
     pub(crate) request_head: RequestHead,
     /// The current request, if it is sampled or traced.
@@ -161,6 +163,7 @@ impl Server {
             answered: now,
             request_time: now,
             query_number: 0,
+            failed_query: 0,
             request_head: RequestHead::default(),
             sampled: None,
             course: None,

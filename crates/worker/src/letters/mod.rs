@@ -29,8 +29,8 @@ pub use crate::tracers::{Failed, Happening, Mask, Requested, TRACERS_MAX, Traced
 pub use active_config::{ActiveConfig, TlsTerms};
 pub use posts::{Ids, Post, Posts};
 pub use snapshot::{
-    ChannelRow, DatabaseRow, HostRow, Parts, PeerRow, PinRow, PinTotal, PoolRow, Row, Snapshot, TableRow, Totals,
-    UserRow, Verified,
+    ChannelRow, DatabaseRow, FailingQueries, HostRow, Parts, PeerRow, PinRow, PinTotal, PoolRow, Row, Snapshot,
+    TableRow, Totals, UserRow, Verified,
 };
 pub use to_control::{SecretQuestion, ToControl};
 pub use to_worker::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, Wall};
-use measure::Connections;
+use measure::{Connections, Excess, Failing, Recent};
 use protocol::prepared::Tally;
 use protocol::state::{Kind, PROBED, Pin};
 
@@ -84,6 +84,12 @@ pub struct Snapshot {
     pub protocol_surprises: u64,
     /// How logins, TLS handshakes and cancel requests have ended.
     pub connections: Connections,
+    /// What has failed a moment ago.
+    pub failures: Vec<Recent>,
+    /// How often something has failed since the start, by kind and reason.
+    pub failure_totals: Vec<(Failing, &'static str, u64)>,
+    /// The databases in which queries fail more often than usually; with [`Parts::stats`].
+    pub failing_queries: Vec<FailingQueries>,
     /// Connections that have not logged in.
     pub unauthenticated: u32,
     /// How many of these have lost their place or found none.
@@ -177,6 +183,15 @@ pub struct Verified {
     pub sessions: u64,
     /// Those that differed.
     pub mistaken: u64,
+}
+
+/// A database in which queries fail more often than usually.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FailingQueries {
+    /// Its name.
+    pub database: Arc<str>,
+    /// How many fail.
+    pub excess: Excess,
 }
 
 /// A host name.
@@ -370,6 +385,8 @@ pub struct Totals {
     pub bind_count: u64,
     /// Logins of clients.
     pub client_login_count: u64,
+    /// Queries that got an error from their server; a pipeline counts once.
+    pub error_count: u64,
     /// Slow turns of workers in which a connection of this database took the most time.
     pub slow_turn_count: u64,
     /// The longest of them.

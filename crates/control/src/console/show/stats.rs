@@ -184,6 +184,7 @@ mod tests {
         server_parse_count: 100,
         bind_count: 110,
         client_login_count: 120,
+        error_count: 3,
         slow_turn_count: 2,
         turn_time_max: 6000,
     };

@@ -362,3 +362,21 @@ pub(crate) fn the_question_is_asked_as_who_is_to_ask_it(house: &House) {
     assert!(asks(&pooler, "boss", "x", "secret_shared", "select 1").failure().contains("SASL authentication failed"));
     pooler.await_log("secret_shared/asker@127.0.0.1");
 }
+
+/// A refusal before the password would tell a stranger which names are those of admins. So would an error about a question that
+/// cannot be asked: with `auth_user` alone, the secrets of users whom `auth_file` lacks would have to come from the console.
+pub(crate) fn a_stranger_at_the_console_is_not_told_who_is_an_admin(house: &House) {
+    for auth_user in [None, Some("auth_user = asker")] {
+        let ini = Ini::new(&house.line("secret_console")).set("auth_type = scram-sha-256");
+        let ini = auth_user.into_iter().fold(ini, |ini, line| ini.set(line));
+        let ini = ini.set("admin_users = boss").set("stats_users = watcher").secret("asker", "right");
+        let pooler = house.start(&ini.secret("boss", "right").secret("watcher", "right").secret("plain", "right"));
+        let told = |user: &str, password: &str| asks(&pooler, user, password, "pgbouncer", "show version").failure();
+        for user in ["boss", "watcher", "plain", "nobody"] {
+            let told = told(user, "wrong");
+            assert!(told.contains("SASL authentication failed") && !told.contains("not allowed"), "{user}: {told}");
+        }
+        assert!(told("plain", "right").contains("not allowed"));
+        assert!(asks(&pooler, "boss", "right", "pgbouncer", "show version").success().contains("PgBouncer"));
+    }
+}

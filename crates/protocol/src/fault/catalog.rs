@@ -82,7 +82,7 @@ faults! {
     LdapUnset = Operator, PROTOCOL_VIOLATION, "auth_ldap_options is null";
     /// There is no such database; reported only to users who have authenticated.
     NoSuchDatabase { name: Box<str> } = Client, PROTOCOL_VIOLATION, "no such database: {name}";
-    /// The user connects to the console and is listed neither in `admin_users` nor in `stats_users`.
+    /// The user connects to the console, has been authenticated, and is listed neither in `admin_users` nor in `stats_users`.
     ConsoleForbidden = Client, PROTOCOL_VIOLATION, "not allowed";
     /// The login cannot be checked as configured, or `auth_query` failed; the log says why.
     BouncerConfig = Operator, PROTOCOL_VIOLATION, "bouncer config error";

@@ -44,10 +44,11 @@ impl<I: Io> Worker<I> {
             self.take_seat(key);
             return;
         };
-        let Some(login) = self.clients.login(key) else { return };
-        let (user, name) = (login.request.user.clone(), login.request.database.clone());
+        let Some(Client { stage: ClientStage::Login(login), peer, .. }) = self.clients.get(key) else { return };
+        let (peer, user, name) = (*peer, login.request.user.clone(), login.request.database.clone());
         let is_at_console = *name == *CONSOLE;
-        if is_at_console && self.is_admin(&user) {
+        // An admin needs no slot, and one who may not enter is refused without.
+        if is_at_console && (self.is_admin(&user) || self.console_right(&user, peer).is_none()) {
             self.take_seat(key);
             return;
         }
@@ -70,7 +71,10 @@ impl<I: Io> Worker<I> {
         if *name == *CONSOLE {
             match self.console_right(&user, peer) {
                 Some(Entry::Open(right) | Entry::ByProof(right)) => self.enter_console(key, right),
-                None => self.fail_client(key, &Fault::ConsoleForbidden),
+                None => {
+                    self.login_failed_line(key);
+                    self.fail_client(key, &Fault::ConsoleForbidden);
+                }
             }
             return;
         }

@@ -139,7 +139,16 @@ mod tests {
 
     fn row(kind: Failing, reason: &'static str, count: u32, text: &str) -> Recent {
         let (database, user, text) = ("d".into(), "u".into(), text.into());
-        Recent { kind, reason, database, user, text, count, ago: Duration::from_secs(if count == 0 { 30 } else { 1 }) }
+        Recent {
+            kind,
+            reason,
+            database,
+            user,
+            text,
+            count,
+            count_kept: count,
+            ago: Duration::from_secs(if count == 0 { 30 } else { 1 }),
+        }
     }
 
     fn told_of(snapshot: Snapshot) -> diagnosis::Diagnosis {

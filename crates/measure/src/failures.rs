@@ -56,6 +56,8 @@ pub struct Recent {
     pub text: Arc<str>,
     /// How many there were within [`WINDOW`].
     pub count: u32,
+    /// How many there were within [`KEPT`].
+    pub count_kept: u32,
     /// How long ago the last one was.
     pub ago: Duration,
 }
@@ -70,13 +72,13 @@ pub struct Failures {
 #[derive(Debug)]
 struct Row {
     recent: Recent,
-    seconds: Seconds,
+    seconds: Box<Seconds>,
     last: Time,
 }
 
 /// The last seconds with failures, and how many there were in each.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seconds([(u64, u32); WINDOW.as_secs() as usize]);
+#[derive(Debug)]
+struct Seconds([(u64, u32); KEPT.as_secs() as usize]);
 
 impl Failures {
     /// Counts a failure.
@@ -104,7 +106,12 @@ impl Failures {
     /// The failures of the last [`KEPT`].
     pub fn recent(&self, now: Time) -> impl Iterator<Item = Recent> {
         let rows = self.rows.iter().filter(move |row| now.since(row.last) < KEPT);
-        rows.map(move |row| Recent { count: row.seconds.sum(now), ago: now.since(row.last), ..row.recent.clone() })
+        rows.map(move |row| Recent {
+            count: row.seconds.sum(now, WINDOW),
+            count_kept: row.seconds.sum(now, KEPT),
+            ago: now.since(row.last),
+            ..row.recent.clone()
+        })
     }
 
     /// How many failures there were since the start, by kind and reason.
@@ -117,8 +124,8 @@ impl Row {
     fn new(now: Time, failure: Failure<'_>) -> Self {
         let Failure { kind, reason, database, user, text } = failure;
         let (database, user, text) = (database.into(), user.into(), text.into());
-        let recent = Recent { kind, reason, database, user, text, count: 0, ago: Duration::ZERO };
-        let mut seconds = Seconds::default();
+        let recent = Recent { kind, reason, database, user, text, count: 0, count_kept: 0, ago: Duration::ZERO };
+        let mut seconds = Box::<Seconds>::default();
         seconds.add(now);
         Self { recent, seconds, last: now }
     }
@@ -132,16 +139,23 @@ impl Row {
     }
 }
 
+impl Default for Seconds {
+    fn default() -> Self {
+        Self([(0, 0); KEPT.as_secs() as usize])
+    }
+}
+
 impl Seconds {
     fn add(&mut self, now: Time) {
         let second = second(now);
-        let place = &mut self.0[(second % WINDOW.as_secs()) as usize];
+        let place = &mut self.0[(second % KEPT.as_secs()) as usize];
         let before = if place.0 == second { place.1 } else { 0 };
         *place = (second, before.saturating_add(1));
     }
 
-    fn sum(&self, now: Time) -> u32 {
-        let recent = self.0.iter().filter(|(at, _)| second(now) - at.min(&second(now)) < WINDOW.as_secs());
+    /// How many there were within this time.
+    fn sum(&self, now: Time, within: Duration) -> u32 {
+        let recent = self.0.iter().filter(|(at, _)| second(now) - at.min(&second(now)) < within.as_secs());
         recent.map(|(_, count)| *count).fold(0, u32::saturating_add)
     }
 }
@@ -152,7 +166,7 @@ fn second(time: Time) -> u64 {
 
 /// Failures are counted over this time.
 pub const WINDOW: Duration = Duration::from_secs(10);
-/// The last failure of a row is told for this time: a login that fails is tried again only after `server_login_retry`.
+/// A row is kept for this time after its last failure: a login that fails is tried again only after `server_login_retry`.
 pub const KEPT: Duration = Duration::from_secs(60);
 const ROWS_MAX: usize = 64;
 
@@ -194,7 +208,7 @@ mod tests {
             (0..3).for_each(|_| seconds.add(Time::from_secs(50)));
             seconds.add(Time::from_secs(50 + pause));
             let expected = if pause < 10 { 4 } else { 1 };
-            assert_eq!(seconds.sum(Time::from_secs(50 + pause)), expected, "after {pause} s");
+            assert_eq!(seconds.sum(Time::from_secs(50 + pause), WINDOW), expected, "after {pause} s");
         }
     }
 

@@ -104,6 +104,53 @@ pub(super) const ALERTS: &[Alert] = &[
         ],
     },
     Alert {
+        name: "TrunklineServerLoginsFail",
+        expr: "trunkline_recent_failures{kind=\"server_login\"} > 0",
+        lasts: "2m",
+        severity: Severity::Critical,
+        summary: "Logins of the pooler at the servers of {{ $labels.database }} fail.",
+        action: "SHOW WAITS says why in its first row: a changed password, a role or database that is gone, too many connections, a host that does not answer.",
+        labels: &[("kind", "server_login"), ("database", "d")],
+        fires: &[("trunkline_recent_failures{kind=\"server_login\",database=\"d\"}", "4x20")],
+        quiet: &[
+            ("trunkline_recent_failures{kind=\"server_login\",database=\"d\"}", "0x10 1 0x10"),
+            ("trunkline_recent_failures{kind=\"query\",database=\"d\"}", "4x20"),
+        ],
+    },
+    Alert {
+        name: "TrunklineClientsRefused",
+        expr: "sum by (instance, reason) (rate(trunkline_client_failures_total{stage=\"login\",reason=~\"ClientsFull|DatabaseClientsFull|UserClientsFull|DescriptorsFull|BouncerConfig|TlsHandshake\"}[5m])) > 0.1",
+        lasts: "1m",
+        severity: Severity::Critical,
+        summary: "Clients are not let in, probably by no fault of their own ({{ $labels.reason }}).",
+        action: "ClientsFull is max_client_conn, UserClientsFull and DatabaseClientsFull are the limits of a user or a database; TlsHandshake: check whether client_tls_cert_file has expired; BouncerConfig: the log says why.",
+        labels: &[("reason", "ClientsFull")],
+        fires: &[("trunkline_client_failures_total{stage=\"login\",reason=\"ClientsFull\"}", "0+60x20")],
+        quiet: &[("trunkline_client_failures_total{stage=\"login\",reason=\"PasswordWrong\"}", "0+60x20")],
+    },
+    Alert {
+        name: "TrunklineClientsFail",
+        expr: "trunkline_recent_failures{kind=\"client\"} > 0",
+        lasts: "5m",
+        severity: Severity::Warning,
+        summary: "For five minutes clients of {{ $labels.database }} have been disconnected with errors.",
+        action: "SHOW WAITS names the last error; trunkline_client_failures_total counts them by reason.",
+        labels: &[("kind", "client"), ("database", "d")],
+        fires: &[("trunkline_recent_failures{kind=\"client\",database=\"d\"}", "1x20")],
+        quiet: &[("trunkline_recent_failures{kind=\"client\",database=\"d\"}", "1 1 0 1 1 0 1 1 0 1 1 0 1 1 0 0x8")],
+    },
+    Alert {
+        name: "TrunklineQueriesFail",
+        expr: "trunkline_recent_failures{kind=\"query\"} > 0",
+        lasts: "1m",
+        severity: Severity::Critical,
+        summary: "Far more queries of {{ $labels.database }} fail than usually.",
+        action: "SHOW WAITS shows their share and the last SQLSTATE, SHOW STATEMENTS which statements fail.",
+        labels: &[("kind", "query"), ("database", "d")],
+        fires: &[("trunkline_recent_failures{kind=\"query\",database=\"d\"}", "50x20")],
+        quiet: &[("trunkline_failed_queries_total{database=\"d\"}", "0+50x20")],
+    },
+    Alert {
         name: "TrunklineClientsThink",
         expr: "rate(trunkline_phase_seconds_total{phase=\"client_thinking\"}[5m]) > ignoring (phase) 0.5 * sum without (phase) (rate(trunkline_phase_seconds_total[5m])) and on (instance, database, user) trunkline_wait_max_seconds > 0.1",
         lasts: "5m",
@@ -152,14 +199,14 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "TrunklineServersLost",
-        expr: "sum by (instance, database) (increase(trunkline_servers_closed_total{cause=\"lost\"}[5m])) > 5",
+        expr: "trunkline_recent_failures{kind=\"server\"} > 5",
         lasts: "0m",
         severity: Severity::Critical,
-        summary: "PostgreSQL, or the network, has closed more than five servers of {{ $labels.database }} within five minutes.",
+        summary: "PostgreSQL, or the network, has closed more than five servers of {{ $labels.database }} within a minute.",
         action: "PostgreSQL's log says why: a crash, a failover, out of memory, idle_in_transaction_session_timeout.",
-        labels: DATABASE,
-        fires: &[("trunkline_servers_closed_total{database=\"d\",user=\"u\",cause=\"lost\"}", "0+10x20")],
-        quiet: &[("trunkline_servers_closed_total{database=\"d\",user=\"u\",cause=\"idle\"}", "0+10x20")],
+        labels: &[("kind", "server"), ("database", "d")],
+        fires: &[("trunkline_recent_failures{kind=\"server\",database=\"d\"}", "0x17 10x5")],
+        quiet: &[("trunkline_recent_failures{kind=\"server\",database=\"d\"}", "3x20")],
     },
     Alert {
         name: "TrunklineServersPinned",
@@ -392,7 +439,8 @@ mod tests {
         let closed = measure::Closed::ALL.into_iter().map(measure::Closed::word);
         let opened = measure::Opened::ALL.into_iter().map(measure::Opened::word);
         let phases = measure::PHASES.iter().map(|(_, name)| *name);
-        let known: BTreeSet<&str> = words.chain(closed).chain(opened).chain(phases).collect();
+        let faults = protocol::fault::CATALOG.iter().map(|entry| entry.name).chain(["TlsHandshake"]);
+        let known: BTreeSet<&str> = words.chain(closed).chain(opened).chain(phases).chain(faults).collect();
         for alert in ALERTS {
             for label in ["reason", "cause", "phase"] {
                 for part in alert.expr.split(&format!("{label}=")).skip(1) {

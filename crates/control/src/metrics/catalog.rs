@@ -11,7 +11,7 @@ use measure::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, Login
 use protocol::state::PROBED;
 use worker::letters::{Evicted, PoolMeasures, PoolRow, Snapshot, Totals};
 
-use super::{Metric, MetricKind, Sample, Value};
+use super::{Metric, MetricKind, Sample, Value, failures};
 use crate::PGBOUNCER_VERSION;
 use crate::console::show::View;
 use crate::history::gather;
@@ -307,6 +307,15 @@ pub(crate) const CATALOG: &[Metric] = &[
             })
         },
     },
+    failures::SERVER_LOGIN_FAILURES,
+    failures::CLIENT_FAILURES,
+    database!(
+        "trunkline_failed_queries",
+        "Queries of a database to which its server answered with an error; a pipeline counts once.",
+        |totals| totals.error_count as f64,
+        rare
+    ),
+    failures::RECENT_FAILURES,
     Metric {
         name: "trunkline_tls_handshakes",
         kind: MetricKind::Counter,

@@ -9,6 +9,7 @@ mod alerts;
 mod board;
 mod catalog;
 mod encode;
+mod failures;
 mod pgbouncer;
 
 use std::sync::Arc;

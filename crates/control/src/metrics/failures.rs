@@ -1,0 +1,70 @@
+//! The metrics of what fails.
+//!
+//! Always true: no label has a name that a client may invent.
+//! Not here: what counts as a failure (`worker::failing`), the alerts (`alerts`).
+
+use std::sync::Arc;
+
+use measure::Failing;
+
+use super::{Metric, MetricKind, Sample, Value};
+use crate::console::show::View;
+
+pub(super) const SERVER_LOGIN_FAILURES: Metric = Metric {
+    name: "trunkline_server_login_failures",
+    kind: MetricKind::Counter,
+    help: "Failed logins of the pooler at servers, by reason: unreachable (the connection failed, or an unknown name), refused (the server's error, such as a wrong password), passing (starting up or shutting down).",
+    labels: &["reason"],
+    samples: |view| failure_totals(view, |kind| (kind == Failing::ServerLogin).then(Vec::new)),
+};
+
+pub(super) const CLIENT_FAILURES: Metric = Metric {
+    name: "trunkline_client_failures",
+    kind: MetricKind::Counter,
+    help: "Clients that were disconnected with an error, by stage (login, session) and by reason: the name of the error, or TlsHandshake. Orders of operators, a shutdown and client_idle_timeout are not counted.",
+    labels: &["stage", "reason"],
+    samples: |view| {
+        failure_totals(view, |kind| match kind {
+            Failing::ClientLogin => Some(vec!["login"]),
+            Failing::Client => Some(vec!["session"]),
+            Failing::ServerLogin | Failing::Server => None,
+        })
+    },
+};
+
+pub(super) const RECENT_FAILURES: Metric = Metric {
+    name: "trunkline_recent_failures",
+    kind: MetricKind::Gauge,
+    help: "What has failed within the last minute, by kind: server_login (logins of the pooler), server (ended by itself), client_login, client (disconnected with an error), query (errors within ten seconds, where they are more than usual in that database). Logins of clients have no database here, since they may name any. It is absent while nothing fails.",
+    labels: &["kind", "database"],
+    samples: recent_failures,
+};
+
+/// Sums how often something has failed since the start, for the kinds that get labels in front of the reason.
+fn failure_totals(view: &View<'_>, labels: fn(Failing) -> Option<Vec<&'static str>>) -> Vec<Sample> {
+    let mut sums = std::collections::BTreeMap::<Vec<&'static str>, u64>::new();
+    for (kind, reason, count) in view.snapshots.iter().flat_map(|snapshot| &snapshot.failure_totals) {
+        if let Some(mut labels) = labels(*kind) {
+            labels.push(reason);
+            *sums.entry(labels).or_default() += count;
+        }
+    }
+    let of = |(labels, count): (Vec<&'static str>, u64)| Sample {
+        labels: labels.into_iter().map(Arc::from).collect(),
+        value: Value::Number(count as f64),
+    };
+    sums.into_iter().map(of).collect()
+}
+
+fn recent_failures(view: &View<'_>) -> Vec<Sample> {
+    let mut sums = std::collections::BTreeMap::<(&str, Arc<str>), u64>::new();
+    for row in view.snapshots.iter().flat_map(|snapshot| &snapshot.failures) {
+        let is_named_by_client = row.kind == Failing::ClientLogin;
+        let database = if is_named_by_client { Arc::default() } else { row.database.clone() };
+        *sums.entry((row.kind.word(), database)).or_default() += u64::from(row.count_kept);
+    }
+    for row in view.snapshots.iter().flat_map(|snapshot| &snapshot.failing_queries) {
+        *sums.entry(("query", row.database.clone())).or_default() += row.excess.errors;
+    }
+    sums.into_iter().map(|((kind, database), count)| Sample::new([&kind.into(), &database], count as f64)).collect()
+}

@@ -285,3 +285,29 @@ fn refused(pooler: &Pooler, database: &str) -> Complaint {
         .map(|_| ())
         .expect_err("the login succeeded")
 }
+
+/// Regression: the settings of such a client had gone along with its request, which was never sent, so that PostgreSQL did not
+/// answer, and the server was kept until `server_mend_timeout`.
+pub(crate) fn a_client_whose_first_request_is_malformed_gives_its_server_back(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1", "server_mend_timeout = 600"];
+    let pooler = house.pooler("losses_malformed", &settings);
+    let mut other = pooler.client("u", "losses_malformed");
+    // The length of a Parse, a Bind, a Describe, a Close that ends within its name, or that has no such kind.
+    let malformed = [
+        message::frame(b'P', b"a"),
+        message::frame(b'B', b"\0a"),
+        message::frame(b'D', b"Sa"),
+        message::frame(b'C', b"Sa"),
+        message::frame(b'D', b"?\0"),
+    ];
+    for message in &malformed {
+        for _ in 0..2 {
+            other.run("select 1");
+            let options = [("user", "u"), ("database", "losses_malformed"), ("options", "-c work_mem=5MB")];
+            let mut client = Client::try_login(pooler.address(), &options).expect("the login succeeds");
+            client.peer.send(&[message.clone(), message::sync()].concat());
+            assert!(!client.answer_within(LIMIT).errors.is_empty());
+            assert_eq!(other.value("select 7"), "7", "{message:?}");
+        }
+    }
+}

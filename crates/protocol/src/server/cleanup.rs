@@ -51,7 +51,7 @@ impl Cleanup {
     #[must_use]
     pub fn begin(exchange: &mut Exchange, reset: Option<&ResetQuery>, out: &mut Vec<u8>) -> (Self, Progress) {
         let mut cleanup = Self::new(reset);
-        let is_running = exchange.is_running();
+        let is_running = exchange.is_running() && !exchange.has_only_ours_along();
         let progress = cleanup.go_on(exchange, out);
         match progress {
             Progress::Wait if is_running && exchange.is_running() => (cleanup, Progress::WantsCancel),
@@ -130,7 +130,7 @@ fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
         });
         exchange.asked(frontend::EXECUTE);
     }
-    if exchange.wants_sync() {
+    if exchange.wants_sync() || exchange.has_only_ours_along() {
         write::bare(out, frontend::SYNC);
         exchange.asked(frontend::SYNC);
     }
@@ -177,6 +177,19 @@ mod tests {
         hear(&mut exchange, &[b"E", b"ZE"]);
         assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, "Q"));
         hear(&mut exchange, &[b"C", b"ZI"]);
+        assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
+    }
+
+    /// Regression: a client whose request was refused kept its server until `server_mend_timeout`.
+    #[test]
+    fn settings_for_a_request_that_was_not_sent_get_a_sync() {
+        let (mut exchange, mut out) = (Exchange::default(), Vec::new());
+        exchange.asks_ours_along(3);
+        let (mut cleanup, progress) = Cleanup::begin(&mut exchange, None, &mut out);
+        assert_eq!((progress, kinds(&mut out).as_str()), (Progress::Wait, "S"));
+        hear(&mut exchange, &[b"1", b"2"]);
+        assert_eq!((cleanup.go_on(&mut exchange, &mut out), kinds(&mut out).as_str()), (Progress::Wait, ""));
+        hear(&mut exchange, &[b"CSET", b"ZI"]);
         assert_eq!(cleanup.go_on(&mut exchange, &mut out), Progress::Clean);
     }
 

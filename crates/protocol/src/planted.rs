@@ -15,7 +15,7 @@ use wire::backend::{self, TxStatus};
 use wire::frame::{Part, Piece};
 
 use crate::owed::Step;
-use crate::vars::Vars;
+use crate::vars::{Tracked, Vars};
 
 // Who owes whom how many answers (`exchange`, `server::cleanup`).
 
@@ -123,12 +123,12 @@ pub(crate) fn settings_told<T: Default + PartialEq + Clone>(told: T, before: Opt
     }
 }
 
-/// Whether a server's parameters differ from its client's. The place of `application_name` serves the planted mistake
-/// only.
-pub(crate) fn are_other_parameters(client: &Rc<Vars>, server: &Rc<Vars>, application_name: usize) -> bool {
-    let is_namesake =
-        || planted::is(Planted::CatchUpByName) && server.get(application_name) == client.get(application_name);
-    !Rc::ptr_eq(client, server) && !is_namesake()
+/// Whether a server's parameters differ from its client's, as far as it is given those. The place of `application_name`
+/// serves the planted mistake only.
+pub(crate) fn are_other_parameters(client: &Rc<Vars>, server: &Rc<Vars>, tracked: &Tracked, follows: bool) -> bool {
+    let name = tracked.application_name();
+    let is_namesake = || planted::is(Planted::CatchUpByName) && server.get(name) == client.get(name);
+    !Rc::ptr_eq(client, server) && !server.has_those_of(client, tracked, follows) && !is_namesake()
 }
 
 /// Whether a server's settings differ from its client's.

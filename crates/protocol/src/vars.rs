@@ -1,41 +1,88 @@
-//! Session parameters that follow a client from server to server.
+//! The parameters that servers report, of which most follow a client from server to server.
 //!
-//! Always true: only a parameter that servers report can be followed; values are compared in PostgreSQL's spelling; no
+//! Always true: a parameter is set on a server only if servers report it; values are compared in PostgreSQL's spelling; no
 //! value can break out of its literal in the SQL that sets it on a server.
-//! Not here: when values are set (`worker::data::catch_up`).
+//! Not here: when values are set (`worker::data::catch_up`); the settings of a client whose session state follows it, which
+//! include some of these parameters (`state::overrides`).
 
 use std::fmt::{self, Write as _};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use wire::write;
 
-/// Which parameters are followed, in the order in which a client is sent their `ParameterStatus`.
+/// Which parameters servers report, in the order in which a client is sent their `ParameterStatus`: first those that are
+/// followed as parameters in any case, then the others that can be set, then those that only a server itself changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tracked {
     names: Box<[Box<str>]>,
+    /// The number of those that are followed as parameters in any case.
+    followed: usize,
+    /// The number of those that a startup packet may set.
+    startup: usize,
+    /// The number of those that can be set.
+    settable: usize,
 }
 
 impl Tracked {
-    /// The parameters that PgBouncer follows and those of `track_extra_parameters`, each once.
+    /// The parameters that PgBouncer follows and those of `track_extra_parameters`, each once, and all others that
+    /// PostgreSQL reports.
     pub fn new<'a>(extra: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut names: Vec<Box<str>> = ALWAYS.iter().map(|&name| name.into()).collect();
-        for name in extra {
-            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                names.push(name.into());
+        fn add<'a>(names: &mut Vec<Box<str>>, more: impl IntoIterator<Item = &'a str>) -> usize {
+            for name in more {
+                if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                    names.push(name.into());
+                }
             }
+            names.len()
         }
-        Self { names: names.into() }
+        let mut names = Vec::new();
+        add(&mut names, ALWAYS);
+        let followed = add(&mut names, extra);
+        let startup = add(&mut names, SETTABLE);
+        let settable = add(&mut names, [SESSION_USER]);
+        add(&mut names, OF_SERVER);
+        Self { names: names.into(), followed, startup, settable }
     }
 
-    /// The index of a parameter; the case of its name does not matter.
+    /// The index of a parameter that is followed as one in any case; the case of its name does not matter.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
+        self.names().position(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The index of a parameter that servers may report.
+    #[must_use]
+    pub fn reported_place(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The names in order of their index.
+    /// The index of a parameter that servers may report and clients may set in their startup packets.
+    #[must_use]
+    pub fn startup_place(&self, name: &str) -> Option<usize> {
+        self.reported_place(name).filter(|place| *place < self.startup)
+    }
+
+    /// The names of those that are followed as parameters in any case, in order of their index.
     pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.reported_names().take(self.followed)
+    }
+
+    /// The names of all that servers may report, in order of their index.
+    pub fn reported_names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
+    }
+
+    /// Whether the parameter at this index is followed as one in any case.
+    #[must_use]
+    pub fn is_followed(&self, place: usize) -> bool {
+        place < self.followed
+    }
+
+    /// How many parameters, from the first on, a server is given as its client has them. Where all session state
+    /// follows the client, the others that can be set are settings like any that servers do not report.
+    fn applied(&self, follows: bool) -> usize {
+        if follows { self.followed } else { self.settable }
     }
 
     /// The index of `application_name`.
@@ -46,9 +93,24 @@ impl Tracked {
 }
 
 /// The parameter values of a client or of a server; `None` where a value was never reported.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Eq, Debug, Default)]
 pub struct Vars {
-    values: Box<[Option<Box<str>>]>,
+    values: Box<[Option<Arc<str>>]>,
+}
+
+impl PartialEq for Vars {
+    fn eq(&self, other: &Self) -> bool {
+        self.values.len() == other.values.len()
+            && self.values.iter().zip(&other.values).all(|(mine, theirs)| is_same(mine, theirs))
+    }
+}
+
+/// Whether two values are equal. Most are shared by all sets that have them.
+fn is_same(mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>) -> bool {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs) || mine == theirs,
+        (mine, theirs) => mine.is_none() && theirs.is_none(),
+    }
 }
 
 /// Parameter sets shared by sessions with equal values, each stored once.
@@ -58,11 +120,29 @@ pub struct Known {
 }
 
 impl Known {
+    /// Returns the shared set that has this value at this index of [`Tracked`], and otherwise equals `vars`.
+    pub fn with(&mut self, vars: &Vars, place: usize, value: &str) -> Rc<Vars> {
+        let is_wanted = |known: &Rc<Vars>| {
+            let mut all = known.values.iter().zip(&vars.values).enumerate();
+            known.get(place) == Some(value) && all.all(|(at, (theirs, ours))| at == place || is_same(theirs, ours))
+        };
+        if let Some(known) = self.sets.iter().filter_map(Weak::upgrade).find(is_wanted) {
+            return known;
+        }
+        let mut changed = vars.clone();
+        changed.set(place, value);
+        self.add(changed)
+    }
+
     /// Returns the shared set that equals `vars`.
     pub fn share(&mut self, vars: Vars) -> Rc<Vars> {
         if let Some(known) = self.sets.iter().filter_map(Weak::upgrade).find(|known| **known == vars) {
             return known;
         }
+        self.add(vars)
+    }
+
+    fn add(&mut self, vars: Vars) -> Rc<Vars> {
         let vars = Rc::new(vars);
         self.sets.retain(|known| known.strong_count() > 0);
         if self.sets.len() < KNOWN_MAX {
@@ -103,16 +183,15 @@ impl Vars {
     /// server itself has gone back to the value with which *its* session began. `None` if nothing changes.
     #[must_use]
     pub fn reset(&self, initial: &Self, tracked: &Tracked, was_reset: impl Fn(&str) -> bool) -> Option<Self> {
-        let mut vars = self.clone();
-        let mut differs = false;
-        for (place, name) in tracked.names().enumerate() {
+        let mut vars = None;
+        for (place, name) in tracked.reported_names().enumerate().take(tracked.startup) {
             if let Some(value) = initial.get(place).filter(|value| self.get(place) != Some(value))
                 && was_reset(name)
             {
-                differs |= vars.set(place, value);
+                vars.get_or_insert_with(|| self.clone()).set(place, value);
             }
         }
-        differs.then_some(vars)
+        vars
     }
 
     /// Takes from `other` the values that are not known here.
@@ -124,14 +203,36 @@ impl Vars {
         }
     }
 
-    /// Takes from `server` all values that it reports: after the server has accepted our settings, its spelling is the
-    /// right one.
-    pub fn respell(&mut self, server: &Self) {
+    /// Forgets the values that `server` does not report.
+    pub fn forget_unreported(&mut self, server: &Self) {
         for (mine, theirs) in self.values.iter_mut().zip(&server.values) {
+            *mine = mine.take().filter(|_| theirs.is_some());
+        }
+    }
+
+    /// Takes from `server` the values that it reports, of those that it was given: after the server has accepted our
+    /// settings, its spelling is the right one.
+    pub fn respell(&mut self, server: &Self, tracked: &Tracked, follows: bool) {
+        for (mine, theirs) in self.values.iter_mut().zip(&server.values).take(tracked.applied(follows)) {
             if theirs.is_some() {
                 mine.clone_from(theirs);
             }
         }
+    }
+
+    /// This set with what only a server itself changes as `server` has it: its version, whether it is a standby. If session
+    /// state does not `follow` the client, that includes whether the user is a superuser. `None` if nothing differs.
+    #[must_use]
+    pub fn with_those_of_server(&self, server: &Self, tracked: &Tracked, follows: bool) -> Option<Self> {
+        let mut vars = None;
+        for (place, name) in tracked.reported_names().enumerate().skip(tracked.settable) {
+            if let Some(value) = server.get(place).filter(|value| self.get(place) != Some(value))
+                && (!follows || name != SUPERUSER)
+            {
+                vars.get_or_insert_with(|| self.clone()).set(place, value);
+            }
+        }
+        vars
     }
 
     /// What [`Vars::respell`] would change: the name, our value, and the server's value.
@@ -147,13 +248,32 @@ impl Vars {
         })
     }
 
+    /// The index, name, and value of each parameter that is not followed as one in any case, and that a client has otherwise.
+    pub fn unlike<'a>(
+        &'a self,
+        client: &'a Self,
+        tracked: &'a Tracked,
+    ) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
+        let all = tracked.reported_names().enumerate().skip(tracked.followed);
+        all.filter_map(|(place, name)| Some((place, name, self.get(place)?)))
+            .filter(|(place, _, value)| client.get(*place) != Some(value))
+    }
+
+    /// Whether a server reports this parameter, which is followed as one.
+    #[must_use]
+    pub fn reports(&self, tracked: &Tracked, name: &str) -> bool {
+        tracked.place(name).is_some_and(|place| self.get(place).is_some())
+    }
+
     /// The queries that give a server with the values `self` the values of `client`; none where they agree. A parameter
     /// that the server does not report is left alone. The encoding is set first and in a query of its own, so that the
-    /// server reads what follows in the new client's encoding and not in the previous client's.
+    /// server reads what follows in the new client's encoding and not in the previous client's. `follows`: all session
+    /// state follows the client.
     #[must_use]
-    pub fn catch_up(&self, client: &Self, tracked: &Tracked) -> Vec<String> {
+    pub fn catch_up(&self, client: &Self, tracked: &Tracked, follows: bool) -> Vec<String> {
         let (mut encoding, mut sql) = (String::new(), String::new());
-        for ((name, mine), theirs) in tracked.names.iter().zip(&self.values).zip(&client.values) {
+        let all = tracked.names.iter().zip(&self.values).zip(&client.values);
+        for ((name, mine), theirs) in all.take(tracked.applied(follows)) {
             let (Some(mine), Some(theirs)) = (mine, theirs) else { continue };
             // PgBouncer ignores case here. But `Shop` is not `shop` in an application_name or a search_path. A client
             // that spells a value differently from its server is sent the server's spelling, so this costs it one SET.
@@ -172,10 +292,24 @@ impl Vars {
         [encoding, sql].into_iter().filter(|sql| !sql.is_empty()).collect()
     }
 
-    /// Whether both sets make PostgreSQL read a statement's text alike: they differ in `application_name` at most.
+    /// Whether a server with these values has those of this client, as far as it is given them.
+    #[must_use]
+    pub fn has_those_of(&self, client: &Self, tracked: &Tracked, follows: bool) -> bool {
+        self.values.iter().zip(&client.values).take(tracked.applied(follows)).all(|(mine, theirs)| mine == theirs)
+    }
+
+    /// Whether both sets make PostgreSQL read a statement's text alike: of what decides that they differ in
+    /// `application_name` at most.
     #[must_use]
     pub fn read_alike(&self, other: &Self, tracked: &Tracked) -> bool {
-        let pairs = self.values.iter().zip(&other.values).enumerate();
+        let pairs = self.values.iter().zip(&other.values).take(tracked.followed).enumerate();
+        pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
+    }
+
+    /// Whether both sets agree in all that can be set, but for `application_name`.
+    #[must_use]
+    pub fn differ_in_name_only(&self, other: &Self, tracked: &Tracked) -> bool {
+        let pairs = self.values.iter().zip(&other.values).take(tracked.settable).enumerate();
         pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
     }
 
@@ -183,7 +317,8 @@ impl Vars {
     /// the length of the rest.
     #[must_use]
     pub fn dialect(&self, tracked: &Tracked) -> Vec<u8> {
-        let values = self.values.iter().enumerate().filter(|(place, _)| *place != tracked.application_name());
+        let values = self.values.iter().take(tracked.followed).enumerate();
+        let values = values.filter(|(place, _)| *place != tracked.application_name());
         written_dialect(values.map(|(_, value)| value.as_deref().unwrap_or_default().as_bytes()))
     }
 
@@ -286,6 +421,15 @@ impl fmt::Display for Literal<'_> {
     }
 }
 
+/// The other parameters that PostgreSQL reports and clients may set, up to version 18. `search_path` decides nothing about
+/// how a text is read: the names in a prepared statement are resolved again when it has changed.
+const SETTABLE: [&str; 4] = ["IntervalStyle", "default_transaction_read_only", "scram_iterations", "search_path"];
+/// The one that a startup packet cannot set.
+const SESSION_USER: &str = "session_authorization";
+/// The parameters that PostgreSQL reports and that only a server itself changes.
+const OF_SERVER: [&str; 5] = [SUPERUSER, "in_hot_standby", "server_version", "server_encoding", "integer_datetimes"];
+const SUPERUSER: &str = "is_superuser";
+
 /// Whether servers report changes of this parameter (`ParameterStatus`), and clients are always followed in it.
 #[must_use]
 pub fn is_told(name: &str) -> bool {
@@ -311,7 +455,7 @@ mod tests {
         let tracked = tracked();
         let mut vars = Vars::new(&tracked);
         for (name, value) in values {
-            vars.set(tracked.place(name).expect("a tracked name"), value);
+            vars.set(tracked.reported_place(name).expect("a tracked name"), value);
         }
         vars
     }
@@ -330,6 +474,38 @@ mod tests {
     }
 
     #[test]
+    fn where_all_state_follows_what_is_not_tracked_is_a_setting() {
+        let server = vars(&[("search_path", "a"), ("session_authorization", "ann"), ("is_superuser", "on")]);
+        let client = vars(&[("search_path", "b"), ("session_authorization", "bob"), ("is_superuser", "off")]);
+        assert!(
+            server.catch_up(&client, &tracked(), true).is_empty() && server.has_those_of(&client, &tracked(), true)
+        );
+        let expected = "SELECT pg_catalog.set_config('search_path', 'b', false);SET session_authorization='bob';";
+        assert_eq!(server.catch_up(&client, &tracked(), false), [expected]);
+        assert!(!server.has_those_of(&client, &tracked(), false));
+        assert!(server.read_alike(&client, &tracked()) && !server.differ_in_name_only(&client, &tracked()));
+    }
+
+    #[test]
+    fn a_client_is_told_what_only_servers_change() {
+        let server = vars(&[("server_version", "17.2"), ("is_superuser", "off"), ("TimeZone", "UTC")]);
+        let client = vars(&[("server_version", "16.4"), ("is_superuser", "on"), ("TimeZone", "GMT")]);
+        let of = |vars: &Vars, follows| vars.with_those_of_server(&server, &tracked(), follows);
+        let told = of(&client, true).expect("another version");
+        assert_eq!(told, vars(&[("server_version", "17.2"), ("is_superuser", "on"), ("TimeZone", "GMT")]));
+        assert_eq!(of(&told, true), None);
+        let told = of(&told, false).expect("another user");
+        assert_eq!(told, vars(&[("server_version", "17.2"), ("is_superuser", "off"), ("TimeZone", "GMT")]));
+    }
+
+    #[test]
+    fn what_a_server_does_not_report_is_not_told() {
+        let mut client = vars(&[("search_path", "zz"), ("TimeZone", "UTC")]);
+        client.forget_unreported(&vars(&[("TimeZone", "GMT")]));
+        assert_eq!(client, vars(&[("TimeZone", "UTC")]));
+    }
+
+    #[test]
     fn a_parameter_named_twice_is_followed_once() {
         assert_eq!(tracked().names().count(), 6);
         assert_eq!(tracked().place("INTERVALSTYLE"), Some(5));
@@ -339,24 +515,24 @@ mod tests {
     fn only_what_differs_is_set_and_only_what_is_reported() {
         let server = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "UTC"), ("client_encoding", "UTF8")]);
         let client = vars(&[("DateStyle", "ISO, MDY"), ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601")]);
-        assert_eq!(server.catch_up(&client, &tracked()), ["SET TimeZone='Asia/Tokyo';"]);
-        assert!(server.catch_up(&server, &tracked()).is_empty());
+        assert_eq!(server.catch_up(&client, &tracked(), true), ["SET TimeZone='Asia/Tokyo';"]);
+        assert!(server.catch_up(&server, &tracked(), true).is_empty());
     }
 
     /// Found by random programs: a client named `shop` was served under the name of another, `Shop`.
     #[test]
     fn what_differs_in_case_differs() {
         let (server, client) = (vars(&[("application_name", "Shop")]), vars(&[("application_name", "shop")]));
-        assert_eq!(server.catch_up(&client, &tracked()), ["SET application_name='shop';"]);
+        assert_eq!(server.catch_up(&client, &tracked(), true), ["SET application_name='shop';"]);
     }
 
     #[test]
     fn no_value_leaves_its_quotes() {
         let server = vars(&[("application_name", "")]);
         let client = vars(&[("application_name", "x'; drop table t; --")]);
-        assert_eq!(server.catch_up(&client, &tracked()), ["SET application_name='x''; drop table t; --';"]);
+        assert_eq!(server.catch_up(&client, &tracked(), true), ["SET application_name='x''; drop table t; --';"]);
         let client = vars(&[("application_name", r"\'; drop table t; --")]);
-        assert_eq!(server.catch_up(&client, &tracked()), [r"SET application_name= E'\\''; drop table t; --';"]);
+        assert_eq!(server.catch_up(&client, &tracked(), true), [r"SET application_name= E'\\''; drop table t; --';"]);
     }
 
     /// Found by SJIS, where the last byte of a letter may be a backslash.
@@ -365,7 +541,7 @@ mod tests {
         let server = vars(&[("client_encoding", "LATIN1"), ("application_name", ""), ("TimeZone", "UTC")]);
         let client = vars(&[("client_encoding", "SJIS"), ("application_name", "ぃ\\''"), ("TimeZone", "GMT")]);
         assert_eq!(
-            server.catch_up(&client, &tracked()),
+            server.catch_up(&client, &tracked(), true),
             [
                 "SET client_encoding='SJIS';",
                 "SET TimeZone='GMT';SELECT pg_catalog.set_config('application_name', \
@@ -402,7 +578,7 @@ mod tests {
         server.set(place, "public");
         client.set(place, "\"$user\", shop");
         let expected = "SELECT pg_catalog.set_config('search_path', '\"$user\", shop', false);";
-        assert_eq!(server.catch_up(&client, &tracked), [expected]);
+        assert_eq!(server.catch_up(&client, &tracked, true), [expected]);
     }
 
     #[test]
@@ -412,7 +588,7 @@ mod tests {
         let tracked = tracked();
         let told: Vec<_> = client.respellings(&server, &tracked).collect();
         assert_eq!(told, [("DateStyle", "german", "German, DMY")]);
-        client.respell(&server);
+        client.respell(&server, &tracked, true);
         let expected = vars(&[("DateStyle", "German, DMY"), ("IntervalStyle", "iso_8601"), ("TimeZone", "UTC")]);
         assert_eq!(client, expected);
     }

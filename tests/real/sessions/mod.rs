@@ -8,6 +8,7 @@ pub(crate) mod listen;
 pub(crate) mod lock_calls;
 pub(crate) mod meaning;
 pub(crate) mod pins;
+pub(crate) mod reported;
 pub(crate) mod sequences;
 pub(crate) mod settings;
 pub(crate) mod state;

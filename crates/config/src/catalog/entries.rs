@@ -206,7 +206,7 @@ catalog! {
     tcp_socket_buffer: Count = Some("0"), Live, Built;
     /// How long sent data may stay unacknowledged before the system closes the TCP connection; 0 means the system's default.
     tcp_user_timeout: MillisOrOff = Some("0"), Live, Built;
-    /// Parameters that follow the client from server to server, in addition to those that always do.
+    /// Parameters that follow the client from server to server, in addition to those that always do; one that servers do not report is a setting.
     track_extra_parameters: Names = Some("IntervalStyle"), Restart, Built;
     /// How long a transaction may last; 0 means no limit.
     transaction_timeout: Timeout = Some("0"), Live, Built;

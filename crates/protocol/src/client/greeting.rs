@@ -3,17 +3,15 @@
 //! Always true: a packet is judged as a whole; nothing of a refused packet is kept.
 //! Not here: whether the user and the database exist, and how the user authenticates (`login`).
 
-use wire::backend::{self, TxStatus};
-use wire::frame::HEADER_BYTES;
+use wire::backend::TxStatus;
 use wire::startup::{self, Startup, StartupFault};
 use wire::write;
 
 use crate::fault::Fault;
 use crate::replication::Replication;
-use crate::request::messages;
 use crate::spelling;
 use crate::state::Overrides;
-use crate::vars::{Tracked, Vars};
+use crate::vars::{Tracked, Vars, is_told};
 
 /// The meaning of a client's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,14 +191,22 @@ struct Given<'a> {
 
 impl Given<'_> {
     fn set(&mut self, name: &str, value: &str, are_ignored: bool, fault: impl FnOnce(Box<str>) -> Fault) {
-        if let Some(place) = self.rules.tracked.place(name) {
+        let tracked = self.rules.tracked;
+        let is_ignored = || are_ignored || self.is_ignored(name);
+        let place = tracked.startup_place(name).filter(|place| tracked.is_followed(*place) || !is_ignored());
+        if let Some(place) = place {
             let spelled = match () {
                 () if name.eq_ignore_ascii_case("client_encoding") => spelling::encoding(value),
                 () if name.eq_ignore_ascii_case("standard_conforming_strings") => spelling::switch(value),
+                () if name.eq_ignore_ascii_case(READ_ONLY) => spelling::switch(value),
                 () => None,
             };
             self.vars.set(place, spelled.unwrap_or(value));
-        } else if !are_ignored && !self.is_ignored(name) {
+            // Whether the servers report it is not known yet.
+            if !is_told(name) {
+                self.settings.set(&name.to_ascii_lowercase(), value);
+            }
+        } else if !is_ignored() {
             self.unsupported.get_or_insert_with(|| fault(name.into()));
             self.settings.set(&name.to_ascii_lowercase(), value);
         }
@@ -265,30 +271,7 @@ pub fn write_welcome(
     write::ready_for_query(out, TxStatus::Idle);
 }
 
-/// The messages `fixed` of the welcome, in which the reported parameters that are not tracked have the values that the
-/// client's startup packet gave, as a direct connection would report them. Only parameters that PostgreSQL reports and a
-/// startup packet may set are replaced; values are in PostgreSQL's spelling.
-#[must_use]
-pub fn with_given(fixed: &[u8], given: &Overrides) -> Vec<u8> {
-    let mut out = Vec::with_capacity(fixed.len());
-    for (at, kind, body) in messages(fixed) {
-        let status = backend::parameter_status(body).filter(|_| kind == backend::PARAMETER_STATUS);
-        match status.filter(|(name, _)| REPORTED.contains(name)) {
-            Some((name, old)) => {
-                let value = given.get(name).unwrap_or(old);
-                let value = if name == READ_ONLY { spelling::switch(value).unwrap_or(value) } else { value };
-                write::parameter_status(&mut out, name, value);
-            }
-            None => out.extend_from_slice(&fixed[at..at + HEADER_BYTES + body.len()]),
-        }
-    }
-    out
-}
-
 const READ_ONLY: &str = "default_transaction_read_only";
-/// Parameters that PostgreSQL reports, that a client may set, and that are not always tracked: since PostgreSQL 14, 16
-/// and 18.
-const REPORTED: [&str; 3] = [READ_ONLY, "scram_iterations", "search_path"];
 /// The content type of a TLS record that carries a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 /// The longest user name in bytes; PgBouncer refuses longer ones.
@@ -397,24 +380,25 @@ mod tests {
         assert_eq!(out, expected.concat());
     }
 
-    /// PostgreSQL 18 reports `search_path`.
+    /// Regression: a parameter in `track_extra_parameters` that the servers do not report was neither a parameter nor a setting.
     #[test]
-    fn what_a_client_has_given_is_what_it_is_told() {
-        let (mut fixed, mut expected) = (b"R\0\0\0\x08\0\0\0\0".to_vec(), b"R\0\0\0\x08\0\0\0\0".to_vec());
-        let mut given = Overrides::default();
-        given.set("search_path", "tenant");
-        given.set("default_transaction_read_only", "true");
-        given.set("server_version", "1");
-        for (name, server, client) in [
-            ("search_path", "public", "tenant"),
-            ("server_version", "18.4", "18.4"),
-            ("default_transaction_read_only", "off", "on"),
-            ("scram_iterations", "4096", "4096"),
-        ] {
-            write::parameter_status(&mut fixed, name, server);
-            write::parameter_status(&mut expected, name, client);
-        }
-        assert_eq!(with_given(&fixed, &given), expected);
+    fn what_servers_may_report_is_a_parameter_and_a_setting_until_they_are_known() {
+        let given = [("user", "ann"), ("options", "-c intervalstyle=iso_8601 -c Search_Path=zz --timezone=UTC")];
+        let request = read(&given, &[]).expect("a request");
+        let tracked = Tracked::new(["IntervalStyle"]);
+        let told = |name: &str| request.vars.get(tracked.reported_place(name).expect("reported"));
+        assert_eq!(
+            [told("IntervalStyle"), told("search_path"), told("TimeZone")],
+            [Some("iso_8601"), Some("zz"), Some("UTC")]
+        );
+        assert_eq!(request.settings.iter().collect::<Vec<_>>(), [("intervalstyle", "iso_8601"), ("search_path", "zz")]);
+        assert_eq!(request.unsupported, None);
+        let request = read(&[("user", "ann"), ("default_transaction_read_only", "true")], &[]).expect("a request");
+        assert_eq!(request.vars.get(tracked.reported_place(READ_ONLY).expect("reported")), Some("on"));
+        let request = read(&[("user", "ann"), ("search_path", "zz")], &["search_path"]).expect("a request");
+        assert!(request.settings.is_empty() && request.vars == Vars::new(&tracked), "it is ignored");
+        let request = read(&[("user", "ann"), ("is_superuser", "on")], &[]).expect("a request");
+        assert_eq!(request.unsupported, Some(Fault::StartupParameter { name: "is_superuser".into() }));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::rc::Rc;
 
 use wire::backend::{self, TxStatus};
 use wire::frame::{HEADER_BYTES, Part};
@@ -13,6 +14,7 @@ use wire::notice::Notice;
 use wire::{MESSAGE_BYTES_MAX, Piece, Step, write};
 
 use super::client_session::ClientSession;
+use super::life::Life;
 use super::server_session::{AnswerFate, ServerSession};
 use super::tags;
 use crate::exchange::{Answered, Surprise};
@@ -199,6 +201,10 @@ impl Answers<'_> {
                 place.give_up_to(piece.range.start, to_client);
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
+            if let Some(client) = client.as_deref_mut().filter(|client| client.has_certain_effects()) {
+                place.give_up_to(piece.range.start, to_client);
+                self.tell_effects(client, server, to_client);
+            }
             let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
             if self.withholds && is_outside && !server.repeatable.is_refused() {
                 to_client.part(place.start..piece.range.start);
@@ -236,7 +242,7 @@ impl Answers<'_> {
         }
         let has_due = piece.is_last() && server.exchange.has_due();
         let has_client = client.is_some();
-        let heard = self.means(client, server, piece, body, was_ours);
+        let heard = self.means(client, server, piece, body, was_ours, to_client);
         if has_due {
             give_due(has_client, server, place, to_client);
         }
@@ -275,10 +281,8 @@ impl Answers<'_> {
                     || server.repeatable.is_refused()
             }
             backend::ERROR_RESPONSE => server.repeatable.is_refused(),
-            // The parameter returns to its old value as soon as the server has read the message for which it was changed.
-            backend::PARAMETER_STATUS => {
-                server.exchange.is_hiding() || server.is_applied_along && client.has_set(self.tracked, body)
-            }
+            // One that comes in parts is given to the client whole, when it is known what it reports.
+            backend::PARAMETER_STATUS => !piece.is_whole() || self.withholds_status(client, server, body),
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             _ => false,
         };
@@ -297,6 +301,16 @@ impl Answers<'_> {
             }
             None => Gives::Message,
         }
+    }
+
+    /// Whether the client is not sent this `ParameterStatus`.
+    fn withholds_status(&self, client: &ClientSession, server: &ServerSession, status: &[u8]) -> bool {
+        // While an answer is hidden, the parameter returns to its old value as soon as the server has read the message for which
+        // it was changed.
+        server.exchange.is_hiding()
+            || client.has_been_told(self.tracked, status)
+            || client.has_reset(self.tracked, status)
+            || server.is_applied_along && client.has_set(self.tracked, status)
     }
 
     /// The server has sent `ReadyForQuery`.
@@ -339,12 +353,20 @@ impl Answers<'_> {
         piece: &Piece,
         body: &'b [u8],
         was_ours: bool,
+        to_client: &mut impl ToClient,
     ) -> Option<Heard<'b>> {
         let is_first = matches!(piece.part, Part::First { .. });
         match piece.kind {
             backend::PARAMETER_STATUS if server.exchange.is_hiding() => None,
             backend::PARAMETER_STATUS => {
                 if let Some(body) = gathered(server, piece, body) {
+                    let is_part = !piece.is_whole() && !was_ours;
+                    if client.as_deref().is_some_and(|client| is_part && !self.withholds_status(client, server, &body))
+                    {
+                        let mut status = Vec::with_capacity(HEADER_BYTES + body.len());
+                        write::message(&mut status, backend::PARAMETER_STATUS, |out| out.extend_from_slice(&body));
+                        to_client.send(status.into());
+                    }
                     self.parameter(client, server, &body);
                 }
                 None
@@ -394,9 +416,9 @@ impl Answers<'_> {
     /// Handles a `ParameterStatus`; a client that has the server receives the same message.
     fn parameter(&mut self, client: Option<&mut ClientSession>, server: &mut ServerSession, status: &[u8]) {
         if let Some((name, value)) = backend::parameter_status(status)
-            && let Some(place) = self.tracked.place(name)
+            && let Some(place) = self.tracked.reported_place(name)
         {
-            self.parameter_is(client, server, place, value);
+            self.parameter_is(client, server, (place, name), value);
         }
     }
 
@@ -404,26 +426,48 @@ impl Answers<'_> {
         &mut self,
         client: Option<&mut ClientSession>,
         server: &mut ServerSession,
-        place: usize,
+        (place, name): (usize, &str),
         value: &str,
     ) {
         let is_name = place == self.tracked.application_name();
         if is_name {
             server.reported_name = None;
         }
-        if is_known(server.vars.get(place) == Some(value), client.is_some()) {
-            return;
+        let is_known = is_known(server.vars.get(place) == Some(value), client.is_some());
+        let client = client.filter(|client| self.shares_parameters && !client.resets(self.tracked, name));
+        let has_same = client.as_ref().is_some_and(|client| Rc::ptr_eq(&client.vars, &server.vars));
+        if !is_known {
+            server.vars = self.known.with(&server.vars, place, value);
+            // The client may have left before it received the message.
+            if !is_name && self.tracked.is_followed(place) {
+                server.server_statements.doubt_this_loan();
+            }
         }
-        let mut vars = (*server.vars).clone();
-        vars.set(place, value);
-        let vars = self.known.share(vars);
-        server.vars = vars.clone();
-        // The client may have left before it received the message.
-        if !is_name {
-            server.server_statements.doubt_this_loan();
+        match client {
+            Some(client) if has_same => client.vars = server.vars.clone(),
+            Some(client) if client.vars.get(place) != Some(value) => {
+                client.vars = self.known.with(&client.vars, place, value);
+            }
+            _ => {}
         }
-        if let Some(client) = client.filter(|_| self.shares_parameters) {
-            client.vars = vars;
+    }
+
+    /// The server is ready. Tells the client what its request has made of parameters and the server has not reported: those that
+    /// are reset go back to the client's startup values, not to those of the server; and a request that was sent without its
+    /// client's settings may have set what the server had already.
+    #[cold]
+    fn tell_effects(&mut self, client: &mut ClientSession, server: &ServerSession, to_client: &mut impl ToClient) {
+        let Some(effects) = client.session_effects.as_ref().map(|effects| effects.effects()) else { return };
+        let mut vars = client.vars.reset(&client.initial_vars, self.tracked, |name| effects.is_reset(name));
+        if matches!(server.life, Life::Unapplied) {
+            for (place, name, value) in server.vars.unlike(&client.vars, self.tracked) {
+                if effects.decides(name) {
+                    vars.get_or_insert_with(|| (*client.vars).clone()).set(place, value);
+                }
+            }
+        }
+        if let Some(vars) = vars {
+            to_client.send(client.becomes(vars, self.tracked, self.known).into());
         }
     }
 
@@ -442,7 +486,7 @@ impl Answers<'_> {
             write::parameter_status(&mut status, "application_name", &name);
             to_client.send(status.into());
         }
-        self.parameter_is(client, server, place, &name);
+        self.parameter_is(client, server, (place, "application_name"), &name);
     }
 }
 

@@ -21,6 +21,8 @@ use crate::vars::Tracked;
 /// How a server differs from what its client is to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Differences {
+    /// All session state follows the client, and not only parameters that PostgreSQL reports.
+    pub follows: bool,
     /// Parameters that PostgreSQL reports.
     pub parameters: bool,
     /// Other settings, or statements that are prepared by SQL.
@@ -32,16 +34,18 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// The differences between a server and the client that has it.
+    /// The differences between a server and the client that has it. `follows`: all session state follows the client.
     #[must_use]
     pub fn of(
         server: &ServerSession,
         client: &ClientSession,
         tracked: &Tracked,
+        follows: bool,
         function_catalog: &FunctionCatalog,
     ) -> Self {
         Self {
-            parameters: are_other_parameters(&client.vars, &server.vars, tracked.application_name()),
+            follows,
+            parameters: are_other_parameters(&client.vars, &server.vars, tracked, follows),
             settings: are_other_settings(differ(server, client)),
             sequences: server.sequence_owner.are_others() && function_catalog.asks_for_sequences(client.user),
             names: server.server_statements.has_own(),
@@ -85,7 +89,8 @@ impl ServerSession {
             self.server_statements.close_own(&mut self.exchange, &mut closing);
         }
         let may_go_along = may_go_along && !self.was_hasty && !differences.sequences && closing.is_empty();
-        let answers = if may_go_along { self.apply_along(client, tracked, &mut out) } else { None };
+        let follows = differences.follows;
+        let answers = if may_go_along { self.apply_along(client, (tracked, follows), &mut out) } else { None };
         let mut texts: Vec<String> = calming.into_iter().collect();
         if let Some(answers) = awaited_first(answers) {
             self.is_applied_along = true;
@@ -119,7 +124,7 @@ impl ServerSession {
         let mut statements = Vec::new();
         // Settings are sent by themselves, because their text may be in the encoding that the parameters set.
         if differences.parameters {
-            texts.extend(self.vars.catch_up(&client.vars, tracked));
+            texts.extend(self.vars.catch_up(&client.vars, tracked, differences.follows));
         }
         if differences.settings {
             let none = Overrides::default();
@@ -138,8 +143,17 @@ impl ServerSession {
     /// Writes the messages that apply the client's session state in the packet of its request. Returns how many answers
     /// they have, or `None` where that is impossible: whether a statement that was prepared under other parameters can be
     /// used is not known before the new ones are in force.
-    fn apply_along(&mut self, client: &ClientSession, tracked: &Tracked, out: &mut Vec<u8>) -> Option<u32> {
-        if !self.vars.read_alike(&client.vars, tracked) {
+    fn apply_along(
+        &mut self,
+        client: &ClientSession,
+        (tracked, follows): (&Tracked, bool),
+        out: &mut Vec<u8>,
+    ) -> Option<u32> {
+        let are_parameters_same = match follows {
+            true => self.vars.read_alike(&client.vars, tracked),
+            false => self.vars.differ_in_name_only(&client.vars, tracked),
+        };
+        if !are_parameters_same {
             return None;
         }
         let none = Overrides::default();

@@ -122,8 +122,34 @@ impl ClientSession {
         if self.subscriptions.is_some() { Some(self.subscriptions(losses)) } else { None }
     }
 
+    /// Whether this `ParameterStatus` reports the value that the client has been told last, of a parameter that is not followed
+    /// as one in any case: the server has been given the client's settings, or loses those of another client.
+    pub(super) fn has_been_told(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        backend::parameter_status(status).is_some_and(|(name, value)| {
+            let place = tracked.reported_place(name).filter(|place| !tracked.is_followed(*place));
+            place.is_some_and(|place| self.vars.get(place) == Some(value))
+        })
+    }
+
+    /// Whether it is certain what the client's request does to the session.
+    pub(super) fn has_certain_effects(&self) -> bool {
+        self.session_effects.as_ref().is_some_and(|effects| effects.is_known())
+    }
+
+    /// Whether the client's request certainly resets this parameter, which then has the value of the client's startup packet.
+    pub(super) fn resets(&self, tracked: &Tracked, name: &str) -> bool {
+        let effects = self.session_effects.as_ref().filter(|effects| effects.is_known());
+        effects.is_some_and(|effects| effects.effects().is_reset(name)) && tracked.startup_place(name).is_some()
+    }
+
+    /// Whether this `ParameterStatus` reports a parameter that the client's request resets.
+    pub(super) fn has_reset(&self, tracked: &Tracked, status: &[u8]) -> bool {
+        self.has_certain_effects()
+            && backend::parameter_status(status).is_some_and(|(name, _)| self.resets(tracked, name))
+    }
+
     /// Whether this `ParameterStatus` reports a value that the client has set itself: its `application_name`, or a
-    /// setting that this version of PostgreSQL reports without being tracked, such as `search_path` since PostgreSQL 18.
+    /// setting that a server reports although it is not known to, such as one of an extension.
     pub(super) fn has_set(&self, tracked: &Tracked, status: &[u8]) -> bool {
         let Some((name, value)) = backend::parameter_status(status) else { return false };
         match tracked.place(name) {

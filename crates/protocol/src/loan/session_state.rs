@@ -69,7 +69,7 @@ pub fn apply_effects(server: &mut ServerSession, client: &mut ClientSession, ter
     let (tracked, parameters) = (terms.tracked, server.vars.clone());
     let circumstances = Circumstances {
         login: terms.login,
-        is_reported: &|name| tracked.place(name).is_some_and(|at| parameters.get(at).is_some()),
+        is_reported: &|name| parameters.reports(tracked, name),
         carries_statements: terms.rules.policy(Kind::Statement) == Policy::Virtualize,
     };
     let none = Overrides::default();
@@ -128,13 +128,12 @@ impl ClientSession {
         Some(probe)
     }
 
-    /// The client has reset reported parameters: they return to the values of the client's own startup packet, not to
-    /// those of the server. Returns the `ParameterStatus` messages for the client.
-    pub fn goes_back(&mut self, vars: Vars, tracked: &Tracked, known: &mut Known) -> Vec<u8> {
+    /// The client has these parameters from now on. Returns the `ParameterStatus` messages for the client.
+    pub fn becomes(&mut self, vars: Vars, tracked: &Tracked, known: &mut Known) -> Vec<u8> {
         let before = std::mem::replace(&mut self.vars, known.share(vars));
         let mut out = Vec::new();
         let is_changed =
-            |name: &str, value: &str| tracked.place(name).and_then(|place| before.get(place)) != Some(value);
+            |name: &str, value: &str| tracked.reported_place(name).and_then(|place| before.get(place)) != Some(value);
         let changed = self.vars.known(tracked).filter(|(name, value)| is_changed(name, value));
         changed.for_each(|(name, value)| write::parameter_status(&mut out, name, value));
         out
@@ -152,7 +151,10 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         return Probed::Functions(seen.knowledge);
     }
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
-    let mut overrides = settings_told(seen.overrides(&before, terms.tracked, terms.login), client.overrides.as_deref());
+    let mut overrides = {
+        let reported = |name: &str| server.vars.reports(terms.tracked, name);
+        settings_told(seen.overrides(&before, &reported, terms.login), client.overrides.as_deref())
+    };
     let verdict = seen.verdict(&overrides);
     server.is_verified |= verdict.is_some();
     let missing = client.overrides.as_ref().and_then(|ours| ours.statements().missing(before.statements()));
@@ -198,7 +200,7 @@ pub(super) fn conclude_alone(server: &mut ServerSession, probe: Probe, terms: Te
     let is_known = !seen.has_learned_settings() && !seen.has_foreign_values() && !seen.misses_settings();
     server.setting_statements.doubt();
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();
-    let overrides = seen.overrides(&before, terms.tracked, terms.login);
+    let overrides = seen.overrides(&before, &|name| server.vars.reports(terms.tracked, name), terms.login);
     let is_clean = is_known && seen.holds.is_empty() && !overrides.is_too_much();
     server.overrides = shared(overrides);
     (is_clean, seen.knowledge)

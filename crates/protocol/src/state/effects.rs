@@ -52,6 +52,23 @@ impl Effects {
         })
     }
 
+    /// Whether the statements have given this parameter, which servers report, the value that it has on their server now,
+    /// and not the one with which the session began. Whether the user is a superuser is decided by the role.
+    #[must_use]
+    pub fn decides(&self, name: &str) -> bool {
+        let is_set = |decides: &str| {
+            let changes = self.acts().filter_map(|act| match act {
+                Act::Set(changes) => Some(changes),
+                _ => None,
+            });
+            changes.flatten().any(|change| change.name.eq_ignore_ascii_case(decides))
+        };
+        match name {
+            "is_superuser" => IDENTITY.into_iter().any(is_set) || self.acts().any(|act| matches!(act, Act::DiscardAll)),
+            _ => is_set(name) && !self.is_reset(name),
+        }
+    }
+
     /// Whether they concern the prepared statements by which we set settings on servers.
     #[must_use]
     pub fn concern_statements_of_ours(&self) -> bool {
@@ -316,6 +333,22 @@ mod tests {
             (&["set datestyle = 'ISO'"], false),
         ] {
             assert_eq!(effects(texts).is_reset("TimeZone"), expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_statement_decides_a_parameter() {
+        for (texts, name, expected) in [
+            (&["set search_path = a"][..], "search_path", true),
+            (&["set search_path = a", "reset search_path"], "search_path", false),
+            (&["set search_path = a"], "default_transaction_read_only", false),
+            (&["set role ann"], "is_superuser", true),
+            (&["reset role"], "is_superuser", true),
+            (&["discard all"], "is_superuser", true),
+            (&["reset all"], "is_superuser", false),
+            (&["set work_mem = '1MB'"], "is_superuser", false),
+        ] {
+            assert_eq!(effects(texts).decides(name), expected, "{texts:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::pins::{Hold, Kind};
 use super::statements::{PATH_BYTES_MAX, Statement, Statements};
 use super::subscriptions::MARKS;
 use crate::planted::{are_all_told, that_keep_a_server};
-use crate::vars::{Literal, Tracked};
+use crate::vars::Literal;
 
 /// What servers can be probed for: settings, advisory locks, channels, temporary tables, cursors `WITH HOLD`, statements
 /// prepared by SQL, temporary replication slots, and which functions there are.
@@ -284,9 +284,9 @@ impl Probe {
 
 impl Seen {
     /// The settings and statements of the session, which were `before` when they were last known. `login` is the user
-    /// that the pool logs in as. Parameters that servers report by themselves are left out.
+    /// that the pool logs in as. Parameters that the server reports by itself, and that follow as such, are left out.
     #[must_use]
-    pub fn overrides(&self, before: &Overrides, tracked: &Tracked, login: &str) -> Overrides {
+    pub fn overrides(&self, before: &Overrides, is_reported: &dyn Fn(&str) -> bool, login: &str) -> Overrides {
         let is_all = self.asked.has(DirtyState::ANY_SETTING);
         let mut overrides = before.clone();
         if is_all {
@@ -300,7 +300,7 @@ impl Seen {
         for (name, value) in &self.settings {
             let is_asked = is_all || asked.contains(&**name);
             let is_first = is_first(name, value, login) || OF_A_TRANSACTION.contains(&&**name);
-            if is_asked && !is_first && tracked.place(name).is_none() {
+            if is_asked && !is_first && !is_reported(name) {
                 overrides.set(name, value);
             }
         }

@@ -23,8 +23,8 @@ fn seen(touched: DirtyState, names: &[&str], rows: &[[Option<&str>; 4]]) -> Opti
     probe.end()
 }
 
-fn tracked() -> Tracked {
-    Tracked::new(["IntervalStyle"])
+fn is_reported(name: &str) -> bool {
+    crate::vars::Tracked::new(["IntervalStyle"]).place(name).is_some()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn settings_are_those_of_the_session() {
             [Some("s"), Some("statement_timeout"), Some("0"), None],
         ],
     );
-    let overrides = seen.expect("an answer").overrides(&before, &tracked(), "ann");
+    let overrides = seen.expect("an answer").overrides(&before, &is_reported, "ann");
     let now: Vec<_> = overrides.iter().collect();
     assert_eq!(now, [("search_path", "a, b"), ("work_mem", "1MB")]);
 }
@@ -133,7 +133,7 @@ fn statements_are_carried_where_that_is_wanted_and_they_can_be() {
         let seen = probe.end().expect("an answer");
         let names: Vec<_> = seen.holds.iter().map(|hold| &*hold.what).collect();
         assert_eq!(names.join(" "), held);
-        let overrides = seen.overrides(&before, &tracked(), "ann");
+        let overrides = seen.overrides(&before, &is_reported, "ann");
         let names: Vec<_> = overrides.statements().iter().map(|(name, _)| name).collect();
         assert_eq!(names.join(" "), carried);
         // A known statement keeps the path under which it was prepared; a new one gets the session's present path.
@@ -162,9 +162,9 @@ fn an_answer_to_everything_forgets_what_is_not_in_it() {
     probe.row(&row(&[Some("s"), Some("Work_Mem"), Some("2MB"), None]));
     probe.row(&row(&[Some("s"), Some("session_authorization"), Some("ann"), None]));
     let seen = probe.end().expect("an answer");
-    let overrides = seen.overrides(&before, &tracked(), "ann");
+    let overrides = seen.overrides(&before, &is_reported, "ann");
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("work_mem", "2MB")]);
-    assert_eq!(seen.overrides(&before, &tracked(), "bob").get("session_authorization"), Some("ann"));
+    assert_eq!(seen.overrides(&before, &is_reported, "bob").get("session_authorization"), Some("ann"));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn what_was_known_is_compared_with_what_the_server_tells() {
         let rows = told.iter().map(|texts| [Some(texts[0]), Some(texts[1]), Some(texts[2]), None]).chain([spelled]);
         rows.for_each(|texts| probe.row(&row(&texts)));
         let seen = probe.end().expect("an answer");
-        let overrides = seen.overrides(&Overrides::default(), &tracked(), "ann");
+        let overrides = seen.overrides(&Overrides::default(), &is_reported, "ann");
         let verdict = seen.verdict(&overrides).expect("both are known");
         assert_eq!(
             verdict.as_ref().map_err(|what| &**what),
@@ -302,7 +302,7 @@ fn few_settings_that_anybody_may_set_are_asked_one_by_one() {
     ];
     let seen = seen(DirtyState::SETTINGS, &["search_path", "lock_timeout"], &rows).expect("an answer");
     assert_eq!((seen.is_first("search_path"), seen.is_first("lock_timeout")), (Some(true), Some(false)));
-    let overrides = seen.overrides(&before, &tracked(), "ann");
+    let overrides = seen.overrides(&before, &is_reported, "ann");
     assert_eq!(overrides.iter().collect::<Vec<_>>(), [("lock_timeout", "5s")]);
 }
 
@@ -395,7 +395,7 @@ fn statements_are_not_compared_where_not_all_are_listed() {
             probe.row(&row(&[Some("p"), Some(&format!("x{number}")), Some("-"), None]));
         }
         let seen = probe.end().expect("an answer");
-        let told = seen.overrides(&Overrides::default(), &tracked(), "ann");
+        let told = seen.overrides(&Overrides::default(), &is_reported, "ann");
         assert_eq!(seen.verdict(&told).is_some(), is_compared, "{count}");
     }
 }

@@ -243,7 +243,7 @@ impl Stage {
             return;
         };
         let held = self.held.get(client_name).map(Vec::as_slice);
-        let differences = Differences::of(server, client, &self.tracked, &self.function_catalog);
+        let differences = Differences::of(server, client, &self.tracked, true, &self.function_catalog);
         if differences.are_of_settings_only()
             && client.needs_nothing(server, held, &mut self.texts, &self.tracked, &self.function_catalog, self.now)
         {

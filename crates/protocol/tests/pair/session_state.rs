@@ -210,7 +210,7 @@ impl Stage {
     /// The client has reset parameters, and is sent their values.
     fn goes_back(&mut self, name: &str, reset: Option<Vars>) {
         let (Some(client), Some(vars)) = (self.clients.get_mut(name), reset) else { return };
-        let told = client.goes_back(vars, &self.tracked, &mut self.known);
+        let told = client.becomes(vars, &self.tracked, &mut self.known);
         self.to(name, Side::Server, &told);
     }
 

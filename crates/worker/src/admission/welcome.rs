@@ -3,7 +3,6 @@
 //! Always true: what the client sent before becomes its first request.
 //! Not here: whether it may come in (`entry`).
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,10 +11,11 @@ use base::{Key, Time};
 use config::Database;
 use measure::{Closed, LoginOutcome};
 use pool::{ClientKey, Event, PoolKey, ServerKey};
-use protocol::client::greeting::{with_given, write_welcome};
-use protocol::fault::Ender;
+use protocol::client::greeting::write_welcome;
+use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Life, shared};
-use protocol::vars::Vars;
+use protocol::state::Overrides;
+use protocol::vars::{Tracked, Vars};
 use reactor::{Io, Receive};
 
 use crate::admission::applicant::{LoginWait, add_host};
@@ -151,23 +151,44 @@ impl<I: Io> Worker<I> {
         let Some(pool) = login.waits_for() else { return };
         let Some(place) = self.registry.pool(pool) else { return };
         let Some(welcome) = place.welcome_for(*is_own).cloned() else { return };
+        let tracked = &self.active.tracked;
+        // What the servers report follows the client as a parameter, some of it only where its session state does not.
+        let is_parameter = |name: &str| {
+            let place_of = if place.follows { Tracked::place } else { Tracked::reported_place };
+            place_of(tracked, name).is_some_and(|at| welcome.vars.get(at).is_some())
+        };
+        let mut settings = Overrides::default();
+        let given = login.request.settings.iter().filter(|(name, _)| !is_parameter(name));
+        given.for_each(|(name, value)| settings.set(name, value));
+        if let Some((name, _)) = settings.iter().next().filter(|_| !place.follows) {
+            let fault = Fault::StartupParameter { name: name.into() };
+            self.fail_client(key, &fault);
+            return;
+        }
         let mut vars = login.request.vars.clone();
         if self.active.settings.application_name_add_host && !*is_own {
             add_host(&mut vars, self.active.tracked.application_name(), *peer, self.active.settings.listen_port);
         }
+        vars.forget_unreported(&welcome.vars);
         vars.fill_from(&welcome.vars);
         let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };
-        self.let_in(key, pool, &welcome, vars, Link::None);
+        self.let_in(key, pool, &welcome, (vars, settings), Link::None);
     }
 
     /// Sends a client AuthenticationOk, the parameters of its servers and its cancel key. `link` is a dedicated server,
     /// if it has one.
-    pub(crate) fn let_in(&mut self, key: Key, pool: PoolKey, welcome: &Welcome, vars: Rc<Vars>, link: Link) {
+    pub(crate) fn let_in(
+        &mut self,
+        key: Key,
+        pool: PoolKey,
+        welcome: &Welcome,
+        (vars, given): (Rc<Vars>, Overrides),
+        link: Link,
+    ) {
         let Some(Client { stage: ClientStage::Login(login), is_own, .. }) = self.clients.get(key) else { return };
         let is_own = *is_own;
         let (user_name, replication) = (login.request.user.clone(), login.request.replication);
         let minor = login.request.minor;
-        let given = login.request.settings.clone();
         let mut placeholders = 0;
         if let Some((database, user)) = self.registry.pool(pool).map(|place| (place.database, place.user)) {
             let function_catalog = &mut self.registry.databases[database as usize].function_catalog;
@@ -181,10 +202,7 @@ impl<I: Io> Worker<I> {
         let cancel_key = self.give_cancel_key(key, minor);
         let mut out = Vec::with_capacity(welcome.fixed.len() + 256);
         let notice = self.active.settings.login_notify_message.as_deref();
-        let follows = !given.is_empty() && matches!(link, Link::None);
-        let fixed =
-            if follows { Cow::Owned(with_given(&welcome.fixed, &given)) } else { Cow::Borrowed(&*welcome.fixed) };
-        write_welcome(&mut out, &fixed, &vars, &self.active.tracked, cancel_key.bytes(), notice);
+        write_welcome(&mut out, &welcome.fixed, &vars, &self.active.tracked, cancel_key.bytes(), notice);
         let Some(client) = self.clients.get_mut(key) else { return };
         let initial_overrides = shared(given);
         let overrides = if matches!(link, Link::None) {
@@ -234,11 +252,13 @@ impl<I: Io> Worker<I> {
             return;
         };
         let welcome = server.welcome.take();
-        let is_there = match self.clients.get(client_key).map(|client| &client.stage) {
-            Some(ClientStage::Login(login)) => login.dedicating == Some(server_key),
-            _ => false,
+        let given = match self.clients.get(client_key).map(|client| &client.stage) {
+            Some(ClientStage::Login(login)) if login.dedicating == Some(server_key) => {
+                Some(login.request.settings.clone())
+            }
+            _ => None,
         };
-        let (Some(welcome), true) = (welcome, is_there) else {
+        let (Some(welcome), Some(given)) = (welcome, given) else {
             self.lose_server(server_key, Closed::Client, CLIENT_GONE);
             return;
         };
@@ -250,7 +270,7 @@ impl<I: Io> Worker<I> {
         let (pool, vars) = (server.pool, server.session.vars.clone());
         let totals = &mut self.registry.databases[server.database as usize].totals;
         totals.wait_time += waited.as_micros() as u64;
-        self.let_in(client_key, pool, &welcome, vars, Link::Loan(server_key));
+        self.let_in(client_key, pool, &welcome, (vars, given), Link::Loan(server_key));
     }
 
     fn want_dedicated_again(&mut self, client_key: ClientKey, since: Time) {

@@ -40,7 +40,8 @@ impl AcceptedParameters {
 /// Hash of a client's startup parameters without `application_name`, which no server refuses.
 pub(crate) fn hash(ready: &Ready, tracked: &Tracked) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for (place, name) in tracked.names().enumerate().filter(|(place, _)| *place != tracked.application_name()) {
+    for (place, name) in tracked.reported_names().enumerate().filter(|(place, _)| *place != tracked.application_name())
+    {
         (name, ready.session.initial_vars.get(place)).hash(&mut hasher);
     }
     for setting in ready.session.initial_overrides.iter().flat_map(|given| given.iter()) {

@@ -30,9 +30,10 @@ impl<I: Io> Worker<I> {
             self.catch_up(server_key, client_key, self.now);
             return;
         }
-        let server_vars = server.session.vars.clone();
+        let (server_vars, pool) = (server.session.vars.clone(), server.pool);
+        let follows = self.registry.pool(pool).is_some_and(|place| place.follows);
         if let Some(ready) = self.clients.ready(client_key) {
-            let mut vars = (*ready.session.vars).clone();
+            let vars = &ready.session.vars;
             if self.active.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
                 for (name, ours, theirs) in vars.respellings(&server_vars, &self.active.tracked) {
@@ -42,10 +43,17 @@ impl<I: Io> Worker<I> {
                     self.log.about(&line, Level::Debug, what);
                 }
             }
-            vars.respell(&server_vars);
-            let vars = self.known_vars.share(vars);
-            if let Some(ready) = self.clients.ready_mut(client_key) {
-                ready.session.vars = vars;
+            if vars.respellings(&server_vars, &self.active.tracked).next().is_some() {
+                let mut vars = (**vars).clone();
+                vars.respell(&server_vars, &self.active.tracked, follows);
+                let vars = self.known_vars.share(vars);
+                if let Some(ready) = self.clients.ready_mut(client_key) {
+                    ready.session.vars = vars;
+                }
+            } else if **vars == *server_vars
+                && let Some(ready) = self.clients.ready_mut(client_key)
+            {
+                ready.session.vars = server_vars;
             }
             self.startup_parameters_accepted(client_key);
         }

@@ -4,6 +4,7 @@
 //! process aborts.
 //! Not here: which client gets which server (crate `pool`), which settings the server is sent first (`catch_up`).
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use base::Time;
@@ -67,6 +68,9 @@ impl<I: Io> Worker<I> {
         let is_anew = server.last_client.replace(client_key) != Some(client_key)
             || ready.last_server.replace(server_key) != Some(server_key);
         begin(&mut server.session, &mut ready.session, client_key, is_anew);
+        if !Rc::ptr_eq(&server.session.vars, &ready.session.vars) {
+            self.tell_of_server(client_key, server_key);
+        }
         if waited >= WAITED_LONG
             && let Some(place) = self.registry.pool_mut(pool)
         {
@@ -79,5 +83,18 @@ impl<I: Io> Worker<I> {
             self.tell_pools(Event::TakeOutsideSize { server: server_key });
         }
         self.catches_up(server_key, client_key, since)
+    }
+
+    /// Tells a client where its server differs from those before in what only servers change, such as the version.
+    fn tell_of_server(&mut self, client_key: ClientKey, server_key: ServerKey) {
+        let Some(server) = self.servers.get(server_key) else { return };
+        let follows = self.registry.pool(server.pool).is_some_and(|place| place.follows);
+        let Some(client) = self.clients.get_mut(client_key) else { return };
+        let ClientStage::Ready(ready) = &mut client.stage else { return };
+        let tracked = &self.active.tracked;
+        if let Some(vars) = ready.session.vars.with_those_of_server(&server.session.vars, tracked, follows) {
+            let out = ready.session.becomes(vars, tracked, &mut self.known_vars);
+            self.io.send(client.conn, out.into());
+        }
     }
 }

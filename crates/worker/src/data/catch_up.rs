@@ -39,7 +39,10 @@ impl<I: Io> Worker<I> {
         }
         server.request_time = self.now;
         let function_catalog = &self.registry.databases[server.database as usize].function_catalog;
-        let differences = Differences::of(&server.session, &ready.session, &self.active.tracked, function_catalog);
+        let is_same = Rc::ptr_eq(&server.session.vars, &ready.session.vars);
+        let follows = is_same || self.registry.pool(server.pool).is_some_and(|place| place.follows);
+        let differences =
+            Differences::of(&server.session, &ready.session, &self.active.tracked, follows, function_catalog);
         if differences.are_of_settings_only() && self.needs_nothing(server_key, client_key) {
             self.lend_unapplied(server_key, client_key);
             return false;

@@ -69,7 +69,7 @@ impl<I: Io> Worker<I> {
     pub(crate) fn go_back(&mut self, key: ClientKey, vars: Vars) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let ClientStage::Ready(ready) = &mut client.stage else { return };
-        let out = ready.session.goes_back(vars, &self.active.tracked, &mut self.known_vars);
+        let out = ready.session.becomes(vars, &self.active.tracked, &mut self.known_vars);
         self.io.send(client.conn, out.into());
         if self.tracers.is_any() {
             self.find_tracers(key);

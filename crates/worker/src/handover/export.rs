@@ -187,7 +187,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn packed_vars(&self, vars: &Vars) -> PackedVars {
-        let named = self.active.tracked.names().enumerate();
+        let named = self.active.tracked.reported_names().enumerate();
         named.filter_map(|(place, name)| Some((name.to_owned(), vars.get(place)?.to_owned()))).collect()
     }
 

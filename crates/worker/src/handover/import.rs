@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
     fn vars_of(&self, packed: &PackedVars) -> Vars {
         let mut vars = Vars::new(&self.active.tracked);
         for (name, value) in packed {
-            if let Some(place) = self.active.tracked.place(name) {
+            if let Some(place) = self.active.tracked.reported_place(name) {
                 vars.set(place, value);
             }
         }

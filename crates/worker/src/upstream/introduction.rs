@@ -79,7 +79,9 @@ impl<I: Io> Worker<I> {
             let learns_settings = seen.as_ref().is_some_and(|seen| seen.has_learned_settings());
             if let Some(seen) = &seen {
                 let login = self.registry.pool(server.pool).map_or("", |place| &*place.user_name);
-                server.session.overrides = shared(seen.overrides(&Overrides::default(), &self.active.tracked, login));
+                let is_reported = |name: &str| server.session.vars.reports(&self.active.tracked, name);
+                let overrides = seen.overrides(&Overrides::default(), &is_reported, login);
+                server.session.overrides = shared(overrides);
             }
             self.learn(key, seen.and_then(|seen| seen.knowledge));
             match learns_settings {
@@ -102,10 +104,21 @@ impl<I: Io> Worker<I> {
         let (pool, is_shared) = (server.pool, server.dedicated.is_none());
         // A dedicated server keeps its welcome for its own client.
         let welcome = server.welcome.take_if(|_| is_shared);
-        if let Some(place) = self.registry.pool_mut(pool).filter(|place| is_shared && place.welcome.is_none()) {
-            place.welcome = welcome;
-            if let Some(welcome) = place.welcome.as_mut().filter(|_| server.session.overrides.is_some()) {
-                Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);
+        if let Some((place, welcome)) = self.registry.pool_mut(pool).filter(|_| is_shared).zip(welcome) {
+            match &mut place.welcome {
+                None => {
+                    let welcome = place.welcome.insert(welcome);
+                    if server.session.overrides.is_some() {
+                        Rc::make_mut(welcome).begun.clone_from(&server.session.overrides);
+                    }
+                }
+                // The server may have another version than those before it.
+                Some(greets) => {
+                    if let Some(vars) = greets.vars.with_those_of_server(&welcome.vars, &self.active.tracked, false) {
+                        let greets = Rc::make_mut(greets);
+                        (greets.vars, greets.fixed) = (self.known_vars.share(vars), welcome.fixed.clone());
+                    }
+                }
             }
         }
         self.disarm_server(key);

@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
         let mut fixed = Vec::new();
         write::authentication(&mut fixed, 0, &[]);
         for (name, value) in &arrival.parameters {
-            match tracked.place(name) {
+            match tracked.reported_place(name) {
                 Some(place) => drop(vars.set(place, value)),
                 None => write::parameter_status(&mut fixed, name, value),
             }

@@ -1,0 +1,163 @@
+//! Parameters that servers report: a client is told of its own changes, and of nobody else's.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tests::client::Client;
+use tests::fake_server::FakeServer;
+use tests::message::{Complaint, bind, execute, frame, parse, query, read_strings, strings, sync};
+use tests::peer::Peer;
+use tests::pooler::Ini;
+
+use crate::house::House;
+
+/// What the client is told of parameters in an answer, and the errors.
+fn told(client: &mut Client, messages: &[u8]) -> Vec<String> {
+    client.peer.send(messages);
+    let mut told = Vec::new();
+    loop {
+        let frame = client.peer.frame().expect("an answer");
+        match frame.tag {
+            b'S' => told.push(read_strings(&frame.body, 2).0.join("=")),
+            b'E' => told.push(Complaint::read(&frame).text),
+            b'Z' => {
+                // PostgreSQL reports them in any order.
+                told.sort();
+                return told;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn executed(sql: &str) -> Vec<u8> {
+    [parse("", sql), bind("", "", &[]), execute("", 0), sync()].concat()
+}
+
+/// Regression: a client was not told of a value that its server had from another client, and was told what the pooler changed for
+/// others.
+pub(crate) fn a_client_is_told_of_its_own_changes_and_of_nobody_elses(house: &House) {
+    if house.is_older_than(14, "the report of default_transaction_read_only") {
+        return;
+    }
+    house.postgres.database("reported");
+    house.postgres.client("reported").run("create role reported_one; create role reported_two");
+    let both = [
+        "set default_transaction_read_only = on",
+        "select 1",
+        "set default_transaction_read_only = on; set intervalstyle = 'iso_8601'",
+        "set intervalstyle = 'iso_8601'",
+        "set default_transaction_read_only = off",
+        "begin; set default_transaction_read_only = on; set intervalstyle = 'sql_standard'; rollback",
+        "begin; set default_transaction_read_only = on; set local intervalstyle = 'sql_standard'; commit",
+        "set session characteristics as transaction read only",
+        "select set_config('default_transaction_read_only', 'off', false)",
+        "set timezone = 'Asia/Tokyo'",
+        "reset all",
+        "set default_transaction_read_only = maybe",
+        "discard all",
+    ];
+    let following = [
+        "set role reported_one",
+        "set role reported_one; set default_transaction_read_only = on",
+        "select 1",
+        "reset role",
+        "set session authorization reported_two",
+        "set role none",
+        "reset session authorization",
+        "do $$ begin execute 'set role reported_two'; end $$",
+        "discard all",
+    ];
+    for (state, steps) in [("follow", [&both[..], &following].concat()), ("pgbouncer", both.to_vec())] {
+        let settings = ["pool_mode = transaction", "default_pool_size = 1", &format!("session_state = {state}")];
+        let ini = settings.iter().fold(Ini::new(&house.line("reported")), |ini, setting| ini.set(setting));
+        let pooler = house.start(&ini);
+        let login = |address, options| {
+            let parameters = [("user", "u"), ("database", "reported"), ("options", options)];
+            Client::try_login(address, &parameters).expect("the login succeeds")
+        };
+        // Where session state does not follow, a reset goes back to the server's own value, as with PgBouncer.
+        let with_options = "-c default_transaction_read_only=on -c intervalstyle=postgres_verbose";
+        for options in [""].into_iter().chain((state == "follow").then_some(with_options)) {
+            let clients = || {
+                let (pooled, direct) = (login(pooler.address(), options), login(house.postgres.address(), options));
+                assert_eq!(pooled.parameters, direct.parameters);
+                (pooled, direct)
+            };
+            let mut pairs = [clients(), clients()];
+            // The two clients take turns on one server, one of them a few steps behind the other.
+            for round in 0..3 * steps.len() {
+                for (at, (pooled, direct)) in pairs.iter_mut().enumerate() {
+                    let sql = steps[(round * (at + 1) + 5 * at) % steps.len()];
+                    for messages in [query(sql), executed("select 1")] {
+                        let (ours, theirs) = (told(pooled, &messages), told(direct, &messages));
+                        assert_eq!(ours, theirs, "{state}, {options}, round {round}, client {at}: {sql}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Regression: an option that the servers do not report, and that `track_extra_parameters` names, was dropped.
+pub(crate) fn a_tracked_startup_option_that_servers_do_not_report_is_a_setting(house: &House) {
+    let tracked =
+        "track_extra_parameters = IntervalStyle, search_path, statement_timeout, default_transaction_isolation";
+    let database = "reported_startup";
+    let pooler = house.pooler(database, &["pool_mode = transaction", "default_pool_size = 1", tracked]);
+    let options = "-c search_path=zz -c statement_timeout=4321 -c default_transaction_isolation=serializable";
+    let login = |address, options: &str| {
+        Client::try_login(address, &[("user", "u"), ("database", database), ("options", options)])
+    };
+    let shown = "select current_setting('search_path') || '|' || current_setting('statement_timeout') || '|' ||
+        current_setting('default_transaction_isolation')";
+    let (mut client, mut other) = (login(pooler.address(), options).expect("let in"), pooler.client("u", database));
+    let mut direct = login(house.postgres.address(), options).expect("let in");
+    let initial = other.value(shown);
+    for sql in
+        ["select 1", "set search_path = yy", "do $$ begin perform set_config('a.b', '1', false); end $$", "reset all"]
+    {
+        client.run(sql);
+        direct.run(sql);
+        assert_eq!(other.value(shown), initial);
+        assert_eq!(client.value(shown), direct.value(shown), "{sql}");
+    }
+    assert_eq!(client.parameters.keys().collect::<Vec<_>>(), direct.parameters.keys().collect::<Vec<_>>());
+    // Where session state does not follow, nobody would set it.
+    let settings = ["pool_mode = transaction", "session_state = pgbouncer", tracked];
+    let ini = settings.iter().fold(Ini::new(&house.line(database)), |ini, setting| ini.set(setting));
+    let pooler = house.start(&ini);
+    let refused = login(pooler.address(), "-c statement_timeout=4321").map(drop).expect_err("refused");
+    assert_eq!(refused.text, "unsupported startup parameter: statement_timeout");
+}
+
+/// Regression: all clients were told the version of the first server for ever.
+pub(crate) fn a_server_of_another_version_is_told_to_old_and_new_clients(house: &House) {
+    let logins = AtomicUsize::new(0);
+    let server = FakeServer::open(move |stream| {
+        let Ok(mut peer) = Peer::accepted(stream) else { return };
+        let Ok(_) = peer.packet() else { return };
+        let version = ["16.4", "17.2"][logins.fetch_add(1, Ordering::SeqCst).min(1)];
+        let parameters = [["server_version", version], ["client_encoding", "UTF8"], ["in_hot_standby", "off"]];
+        let parameters = parameters.map(|parameter| frame(b'S', &strings(&parameter))).concat();
+        peer.send(&[frame(b'R', &[0; 4]), parameters, frame(b'K', &[0; 8]), frame(b'Z', b"I")].concat());
+        while let Ok(message) = peer.frame() {
+            if message.tag == b'Q' {
+                peer.send(&[frame(b'C', &strings(&["SELECT 0"])), frame(b'Z', b"I")].concat());
+            }
+        }
+    });
+    let line = format!("upgraded = host=127.0.0.1 port={}", server.port());
+    let ini = Ini::new(&line)
+        .set("pool_mode = transaction")
+        .set("session_state = pgbouncer")
+        .set("server_tls_sslmode = disable");
+    let pooler = house.start(&ini);
+    let mut old = pooler.client("u", "upgraded");
+    old.run("select 1");
+    assert_eq!(old.parameters["server_version"], "16.4");
+    pooler.console("PAUSE");
+    pooler.console("RESUME");
+    assert_eq!(told(&mut old, &query("select 1")), ["server_version=17.2"]);
+    assert_eq!(told(&mut old, &query("select 1")), [""; 0]);
+    assert_eq!(pooler.client("u", "upgraded").parameters["server_version"], "17.2");
+}

@@ -647,13 +647,6 @@ impl Exchange {
         matches!(self.owed.front(), Some(Owed::OursAlong { .. }))
     }
 
-    /// Whether messages of our own were sent for a request of the client's of which nothing has been sent. PostgreSQL keeps
-    /// its answers to them to itself until there is a Sync.
-    #[must_use]
-    pub fn has_only_ours_along(&self) -> bool {
-        self.has_ours_along() && self.owed.len() == 1
-    }
-
     /// How many queries of our own are to be answered before anything else.
     #[must_use]
     pub fn ours(&self) -> usize {

@@ -51,7 +51,7 @@ impl Cleanup {
     #[must_use]
     pub fn begin(exchange: &mut Exchange, reset: Option<&ResetQuery>, out: &mut Vec<u8>) -> (Self, Progress) {
         let mut cleanup = Self::new(reset);
-        let is_running = exchange.is_running() && !exchange.has_only_ours_along();
+        let is_running = exchange.is_running() && !has_only_ours_along(exchange);
         let progress = cleanup.go_on(exchange, out);
         match progress {
             Progress::Wait if is_running && exchange.is_running() => (cleanup, Progress::WantsCancel),
@@ -130,11 +130,17 @@ fn complete(exchange: &mut Exchange, out: &mut Vec<u8>) -> bool {
         });
         exchange.asked(frontend::EXECUTE);
     }
-    if exchange.wants_sync() || exchange.has_only_ours_along() {
+    if exchange.wants_sync() || has_only_ours_along(exchange) {
         write::bare(out, frontend::SYNC);
         exchange.asked(frontend::SYNC);
     }
     out.len() > before
+}
+
+/// Whether messages of our own were sent for a request of the client's of which nothing has been sent. PostgreSQL keeps its
+/// answers to them to itself until there is a Sync.
+fn has_only_ours_along(exchange: &Exchange) -> bool {
+    exchange.has_ours_along() && exchange.owed() == 1
 }
 
 const GOODBYE: &str = "the client has disconnected";

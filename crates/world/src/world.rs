@@ -255,8 +255,12 @@ impl World {
                 let is_welcome = net.accept(far);
                 net.answer(far, is_welcome);
             }
-            // After the faults nothing may take long.
-            Some(aim) if silence_at(&aim) == Some(Silence::Hangs) && self.checkers.phase == Phase::Faults => {}
+            // After the faults nothing may take long, nor what began during them.
+            Some(aim) if silence_at(&aim) == Some(Silence::Hangs) && self.checkers.phase == Phase::Faults => {
+                if !net.ends[far as usize ^ 1].is_closed {
+                    net.agenda.after(HANGS_AGAIN, Event::Knocks { end: far });
+                }
+            }
             Some(aim) if silence_at(&aim).is_some() => net.answer(far, false),
             Some(aim) if peer_at(&aim).is_some() => {
                 self.peer_knocked(net, far, peer_at(&aim).unwrap_or_default());
@@ -375,5 +379,7 @@ const LOOK_LAST: Duration = Duration::from_secs(100);
 const EVENTS_MAX: u64 = 30_000_000;
 /// How soon a connection in the backlog is tried again.
 const KNOCKS_AGAIN: Duration = Duration::from_millis(1);
+/// How soon a packet that was lost is sent again.
+const HANGS_AGAIN: Duration = Duration::from_secs(1);
 /// How long a turn takes.
 const TURN: Duration = Duration::from_micros(5);

@@ -77,6 +77,16 @@ impl Class {
         self.touches.is_nothing()
     }
 
+    /// Whether a single statement returns no rows, so that it is done when it has been executed, however few rows were asked for.
+    /// False where that is not known: a SELECT returns rows, whatever it does besides.
+    #[must_use]
+    pub fn returns_no_rows(&self) -> bool {
+        let first = self.shape.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+        ["set", "reset", "discard", "deallocate", "prepare", "unlisten"]
+            .iter()
+            .any(|verb| verb.eq_ignore_ascii_case(first))
+    }
+
     /// Adds what matters only in a text that touches something. A text that mentions more settings than are read, or
     /// nests deeper, may set those: a client that may have done so keeps the server, because no probe could ask for them.
     pub(crate) fn with_mentions(mut self, text: &[u8], tokens: &[Token], dialect: Dialect) -> Self {

@@ -171,10 +171,13 @@ impl SessionEffects {
         }
     }
 
-    /// The client executes a portal, to its end unless `is_partial`.
+    /// The client executes a portal, to its end unless `is_partial`: it has asked for some rows only. pgjdbc asks for one row of
+    /// each of its own SETs.
     pub fn executes_portal(&mut self, portal: &[u8], is_partial: bool) {
         match self.bound.take() {
-            Some((bound, class)) if *bound == *portal && !is_partial => self.executes(&class),
+            Some((bound, class)) if *bound == *portal && (!is_partial || class.returns_no_rows()) => {
+                self.executes(&class);
+            }
             other => {
                 self.bound = other;
                 self.never_executed();

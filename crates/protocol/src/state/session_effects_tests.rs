@@ -86,12 +86,20 @@ fn a_portal_sets_what_it_binds_when_it_is_executed() {
     assert!(!left.is_marked());
     session_effects.executes_portal(b"p", false);
     assert!(session_effects.is_known() && !session_effects.effects().0.is_empty() && !session_effects.is_asked_for());
-    for (portal, is_partial) in [(&b"q"[..], false), (b"p", true)] {
+    let by_select = "select set_config('work_mem', '1', false)";
+    for (text, portal, is_partial, is_known) in [
+        ("set work_mem = 1", &b"q"[..], false, false),
+        (by_select, b"p", false, true),
+        (by_select, b"p", true, false),
+        ("set work_mem = 1", b"p", true, true),
+        ("/* pgjdbc */ RESET work_mem", b"p", true, true),
+    ] {
         let mut session_effects = left.clone();
-        session_effects.prepares(b"s", &class("set work_mem = 1"), false);
+        session_effects.prepares(b"s", &class(text), false);
         session_effects.binds(b"p", b"s", || true);
         session_effects.executes_portal(portal, is_partial);
-        assert!(session_effects.is_asked_for() && session_effects.effects().0.is_empty());
+        assert_eq!(session_effects.is_known(), is_known, "{text} {is_partial}");
+        assert_eq!((session_effects.is_asked_for(), session_effects.effects().0.is_empty()), (!is_known, !is_known));
     }
 }
 

@@ -1,7 +1,8 @@
 //! What has failed in the last seconds, and how often since the start, by reason.
 //!
-//! Always true: the number of rows is bounded; a failure that finds no row of its own counts for another row of the same
-//! reason, which then names no database and no user, or else in the totals only.
+//! Always true: the number of rows is bounded, and each reason has one: a failure that finds no row of its own counts for
+//! another row of the same reason, which then names no database and no user. The names that strangers invent take no more
+//! than their share of the rows.
 //! Not here: errors of queries (`failed_queries`), what counts as a failure (`worker::failing`), its words
 //! (`control::failing`).
 
@@ -91,16 +92,25 @@ impl Failures {
         if let Some(row) = self.rows.iter_mut().find(is_it) {
             return row.add(now, failure.text);
         }
-        if self.rows.len() >= ROWS_MAX {
-            self.rows.retain(|row| now.since(row.last) < WINDOW);
+        if self.is_full(failure.kind) {
+            // A login at a server that has failed may be tried again, and told, for longer than ten seconds.
+            let kept = |row: &Row| if row.recent.kind == Failing::ClientLogin { WINDOW } else { KEPT };
+            self.rows.retain(|row| now.since(row.last) < kept(row));
         }
-        if self.rows.len() < ROWS_MAX {
-            return self.rows.push(Row::new(now, failure));
+        let is_full = self.is_full(failure.kind);
+        match self.rows.iter_mut().find(is_alike).filter(|_| is_full) {
+            Some(row) => {
+                (row.recent.database, row.recent.user) = (Arc::default(), Arc::default());
+                row.add(now, failure.text);
+            }
+            // There are few reasons, none of which may be hidden by the others.
+            None => self.rows.push(Row::new(now, failure)),
         }
-        if let Some(row) = self.rows.iter_mut().find(is_alike) {
-            (row.recent.database, row.recent.user) = (Arc::default(), Arc::default());
-            row.add(now, failure.text);
-        }
+    }
+
+    fn is_full(&self, kind: Failing) -> bool {
+        let of_strangers = || self.rows.iter().filter(|row| row.recent.kind == Failing::ClientLogin).count();
+        self.rows.len() >= ROWS_MAX || kind == Failing::ClientLogin && of_strangers() >= LOGIN_ROWS_MAX
     }
 
     /// The failures of the last [`KEPT`].
@@ -169,6 +179,8 @@ pub const WINDOW: Duration = Duration::from_secs(10);
 /// A row is kept for this time after its last failure: a login that fails is tried again only after `server_login_retry`.
 pub const KEPT: Duration = Duration::from_secs(60);
 const ROWS_MAX: usize = 64;
+/// How many of these are for logins of clients, which may name any database and user.
+const LOGIN_ROWS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -218,9 +230,32 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         names.iter().for_each(|name| failures.add(Time::from_secs(5), refused(name, "x")));
         let told = counts(&failures, 5000);
-        assert_eq!((told.len(), told[0].0.as_str()), (ROWS_MAX, ""), "one row stands for all others");
+        assert_eq!((told.len(), told[0].0.as_str()), (LOGIN_ROWS_MAX, ""), "one row stands for all others");
         assert_eq!(told.iter().map(|(_, count)| count).sum::<u32>(), 1000);
-        failures.add(Time::from_secs(30), refused("later", "x"));
-        assert_eq!(counts(&failures, 30_000).iter().filter(|(_, count)| *count > 0).count(), 1, "there is room again");
+        let failure = Failure { kind: Failing::ServerLogin, reason: "refused", database: "d", user: "u", text: "x" };
+        failures.add(Time::from_secs(5), failure);
+        names.iter().for_each(|name| failures.add(Time::from_secs(30), refused(name, "x")));
+        assert!(
+            failures.recent(Time::from_secs(30)).any(|row| row.kind == Failing::ServerLogin),
+            "strangers hide nothing"
+        );
+        failures.add(Time::from_secs(50), refused("later", "x"));
+        assert_eq!(counts(&failures, 50_000).iter().filter(|(_, count)| *count > 0).count(), 1, "there is room again");
+    }
+
+    #[test]
+    fn a_reason_that_comes_when_all_rows_are_taken_is_told() {
+        let mut failures = Failures::default();
+        let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        for (kind, reason) in [(Failing::Server, "lost"), (Failing::ServerLogin, "refused")] {
+            let of = |database| Failure { kind, reason, database, user: "u", text: "x" };
+            names.iter().for_each(|name| failures.add(Time::from_secs(5), of(name)));
+        }
+        let logins = failures.recent(Time::from_secs(5)).filter(|row| row.kind == Failing::ServerLogin);
+        assert_eq!(
+            logins.map(|row| (row.database.to_string(), row.count)).collect::<Vec<_>>(),
+            [(String::new(), 1000)]
+        );
+        assert_eq!(failures.rows.len(), ROWS_MAX + 1);
     }
 }

@@ -16,11 +16,10 @@ use crate::diagnosis::Cause;
 /// Returns the cause of the most failures, and a sentence about each of the first few kinds; `None` if nothing fails.
 pub(crate) fn of(view: &View<'_>) -> Option<(Cause, String)> {
     let recent: Vec<&Recent> = view.snapshots.iter().flat_map(|snapshot| &snapshot.failures).collect();
-    let servers = recent.iter().filter(|row| is_about_servers(row) && is_present(view, row));
-    let mut told: Vec<Told> = servers.map(|row| about_servers(row, &recent)).collect();
-    let is_told = |row: &&&Recent| {
-        !recent.iter().any(|servers| is_about_servers(servers) && is_present(view, servers) && follows(row, servers))
-    };
+    let servers: Vec<&Recent> =
+        recent.iter().copied().filter(|row| is_about_servers(row) && is_present(view, row)).collect();
+    let mut told: Vec<Told> = servers.iter().map(|row| about_servers(row, &recent)).collect();
+    let is_told = |row: &&&Recent| !servers.iter().any(|servers| follows(row, servers));
     let clients = recent.iter().filter(|row| !is_about_servers(row) && row.count > 0).filter(is_told);
     told.extend(clients.map(|row| about_clients(row)));
     let queries = view.snapshots.iter().flat_map(|snapshot| &snapshot.failing_queries);

@@ -192,8 +192,8 @@ struct Given<'a> {
 impl Given<'_> {
     fn set(&mut self, name: &str, value: &str, are_ignored: bool, fault: impl FnOnce(Box<str>) -> Fault) {
         let tracked = self.rules.tracked;
-        let is_ignored = || are_ignored || self.is_ignored(name);
-        let place = tracked.startup_place(name).filter(|place| tracked.is_followed(*place) || !is_ignored());
+        let is_ignored = are_ignored || self.is_ignored(name);
+        let place = tracked.startup_place(name).filter(|place| tracked.is_followed(*place) || !is_ignored);
         if let Some(place) = place {
             let spelled = match () {
                 () if name.eq_ignore_ascii_case("client_encoding") => spelling::encoding(value),
@@ -203,10 +203,10 @@ impl Given<'_> {
             };
             self.vars.set(place, spelled.unwrap_or(value));
             // Whether the servers report it is not known yet.
-            if !is_told(name) {
+            if !is_told(name) && !is_ignored {
                 self.settings.set(&name.to_ascii_lowercase(), value);
             }
-        } else if !is_ignored() {
+        } else if !is_ignored {
             self.unsupported.get_or_insert_with(|| fault(name.into()));
             self.settings.set(&name.to_ascii_lowercase(), value);
         }
@@ -397,6 +397,8 @@ mod tests {
         assert_eq!(request.vars.get(tracked.reported_place(READ_ONLY).expect("reported")), Some("on"));
         let request = read(&[("user", "ann"), ("search_path", "zz")], &["search_path"]).expect("a request");
         assert!(request.settings.is_empty() && request.vars == Vars::new(&tracked), "it is ignored");
+        let request = read(&[("user", "ann"), ("intervalstyle", "iso_8601")], &["intervalstyle"]).expect("a request");
+        assert!(request.settings.is_empty(), "it is followed if the servers report it, and otherwise ignored");
         let request = read(&[("user", "ann"), ("is_superuser", "on")], &[]).expect("a request");
         assert_eq!(request.unsupported, Some(Fault::StartupParameter { name: "is_superuser".into() }));
     }

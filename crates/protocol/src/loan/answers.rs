@@ -201,7 +201,10 @@ impl Answers<'_> {
                 place.give_up_to(piece.range.start, to_client);
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
-            if let Some(client) = client.as_deref_mut().filter(|client| client.has_certain_effects()) {
+            // Before the last answer it is not known yet what the request does that has these effects.
+            let is_last =
+                |client: &&mut ClientSession| client.has_certain_effects() && server.exchange.count_ready() == 1;
+            if let Some(client) = client.as_deref_mut().filter(is_last) {
                 place.give_up_to(piece.range.start, to_client);
                 self.tell_effects(client, server, to_client);
             }

@@ -38,6 +38,7 @@ impl Tracked {
         }
         let mut names = Vec::new();
         add(&mut names, ALWAYS);
+        add(&mut names, [INTERVAL_STYLE]);
         let followed = add(&mut names, extra);
         let startup = add(&mut names, SETTABLE);
         let settable = add(&mut names, [SESSION_USER]);
@@ -240,9 +241,10 @@ impl Vars {
         &'a self,
         server: &'a Self,
         tracked: &'a Tracked,
+        follows: bool,
     ) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
         let values = tracked.names.iter().zip(&self.values).zip(&server.values);
-        values.filter_map(|((name, mine), theirs)| match (mine, theirs) {
+        values.take(tracked.applied(follows)).filter_map(|((name, mine), theirs)| match (mine, theirs) {
             (Some(mine), Some(theirs)) if mine != theirs => Some((&**name, &**mine, &**theirs)),
             _ => None,
         })
@@ -295,22 +297,30 @@ impl Vars {
     /// Whether a server with these values has those of this client, as far as it is given them.
     #[must_use]
     pub fn has_those_of(&self, client: &Self, tracked: &Tracked, follows: bool) -> bool {
-        self.values.iter().zip(&client.values).take(tracked.applied(follows)).all(|(mine, theirs)| mine == theirs)
+        self.values
+            .iter()
+            .zip(&client.values)
+            .take(tracked.applied(follows))
+            .all(|(mine, theirs)| is_same(mine, theirs))
     }
 
     /// Whether both sets make PostgreSQL read a statement's text alike: of what decides that they differ in
     /// `application_name` at most.
     #[must_use]
     pub fn read_alike(&self, other: &Self, tracked: &Tracked) -> bool {
-        let pairs = self.values.iter().zip(&other.values).take(tracked.followed).enumerate();
-        pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
+        self.agrees(other, tracked, tracked.followed)
     }
 
     /// Whether both sets agree in all that can be set, but for `application_name`.
     #[must_use]
     pub fn differ_in_name_only(&self, other: &Self, tracked: &Tracked) -> bool {
-        let pairs = self.values.iter().zip(&other.values).take(tracked.settable).enumerate();
-        pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| mine == theirs)
+        self.agrees(other, tracked, tracked.settable)
+    }
+
+    /// Whether both sets have the same among this many of their first values, but for `application_name`.
+    fn agrees(&self, other: &Self, tracked: &Tracked, count: usize) -> bool {
+        let pairs = self.values.iter().zip(&other.values).take(count).enumerate();
+        pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| is_same(mine, theirs))
     }
 
     /// The values that decide how the text of a statement is read: all but `application_name`. The first four bytes are
@@ -423,7 +433,9 @@ impl fmt::Display for Literal<'_> {
 
 /// The other parameters that PostgreSQL reports and clients may set, up to version 18. `search_path` decides nothing about
 /// how a text is read: the names in a prepared statement are resolved again when it has changed.
-const SETTABLE: [&str; 4] = ["IntervalStyle", "default_transaction_read_only", "scram_iterations", "search_path"];
+const SETTABLE: [&str; 3] = ["default_transaction_read_only", "scram_iterations", "search_path"];
+/// It decides how literals are read, so that it is followed as a parameter even where `track_extra_parameters` lacks it.
+const INTERVAL_STYLE: &str = "IntervalStyle";
 /// The one that a startup packet cannot set.
 const SESSION_USER: &str = "session_authorization";
 /// The parameters that PostgreSQL reports and that only a server itself changes.
@@ -586,7 +598,7 @@ mod tests {
         let mut client = vars(&[("DateStyle", "german"), ("IntervalStyle", "iso_8601"), ("TimeZone", "UTC")]);
         let server = vars(&[("DateStyle", "German, DMY"), ("TimeZone", "UTC")]);
         let tracked = tracked();
-        let told: Vec<_> = client.respellings(&server, &tracked).collect();
+        let told: Vec<_> = client.respellings(&server, &tracked, true).collect();
         assert_eq!(told, [("DateStyle", "german", "German, DMY")]);
         client.respell(&server, &tracked, true);
         let expected = vars(&[("DateStyle", "German, DMY"), ("IntervalStyle", "iso_8601"), ("TimeZone", "UTC")]);

@@ -36,14 +36,14 @@ impl<I: Io> Worker<I> {
             let vars = &ready.session.vars;
             if self.active.settings.verbose > 0 {
                 let line = self.client_prefix(client_key);
-                for (name, ours, theirs) in vars.respellings(&server_vars, &self.active.tracked) {
+                for (name, ours, theirs) in vars.respellings(&server_vars, &self.active.tracked, follows) {
                     let what = format_args!(
                         "varcache_set_canonical: setting {name} to its canonical version {ours} -> {theirs}"
                     );
                     self.log.about(&line, Level::Debug, what);
                 }
             }
-            if vars.respellings(&server_vars, &self.active.tracked).next().is_some() {
+            if vars.respellings(&server_vars, &self.active.tracked, follows).next().is_some() {
                 let mut vars = (**vars).clone();
                 vars.respell(&server_vars, &self.active.tracked, follows);
                 let vars = self.known_vars.share(vars);

@@ -54,8 +54,11 @@ impl Attempt {
 
     /// When the address has had its time, if all of them have time until `end`: those that are left share it equally.
     pub(crate) fn due(&self, end: Time) -> Time {
-        let left = end.since(self.since) / (self.untried.len() as u32 + 1);
-        end.min(self.since + left.max(ADDRESS_TIME_MIN))
+        let left = end.since(self.since);
+        let share = left / (self.untried.len() as u32 + 1);
+        // With a short server_connect_timeout the least time of one would be the whole time of all.
+        let least = if self.untried.is_empty() { left } else { ADDRESS_TIME_MIN.min(left / 2) };
+        end.min(self.since + share.max(least))
     }
 
     /// The addresses that have failed, with their reasons, if the host has several.
@@ -127,10 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn no_address_gets_less_than_its_least_time_nor_more_than_there_is() {
+    fn no_address_gets_less_than_its_least_time_nor_all_that_there_is() {
         let attempt = attempt(100);
         assert_eq!(attempt.due(Time::from_secs(115)), Time::from_secs(100) + ADDRESS_TIME_MIN);
-        assert_eq!(attempt.due(Time::from_secs(101)), Time::from_secs(101));
+        assert_eq!(attempt.due(Time::from_secs(101)), Time::from_secs(100) + Duration::from_millis(500));
         assert_eq!(attempt.due(Time::from_secs(90)), Time::from_secs(90));
     }
 

@@ -280,7 +280,8 @@ impl World {
             }
             let Some((peer, _)) = &asker.wants else { continue };
             let is_free = self.peers.open_calls(&net, *peer) == 0 && !self.has_no_name(*peer, said);
-            if waited > LATE && asker.call.is_none() && is_free && self.checkers.is_peer_known(*peer) {
+            let is_late = waited > LATE && asker.call.is_none() && is_free && self.checkers.is_peer_known(*peer);
+            if is_late && !self.peers.is_called_in_vain(&net, *peer) {
                 // Connections that come and go one after the other may all miss these looks.
                 let calls = self.peers.calls.iter().filter(|call| call.peer == *peer).count();
                 left.insert(number, calls);

@@ -13,9 +13,10 @@ use base::Time;
 
 use crate::checks::witness::{Charge, Witness};
 use crate::plan::Plan;
-use crate::plan::group::Fate;
+use crate::plan::group::{Fate, peer_at};
 use crate::plan::streams::Stream;
 use crate::sim::agenda::{Alarm, Event};
+use crate::sim::dead_addresses::silence_at;
 use crate::sim::dice::Dice;
 use crate::sim::net::Net;
 
@@ -177,6 +178,14 @@ impl Peers {
     /// Number of connections to a peer that the pooler has not closed.
     pub(super) fn open_calls(&self, net: &Net, peer: u16) -> usize {
         self.calls.iter().filter(|call| call.peer == peer && !net.end(call.end ^ 1).is_closed).count()
+    }
+
+    /// Whether the pooler waits for an answer from the dead address of a peer's name.
+    pub(super) fn is_called_in_vain(&self, net: &Net, peer: u16) -> bool {
+        let mut aims = net.aims.iter().enumerate().filter_map(|(end, aim)| Some((end, aim.as_ref()?)));
+        aims.any(|(end, aim)| {
+            silence_at(aim).is_some() && peer_at(aim) == Some(peer) && !net.end(end as u32 ^ 1).is_closed
+        })
     }
 
     /// A stranger's connection was accepted or refused.

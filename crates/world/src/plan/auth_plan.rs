@@ -61,6 +61,8 @@ pub(crate) struct LoginPlan {
     is_sure: bool,
     unknown: Option<Words>,
     nowhere: Option<Words>,
+    /// Without `auth_dbname` the console, which is in no database, knows the users of `auth_file` only.
+    console: Option<Words>,
     misled: Vec<(String, Words)>,
     /// The user ID of its Unix socket, if it connects by that.
     uid: Option<u32>,
@@ -110,6 +112,7 @@ impl LoginPlan {
             Guise::OtherPassword | Guise::OtherHost(_) | Guise::OldPassword => self.wrong,
             Guise::Nobody => self.unknown,
             Guise::NoDatabase => self.nowhere,
+            Guise::Curious => self.console,
             Guise::Misled(at) => self.misled.get(usize::from(at)).map(|(_, words)| *words),
             _ => None,
         }
@@ -393,6 +396,7 @@ impl Plan {
                 login.others = hosts.map(|host| Arc::new(auth.password(user, host, 0))).collect();
             }
         }
+        login.console = login.nowhere.filter(|_| !self.shape.settings.contains_key("auth_dbname"));
         login.is_sure = person.is_proof_unsure || person.proof == Proof::None;
         Some((Arc::new(auth.password(user, host, 0)), login))
     }

@@ -52,6 +52,17 @@ impl Host {
         dir.strip_prefix('@').map_or_else(|| Self::Unix(dir.into()), |name| Self::Abstract(name.into()))
     }
 
+    /// How the host and a port are named in tables, events and metrics: `db:5432`, `[::1]:5432`, or the path of a socket.
+    #[must_use]
+    pub fn at(&self, port: u16) -> String {
+        match self {
+            Self::Name(name) => with_port(name, port),
+            Self::Ip(ip) => with_port(&ip.to_string(), port),
+            Self::Unix(_) => self.socket_name(port).unwrap_or_default(),
+            Self::Abstract(_) => format!("@{}", self.socket_name(port).unwrap_or_default()),
+        }
+    }
+
     /// The name of the unix socket for a port: a path, or for an abstract socket the name after its leading NUL byte;
     /// `None` for TCP.
     #[must_use]
@@ -61,6 +72,12 @@ impl Host {
             Self::Ip(_) | Self::Name(_) => None,
         }
     }
+}
+
+/// A name or an address with a port: `db:5432`, `[::1]:5432`.
+#[must_use]
+pub fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The longest DNS name (RFC 1035, section 2.3.4).
@@ -93,5 +110,18 @@ mod tests {
         assert_eq!(Host::Unix("/tmp".into()).socket_name(5432).as_deref(), Some("/tmp/.s.PGSQL.5432"));
         assert_eq!(Host::Abstract("pg".into()).socket_name(1).as_deref(), Some("pg/.s.PGSQL.1"));
         assert_eq!(Host::Name("db".into()).socket_name(1), None);
+    }
+
+    #[test]
+    fn a_host_is_named_with_its_port() {
+        for (host, name) in [
+            ("db", "db:7"),
+            ("10.0.0.1", "10.0.0.1:7"),
+            ("::1", "[::1]:7"),
+            ("/tmp", "/tmp/.s.PGSQL.7"),
+            ("@pg", "@pg/.s.PGSQL.7"),
+        ] {
+            assert_eq!(Host::parse(host).expect("a host").at(7), name);
+        }
     }
 }

@@ -32,7 +32,7 @@ pub use catalog::{
 pub use database::{Database, LoadBalance, Password};
 pub use diff::changes;
 pub use homes::Homes;
-pub use host::Host;
+pub use host::{Host, with_port};
 pub use load::{Loaded, Overrides, Places, inspect, load, load_over, set};
 pub use mistake::{Mistake, Place, Warning, nearest};
 pub use otlp::{OtlpEndpoint, OtlpHeaders};

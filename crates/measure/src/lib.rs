@@ -9,6 +9,7 @@ mod failed_queries;
 mod failures;
 mod heaviest;
 mod histogram;
+mod hosts;
 mod opened;
 
 pub use connections::{CancelRequest, Connections, HandshakeOutcome, HandshakePeer, LoginOutcome, LoginStep};
@@ -17,4 +18,5 @@ pub use failed_queries::{Excess, FailedQueries};
 pub use failures::{Failing, Failure, Failures, KEPT, Recent, WINDOW};
 pub use heaviest::{Call, Description, Heaviest, ROWS_MAX, Room, STATES_MAX, Statement, StatementSums};
 pub use histogram::{Histogram, Histograms, QUANTILE_ERROR};
+pub use hosts::{Hosts, KnownHost, LoginEnd, merged};
 pub use opened::{Closed, Lives, Opened};

@@ -5,12 +5,13 @@
 //! Not here: how failures are counted (`measure`), what is said of them (`control::failing`).
 
 use base::{Key, cut};
-use measure::{Closed, Failing, Failure};
+use measure::{Closed, Failing, Failure, LoginEnd};
 use pool::{FailureKind, PoolKey, ServerKey};
 use protocol::fault::Fault;
 use reactor::Io;
 
 use crate::data::client::{Client, ClientStage};
+use crate::data::server::ServerStage;
 use crate::letters::FailingQueries;
 use crate::registry::DatabasePlace;
 use crate::reports::REPORT_TEXT_BYTES_MAX;
@@ -49,13 +50,26 @@ impl<I: Io> Worker<I> {
     }
 
     /// A login at a server has failed.
-    pub(crate) fn count_failed_server_login(&mut self, pool: PoolKey, kind: FailureKind, failure: &pool::Failure) {
+    pub(crate) fn count_failed_server_login(&mut self, key: ServerKey, kind: FailureKind, failure: &pool::Failure) {
+        let Some(server) = self.servers.get(key) else { return };
+        // A host that refuses the login, or whose session cannot be prepared after it (`connect_query`), has answered.
+        let has_answered = kind != FailureKind::Unreachable || matches!(server.stage, ServerStage::Introducing);
+        let (pool, words) = (server.pool, failure.words());
+        let text = cut(&words, REPORT_TEXT_BYTES_MAX);
+        self.note_host(key, if has_answered { LoginEnd::Refused(text) } else { LoginEnd::Unreachable(text) });
         let reason = match kind {
             FailureKind::Unreachable => "unreachable",
             FailureKind::Refused => "refused",
             FailureKind::Passing => "passing",
         };
-        self.count_failure_of_pool(pool, Failing::ServerLogin, reason, &failure.words());
+        self.count_failure_of_pool(pool, Failing::ServerLogin, reason, &words);
+    }
+
+    /// A login at the host of a server has ended.
+    pub(crate) fn note_host(&mut self, key: ServerKey, end: LoginEnd<'_>) {
+        if let Some(host) = self.host_of_server(key) {
+            self.hosts.login_ends(self.now, &host, end);
+        }
     }
 
     /// A server that had logged in is closed.

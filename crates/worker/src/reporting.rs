@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use base::{Key, cut};
+use config::with_port;
 use measure::Closed;
 use pool::{Failure, FailureKind, PoolKey, ServerKey};
 use protocol::fault::Fault;
-use reactor::Io;
+use reactor::{Address, Io};
 
 use crate::data::client::ClientStage;
 use crate::letters::ToControl;
@@ -96,8 +97,15 @@ impl<I: Io> Worker<I> {
         Some((place.database_name.clone(), place.user_name.clone()))
     }
 
-    fn host_of_server(&self, key: ServerKey) -> Option<String> {
+    /// The host of a server with its port, as `config::Host::at` names it; `None` if no host has been chosen.
+    pub(crate) fn host_of_server(&self, key: ServerKey) -> Option<String> {
         let server = self.servers.get(key)?;
-        Some(format!("{}:{}", server.host_word(), self.registry.port_of(server.database)))
+        let host = match &server.address {
+            Some(Address::Unix(path)) => path.to_string(),
+            Some(Address::Abstract(name)) => format!("@{name}"),
+            Some(Address::Tcp(_)) | None if server.host.is_empty() => return None,
+            Some(Address::Tcp(_)) | None => with_port(&server.host, self.registry.port_of(server.database)),
+        };
+        Some(host)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId, earliest};
-use measure::{Connections, Failures};
+use measure::{Connections, Failures, Hosts};
 use pool::{Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -78,6 +78,7 @@ impl<I: Io> Worker<I> {
             protocol_surprises: 0,
             connections: Connections::default(),
             failures: Failures::default(),
+            hosts: Hosts::default(),
             verified: Verified::default(),
             admin: Admin::default(),
             stopwatch: Stopwatch::default(),

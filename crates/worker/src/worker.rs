@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Key, Time, WorkerId};
-use measure::{Connections, Failures};
+use measure::{Connections, Failures, Hosts};
 use pool::{Command, Event, Pools};
 use protocol::loan::Texts;
 use protocol::prepared::StatementRegistry;
@@ -84,6 +84,8 @@ pub struct Worker<I: Io> {
     pub(crate) connections: Connections,
     /// What has failed in the last seconds.
     pub(crate) failures: Failures,
+    /// Which hosts can be reached.
+    pub(crate) hosts: Hosts,
     /// How often the known session state was compared with what the server reports (`session_verify`), and how often
     /// they differed.
     pub(crate) verified: Verified,

@@ -11,6 +11,8 @@ use tests::wait::{LIMIT, try_wait_for, wait_until};
 
 use crate::house::House;
 
+use super::http::get;
+
 /// Fails again and again until the sentence names the cause, and never says meanwhile that all is well after the first
 /// failures; returns it.
 fn await_cause(pooler: &Pooler, wanted: &[&str], mut fail: impl FnMut()) -> String {
@@ -71,6 +73,56 @@ pub(crate) fn a_host_that_was_never_reached_is_named(house: &House) {
     let wanted = ["Logins of the pooler at the servers of failing_host/u fail", "connect failed"];
     await_cause(&pooler, &wanted, || drop(try_login(&pooler, "u", "failing_host")));
 }
+
+pub(crate) fn a_host_that_never_answered_is_unreachable_until_a_login_succeeds(house: &House) {
+    house.postgres.database("failing_since");
+    let (http, port, closed) = (free_port(), house.postgres.port(), free_port());
+    let directory = house.place.directory().join("failing_since");
+    std::fs::create_dir(&directory).expect("a new directory");
+    let line = format!("failing_since = host={} port={port} user=postgres", directory.display());
+    let refuses = format!("failing_tcp = host=127.0.0.1 port={closed}");
+    let ini = Ini::new(&line).database(&refuses).set("server_login_retry = 0.2").set("client_login_timeout = 60");
+    let pooler = house.start(&ini.set(&format!("http_port = {http}")));
+    let host = format!("{}/.s.PGSQL.{port}", directory.display());
+    let metrics = || get(([127, 0, 0, 1], http).into(), "/metrics", "").1;
+    let state = |name: &str| {
+        let hosts = pooler.console("SHOW HOSTS");
+        let row = (0..hosts.rows.len()).map(|at| hosts.named(at)).find(|row| row["host"] == name);
+        row.expect("a host of a database has a row")
+    };
+    assert_eq!((&*state(&host)["state"], &*state(&host)["since"]), ("unknown", "NULL"), "nobody has tried");
+    assert!(!metrics().contains("trunkline_host_reachable{"), "{}", metrics());
+    // A client waits in its login, which the wait metrics do not tell.
+    let mut waiter = pooler.knock();
+    waiter.send(&tests::message::startup(0, &[("user", "u"), ("database", "failing_since")]));
+    let mut other = pooler.knock();
+    other.send(&tests::message::startup(0, &[("user", "u"), ("database", "failing_tcp")]));
+    let tcp = format!("127.0.0.1:{closed}");
+    for name in [&host, &tcp] {
+        let told = format!("trunkline_host_reachable{{host=\"{name}\"}} 0.0");
+        wait_until("the host to be unreachable", TOLD_MAX, || {
+            state(name)["state"] == "unreachable" && metrics().lines().any(|line| line == told)
+        });
+        let row = state(name);
+        assert!(row["last_error"].contains("connect failed"), "{row:?}");
+        assert!(row["failed_logins"].parse::<u64>().is_ok_and(|failed| failed > 0), "{row:?}");
+    }
+    let socket = format!(".s.PGSQL.{port}");
+    std::os::unix::fs::symlink(house.postgres.socket_directory().join(&socket), directory.join(&socket))
+        .expect("a link");
+    let told = format!("trunkline_host_reachable{{host=\"{host}\"}} 1.0");
+    wait_until("the host to be reachable", TOLD_MAX, || {
+        state(&host)["state"] == "reachable" && metrics().lines().any(|line| line == told)
+    });
+    let row = state(&host);
+    assert!(row["last_error"].contains("connect failed") && row["since"] != "NULL", "{row:?}");
+    // It answers whoever it refuses.
+    assert!(try_login(&pooler, "u", "failing_since").is_ok());
+    assert_eq!(state(&tcp)["state"], "unreachable");
+}
+
+/// What fails is told within this time.
+const TOLD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn clients_beyond_max_client_conn_are_counted_in_the_sentence(house: &House) {
     let pooler = house.pooler("failing_full", &["max_client_conn = 2"]);

@@ -91,17 +91,14 @@ pub(super) const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "TrunklineHostUnreachable",
-        expr: "rate(trunkline_wait_reason_seconds_total{reason=\"unreachable\"}[2m]) > 0",
+        expr: "trunkline_host_reachable == 0",
         lasts: "1m",
         severity: Severity::Critical,
-        summary: "Clients of {{ $labels.database }} / {{ $labels.user }} wait because logins at their host fail.",
-        action: "SHOW WAITS shows the last error; the log has a line for each failed login.",
-        labels: &[("database", "d"), ("user", "u"), ("reason", "unreachable")],
-        fires: &[("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"unreachable\"}", "0+60x20")],
-        quiet: &[
-            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"unreachable\"}", "60x20"),
-            ("trunkline_wait_reason_seconds_total{database=\"d\",user=\"u\",reason=\"dialing\"}", "0+60x20"),
-        ],
+        summary: "The host {{ $labels.host }} does not answer logins of the pooler.",
+        action: "SHOW HOSTS shows since when, and the last error; the log has a line for each failed login.",
+        labels: &[("host", "h:5432")],
+        fires: &[("trunkline_host_reachable{host=\"h:5432\"}", "0x20")],
+        quiet: &[("trunkline_host_reachable{host=\"h:5432\"}", "1x15 0 1x10")],
     },
     Alert {
         name: "TrunklineServerLoginsFail",

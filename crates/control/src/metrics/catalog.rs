@@ -307,6 +307,8 @@ pub(crate) const CATALOG: &[Metric] = &[
             })
         },
     },
+    failures::HOST_REACHABLE,
+    failures::HOST_STATE_SECONDS,
     failures::SERVER_LOGIN_FAILURES,
     failures::CLIENT_FAILURES,
     database!(

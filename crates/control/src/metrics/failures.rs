@@ -1,14 +1,36 @@
-//! The metrics of what fails.
+//! The metrics of hosts that cannot be reached, and of what fails.
 //!
 //! Always true: no label has a name that a client may invent.
 //! Not here: what counts as a failure (`worker::failing`), the alerts (`alerts`).
 
 use std::sync::Arc;
 
-use measure::Failing;
+use measure::{Failing, KnownHost};
 
 use super::{Metric, MetricKind, Sample, Value};
-use crate::console::show::View;
+use crate::console::show::{View, hosts_with_state};
+
+pub(super) const HOST_REACHABLE: Metric = Metric {
+    name: "trunkline_host_reachable",
+    kind: MetricKind::Gauge,
+    help: "Whether a host of the databases answered the last login of the pooler (1) or not (0). A host that refuses a login is reachable. It is absent before the first login, and five minutes after a failed one that was not repeated. SHOW HOSTS has the last error.",
+    labels: &["host"],
+    samples: |view| {
+        let of = |(host, is_reachable): &(KnownHost, bool)| Sample::new([&host.name], f64::from(*is_reachable));
+        hosts_with_state(view).iter().map(of).collect()
+    },
+};
+
+pub(super) const HOST_STATE_SECONDS: Metric = Metric {
+    name: "trunkline_host_state_seconds",
+    kind: MetricKind::Gauge,
+    help: "For how long a host has been reachable, or unreachable.",
+    labels: &["host"],
+    samples: |view| {
+        let of = |(host, _): &(KnownHost, bool)| Sample::new([&host.name], host.since.as_secs_f64());
+        hosts_with_state(view).iter().map(of).collect()
+    },
+};
 
 pub(super) const SERVER_LOGIN_FAILURES: Metric = Metric {
     name: "trunkline_server_login_failures",

@@ -107,8 +107,16 @@ pub fn metrics_reference() -> String {
 }
 
 /// The parts of the snapshots that the metrics need.
-pub(crate) const PARTS: Parts =
-    Parts { pools: true, stats: true, memory: true, pins: true, measures: Detail::Sums, applications: true, ..NOTHING };
+pub(crate) const PARTS: Parts = Parts {
+    pools: true,
+    stats: true,
+    memory: true,
+    pins: true,
+    hosts: true,
+    measures: Detail::Sums,
+    applications: true,
+    ..NOTHING
+};
 
 /// The bucket bounds of histograms, in seconds: few, so that a thousand pools fit into one answer.
 const BUCKETS: [f64; 5] = [0.001, 0.01, 0.1, 1.0, 10.0];

@@ -68,6 +68,7 @@ impl<I: Io> Worker<I> {
         }
         if what.hosts {
             snapshot.hosts = self.host_rows();
+            snapshot.known_hosts = self.hosts.rows(self.now).collect();
         }
         if what.servers {
             snapshot.servers = self.servers.iter().map(|(key, server)| self.server_row(key, server)).collect();

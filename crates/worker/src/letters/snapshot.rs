@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Time, Wall};
-use measure::{Connections, Excess, Failing, Recent};
+use measure::{Connections, Excess, Failing, KnownHost, Recent};
 use protocol::prepared::Tally;
 use protocol::state::{Kind, PROBED, Pin};
 
@@ -64,6 +64,8 @@ pub struct Snapshot {
     pub tables: Vec<TableRow>,
     /// The names whose addresses it remembers.
     pub hosts: Vec<HostRow>,
+    /// The hosts at which logins have ended; with [`Parts::hosts`].
+    pub known_hosts: Vec<KnownHost>,
     /// The peers to which it sends cancel requests.
     pub peers: Vec<PeerRow>,
     /// The pins of its clients.

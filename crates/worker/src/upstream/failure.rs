@@ -44,7 +44,7 @@ impl<I: Io> Worker<I> {
             }
         }
         self.report_failed_dial(key, pool, kind, &failure);
-        self.count_failed_server_login(pool, kind, &failure);
+        self.count_failed_server_login(key, kind, &failure);
         self.drop_server(key, Closed::Other, if is_refused { "login failed" } else { &failure.text });
         self.tell_pools(Event::DialFailed { server: key, failure });
     }

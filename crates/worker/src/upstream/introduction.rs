@@ -8,6 +8,7 @@
 
 use std::rc::Rc;
 
+use measure::LoginEnd;
 use pool::{Event, Failure, ServerKey};
 use protocol::loan::shared;
 use protocol::state::{Overrides, Probe};
@@ -124,6 +125,7 @@ impl<I: Io> Worker<I> {
         self.disarm_server(key);
         self.count_opened(key, None);
         self.report_dialed(key, pool);
+        self.note_host(key, LoginEnd::Accepted);
         self.tell_pools(Event::Ready { server: key });
         if is_shared && self.admin.is_ending_servers() {
             self.tell_pools(Event::Retire { pool });

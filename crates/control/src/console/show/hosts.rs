@@ -1,11 +1,18 @@
-//! `SHOW DNS_HOSTS` and `SHOW DNS_ZONES`: host names and what is cached about them.
+//! `SHOW HOSTS`: which hosts answer logins. `SHOW DNS_HOSTS` and `SHOW DNS_ZONES`: host names and what is cached about them.
+//!
+//! Always true: each host of the databases is shown once, those that no database has any longer are not.
+//! Not here: what counts as an answer (`worker::failing`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use std::time::Duration;
+
+use base::Wall;
+use measure::KnownHost;
 use worker::letters::{HostRow, Parts};
 
-use super::view::{NOTHING, Subject, View};
+use super::view::{NOTHING, Subject, View, moment};
 use crate::console::table::{Cell, Column, number, text};
 
 pub(super) const DNS_HOSTS: Subject = Subject {
@@ -15,6 +22,23 @@ pub(super) const DNS_HOSTS: Subject = Subject {
     own_columns: 0,
     columns: &[Column::text("hostname"), Column::big("ttl"), Column::text("addrs")],
     rows: hosts,
+};
+
+pub(super) const HOSTS: Subject = Subject {
+    name: "HOSTS",
+    doc: "The hosts of the databases: whether they answer logins of the pooler, since when, and the last error. A host that refuses a login can be reached.",
+    parts: Parts { hosts: true, ..NOTHING },
+    own_columns: 0,
+    columns: &[
+        Column::text("host"),
+        Column::text("state"),
+        Column::text("since"),
+        Column::text("last_login"),
+        Column::big("failed_logins"),
+        Column::text("last_error"),
+        Column::text("last_error_time"),
+    ],
+    rows: known_hosts,
 };
 
 pub(super) const DNS_ZONES: Subject = Subject {
@@ -42,6 +66,53 @@ fn hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
     hosts.into_values().map(cells).collect()
 }
 
+fn known_hosts(view: &View<'_>) -> Vec<Vec<Cell>> {
+    let ago = |time: Duration| moment(Wall(view.wall.0 - time.as_micros() as i64));
+    let cells = |(name, host): (String, Option<KnownHost>)| {
+        let Some(host) = host else { return vec![text(name), text("unknown"), None, None, number(0), None, None] };
+        let state = match host_state(view, &host) {
+            Some(true) => "reachable",
+            Some(false) => "unreachable",
+            None => "unknown",
+        };
+        let since = if state == "unknown" { None } else { ago(host.since) };
+        let (error, at) = host.error.map_or((None, None), |(error, at)| (text(&*error), ago(at)));
+        vec![text(name), text(state), since, ago(host.heard), number(host.failed), error, at]
+    };
+    all_hosts(view).into_iter().map(cells).collect()
+}
+
+/// Returns the hosts of the databases of which it is known whether they can be reached, and whether they can.
+pub(crate) fn hosts_with_state(view: &View<'_>) -> Vec<(KnownHost, bool)> {
+    let hosts = all_hosts(view).into_iter().filter_map(|(_, host)| host);
+    hosts.filter_map(|host| host_state(view, &host).map(|is_reachable| (host, is_reachable))).collect()
+}
+
+/// Returns the hosts of the databases, and what all workers together know of each.
+fn all_hosts(view: &View<'_>) -> Vec<(String, Option<KnownHost>)> {
+    let databases = view.settings.fallback.iter().chain(view.settings.databases.values());
+    let places: BTreeSet<_> =
+        databases.flat_map(|database| database.hosts.iter().map(|host| (host, database.port))).collect();
+    let known = measure::merged(view.snapshots.iter().flat_map(|snapshot| snapshot.known_hosts.iter().cloned()));
+    let mut known: BTreeMap<Arc<str>, KnownHost> = known.into_iter().map(|host| (host.name.clone(), host)).collect();
+    let names: BTreeSet<String> = places.into_iter().map(|(host, port)| host.at(port)).collect();
+    names
+        .into_iter()
+        .map(|name| (known.remove(name.as_str())).map_or((name, None), |host| (host.name.to_string(), Some(host))))
+        .collect()
+}
+
+/// Whether a host can be reached. One that did not answer, and at which nobody has wanted to log in since, may have
+/// recovered: after a while nothing is known of it.
+fn host_state(view: &View<'_>, host: &KnownHost) -> Option<bool> {
+    let retried = view.settings.server_login_retry;
+    (host.is_reachable || host.heard < UNTRIED_MAX.max(retried * 2)).then_some(host.is_reachable)
+}
+
+/// A host is told to be unreachable for this time after the last failed login; twice as long as `server_login_retry` if
+/// that is more.
+const UNTRIED_MAX: Duration = Duration::from_secs(300);
+
 fn zones(view: &View<'_>) -> Vec<Vec<Cell>> {
     let cells = |(name, serial, count): (&Arc<str>, u32, usize)| vec![text(&**name), number(serial), number(count)];
     view.zones.rows().map(cells).collect()
@@ -49,8 +120,6 @@ fn zones(view: &View<'_>) -> Vec<Vec<Cell>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use worker::letters::Snapshot;
 
     use super::super::tests::*;
@@ -69,6 +138,38 @@ mod tests {
         let second = Snapshot { hosts: vec![host("db", 9, &["10.0.0.2", "::1"])], ..Snapshot::default() };
         let shown = lines(&table_of("DNS_HOSTS", &settings, "", &[first, second]));
         assert_eq!(shown, ["db|9|10.0.0.2,::1", "no|0|"]);
+    }
+
+    #[test]
+    fn each_host_of_the_databases_is_shown_with_its_state_and_its_last_error() {
+        let told = "host s, state s, since s, last_login s, failed_logins q, last_error s, last_error_time s";
+        assert_eq!(heads("HOSTS"), told);
+        let databases = "d = host=a,b port=1\ne = host=b port=1\n* = host=c port=1\nf = host=d port=1";
+        let settings = settings(&format!("[databases]\n{databases}\n[pgbouncer]\nauth_type=any\n"));
+        let host = |name: &str, is_reachable, heard, error: Option<&str>| KnownHost {
+            name: name.into(),
+            is_reachable,
+            since: Duration::ZERO,
+            heard: Duration::from_secs(heard),
+            failed: 3,
+            error: error.map(|error| (error.into(), Duration::ZERO)),
+        };
+        let known_hosts = vec![
+            host("a:1", true, 10_000, None),
+            host("b:1", false, 299, Some("connect failed")),
+            host("c:1", false, 300, Some("connect timeout")),
+            host("gone:1", false, 0, Some("of a database that was removed")),
+        ];
+        let snapshots = [Snapshot { known_hosts, ..Snapshot::default() }];
+        let shown = lines(&table_of("HOSTS", &settings, "", &snapshots));
+        assert_eq!(shown.len(), 4, "{shown:?}");
+        assert!(shown[0].starts_with("a:1|reachable|") && shown[0].ends_with("|3|NULL|NULL"), "{shown:?}");
+        assert!(shown[1].starts_with("b:1|unreachable|") && shown[1].contains("|3|connect failed|"), "{shown:?}");
+        assert!(shown[2].starts_with("c:1|unknown|NULL|") && shown[2].contains("|3|connect timeout|"), "{shown:?}");
+        assert_eq!(shown[3], "d:1|unknown|NULL|NULL|0|NULL|NULL");
+        let states = with_view(&settings, &snapshots, hosts_with_state);
+        let states: Vec<_> = states.iter().map(|(host, is_reachable)| (&*host.name, *is_reachable)).collect();
+        assert_eq!(states, [("a:1", true), ("b:1", false)]);
     }
 
     #[test]

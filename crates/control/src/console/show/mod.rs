@@ -31,6 +31,7 @@ mod view;
 mod waits;
 
 pub(crate) use events::event_table;
+pub(crate) use hosts::hosts_with_state;
 pub(crate) use view::{Breadth, FOR_ADMINS, MEASURES_PART, NOTHING, Showing, Subject, View};
 
 /// All subjects, in the order of the help.
@@ -54,6 +55,7 @@ pub(crate) const CATALOG: &[&Subject] = &[
     &pins::PIN_TOTALS,
     &pins::CHANNELS,
     &pins::LOCKS,
+    &hosts::HOSTS,
     &hosts::DNS_HOSTS,
     &hosts::DNS_ZONES,
     &waits::WAITS,

@@ -18,6 +18,10 @@ fn follow(house: &House, database: &str, servers: u32) -> Pooler {
     house.pooler(database, &["pool_mode = transaction", &size])
 }
 
+fn extended(sql: &str) -> Vec<u8> {
+    [parse("", sql), bind("", "", &[]), execute("", 0), sync()].concat()
+}
+
 /// The number of advisory locks with this key in a database.
 fn locks(house: &House, database: &str, key: u32) -> String {
     house.postgres.value(&format!(
@@ -92,7 +96,6 @@ pub(crate) fn what_is_set_goes_along_with_the_request(house: &House) {
     one.run("set app.who = 'one'");
     two.run("set app.who = 'two'");
     two.run("set work_mem = '7MB'");
-    let extended = |sql: &str| [parse("", sql), bind("", "", &[]), execute("", 0), sync()].concat();
     for round in 0..3 {
         // An error in the request does not undo its settings, and they may be sent with a statement that must not run in a
         // transaction block.
@@ -671,4 +674,38 @@ pub(crate) fn what_is_known_wrongly_is_told_where_that_is_wanted(house: &House) 
     assert_eq!(verified(&pooler)[1], 1);
     assert_eq!((two.value("show work_mem"), one.value("show work_mem")), ("4MB".into(), "5MB".into()));
     assert_eq!(verified(&pooler)[1], 1);
+}
+
+/// A function with its owner's rights leaves a setting that the user of the pool may not take back.
+pub(crate) fn nobody_pays_for_settings_that_another_client_was_allowed_once(house: &House) {
+    let settings = ["pool_mode = transaction", "default_pool_size = 1"];
+    let pooler = house.start(&house.ini("state_rights", &settings).secret("state_rights", "x"));
+    house.postgres.client("state_rights").run(
+        "create role state_rights login;
+         create function raise_limits() returns text language sql security definer as
+            $$ select set_config('log_min_duration_statement', '77s', false) $$",
+    );
+    const SHOWN: &str = "select current_setting('work_mem') || current_setting('log_min_duration_statement')";
+    let mut other = pooler.client("state_rights", "state_rights");
+    other.run("set work_mem = '5MB'");
+    let mut plain = pooler.client("state_rights", "state_rights");
+    for round in 0..4 {
+        let mut raised = pooler.client("state_rights", "state_rights");
+        assert_eq!(raised.value("select raise_limits()"), "77s");
+        let next = if round % 2 == 0 { &mut plain } else { &mut other };
+        match round / 2 {
+            0 => next.ask(SHOWN),
+            _ => next.peer.send(&extended(SHOWN)),
+        }
+        let answer = next.answer();
+        assert!(answer.errors.is_empty(), "round {round}: {answer:?}");
+        assert_eq!(plain.value(SHOWN), "4MB-1", "round {round}");
+        assert_eq!(other.value(SHOWN), "5MB-1", "round {round}");
+        // Its own setting is refused by any server.
+        let answer = raised.query(SHOWN);
+        assert_eq!(answer.error().text, "invalid server parameter");
+        let detail = "The server said: permission denied to set parameter \"log_min_duration_statement\"";
+        assert_eq!(answer.error().detail, detail);
+        assert_eq!(plain.value(SHOWN), "4MB-1", "round {round}");
+    }
 }

@@ -81,6 +81,7 @@ impl ServerSession {
         may_go_along: bool,
         tracked: &Tracked,
     ) -> StateMessages {
+        self.had_others_state = self.overrides.as_ref().is_some_and(|overrides| !overrides.is_empty());
         let hasty = self.overrides.as_mut().filter(|overrides| differences.settings && overrides.is_hasty());
         let calming = hasty.map(|overrides| Rc::make_mut(overrides).calm());
         self.was_hasty = calming.is_some();

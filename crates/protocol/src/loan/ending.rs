@@ -51,6 +51,9 @@ pub enum Failed {
     BeforeUse,
     /// The server rejects the client's session state: the client is sent the reason.
     NotTaken(Ended),
+    /// The server cannot be brought from the state of another client to that of this one: the client's request was not
+    /// sent, and goes to another server.
+    NotReset(Ended),
     /// The server cannot be cleaned.
     NotClean(Unfit),
 }
@@ -121,6 +124,11 @@ impl ServerSession {
                 Failed::Nothing
             }
             Life::ApplyingBefore(_) | Life::Deallocating(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
+            // Another client may have had rights, in a function, that are needed to take its settings back; `DISCARD ALL`
+            // needs none.
+            Life::ApplyingBefore(_) if is_applying && self.had_others_state => {
+                Failed::NotReset(self.mends(Some(&ResetQuery::discard_all())))
+            }
             Life::ApplyingBefore(_) | Life::Deallocating(_) if is_applying => {
                 Failed::NotTaken(self.mends(Some(&ResetQuery::discard_all())))
             }

@@ -50,6 +50,8 @@ pub struct ServerSession {
     pub is_applied_along: bool,
     /// The first query that applies session state resets a timeout of the previous session that may cancel this very query.
     pub was_hasty: bool,
+    /// When the session state of the current client was sent, the session had state of another.
+    pub had_others_state: bool,
     /// Which clients' sequence values the session knows.
     pub sequence_owner: SequenceOwner,
     /// Until when the server stays with its client because of sequence values that the client has drawn.
@@ -247,10 +249,11 @@ mod tests {
             session.makes_functions,
             session.is_applied_along,
             session.was_hasty,
+            session.had_others_state,
             session.tells_lock,
             session.is_verified,
         ];
-        assert_eq!((flags, &session.last_words), ([false; 6], &None));
+        assert_eq!((flags, &session.last_words), ([false; 7], &None));
     }
 
     #[derive(Default)]

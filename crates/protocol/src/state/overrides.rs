@@ -185,7 +185,7 @@ impl Overrides {
         if is_somebody_else && (others_differ || identity_differs) {
             sql.push_str("RESET SESSION AUTHORIZATION;RESET ROLE;");
         }
-        for (name, _) in self.others().filter(|(name, _)| client.get(name).is_none()) {
+        for name in self.resets_to(client) {
             sql.push_str("RESET ");
             for (place, part) in name.split('.').enumerate() {
                 let dot = if place == 0 { "" } else { "." };
@@ -210,6 +210,11 @@ impl Overrides {
             true => format!("{BEGIN};{sql};COMMIT"),
             false => sql,
         })
+    }
+
+    /// The settings, but for the identity, that a session with those of `client` has to reset.
+    pub fn resets_to<'a>(&'a self, client: &'a Self) -> impl Iterator<Item = &'a str> {
+        self.others().map(|(name, _)| name).filter(|name| client.get(name).is_none())
     }
 
     /// Appends the settings that decide how the text of a statement is read: what its names mean, and its literals.

@@ -95,6 +95,11 @@ impl Stage {
                 self.loans.remove(&client);
                 self.tell_end(name, ended);
             }
+            (Failed::NotReset(ended), Some(client)) => {
+                self.loans.remove(&client);
+                self.lines.push(format!("{client} wants another server"));
+                self.tell_end(name, ended);
+            }
             (Failed::CancelledAlong, Some(client)) => {
                 self.loans.remove(&client);
                 self.close(name, &format!(", and {client} is told that its request was cancelled"));

@@ -31,6 +31,11 @@ impl<I: Io> Worker<I> {
             return;
         }
         let (server_vars, pool) = (server.session.vars.clone(), server.pool);
+        if !server.resetting.is_empty()
+            && let Some(place) = self.registry.pool_mut(pool)
+        {
+            place.accepted_parameters.add_resets(std::mem::take(&mut server.resetting));
+        }
         let follows = self.registry.pool(pool).is_some_and(|place| place.follows);
         if let Some(ready) = self.clients.ready(client_key) {
             let vars = &ready.session.vars;

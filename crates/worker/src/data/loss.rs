@@ -133,7 +133,7 @@ impl<I: Io> Worker<I> {
     /// Whether the client has something on its server that it would miss on any other. Possible if the server forgets
     /// its plans or is sent settings again in the middle of a loan. The shared `LISTEN` session misses nothing that its
     /// clients are not told of (`lose_given_channels`).
-    fn keeps_something(&self, client: ClientKey) -> bool {
+    pub(crate) fn keeps_something(&self, client: ClientKey) -> bool {
         let client = self.clients.get(client).filter(|client| !client.is_listener);
         client.and_then(Client::ready).is_some_and(Ready::has_pins)
     }

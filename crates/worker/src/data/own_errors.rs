@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use base::Time;
 use measure::Closed;
 use pool::{ClientKey, ServerKey};
 use protocol::fault::Fault;
-use protocol::loan::{Failed, Unfit};
+use protocol::loan::{Ended, Failed, Unfit};
 use protocol::state::{Kind, Preparation};
 use reactor::{Io, Level};
 use wire::notice::Notice;
@@ -97,10 +98,16 @@ impl<I: Io> Worker<I> {
                 self.lose_before_use(key, client, since, "a limit of its session ended what it was told");
             }
             (&ServerStage::Lent { client }, Failed::NotTaken(ended)) => {
+                if let Some(place) = self.registry.pool_mut(server.pool) {
+                    place.accepted_parameters.forget_resets();
+                }
                 self.uncount(key);
                 self.unlink_from_client(key);
                 self.take_back(key, ended);
                 self.fail_client(client, &Fault::InvalidServerParameter { why: notice.message.as_str().into() });
+            }
+            (&ServerStage::Lent { client }, Failed::NotReset(ended)) => {
+                self.gets_another(key, client, since, ended, notice)
             }
             (ServerStage::Cleaning(cleaning), failed) => {
                 let why = match failed {
@@ -114,6 +121,29 @@ impl<I: Io> Worker<I> {
             }
             // Like PgBouncer, we go on after a connect_query that failed; the error has been logged.
             _ => {}
+        }
+    }
+
+    /// A server cannot be brought from what another client has set to what this one needs: it is made anew, and the
+    /// client, whose request is still held, waits for another.
+    fn gets_another(&mut self, key: ServerKey, client_key: ClientKey, since: Time, ended: Ended, notice: &Notice) {
+        let is_listener = self.clients.get(client_key).is_some_and(|client| client.is_listener);
+        self.uncount(key);
+        if is_listener {
+            self.lose_before_use(key, client_key, since, Unfit::NotTakenOver.words());
+            return;
+        }
+        let is_missed = self.keeps_something(client_key);
+        let text =
+            "another client's settings cannot be taken back: the server is cleaned, and this client gets another";
+        self.log_server(key, Level::Log, format_args!("{text}"));
+        self.unlink_from_client(key);
+        self.take_back(key, ended);
+        match is_missed {
+            true => {
+                self.fail_client(client_key, &Fault::InvalidServerParameter { why: notice.message.as_str().into() })
+            }
+            false => self.want_again(client_key, since),
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) later: Option<VecDeque<Chunk>>,
     /// The withheld messages are being given to the client now.
     pub(crate) is_released: bool,
+    /// The settings that are being reset ahead of its client's request, and that no server of the pool has reset yet.
+    pub(crate) resetting: Box<[Box<str>]>,
     /// Whether it stays for a moment with a client that may come back at once.
     pub(crate) affinity_hold: AffinityHold,
     pub(crate) timer: Option<(TimerId, Time)>,
@@ -154,6 +156,7 @@ impl Server {
             withheld: None,
             later: None,
             is_released: false,
+            resetting: Box::default(),
             affinity_hold: AffinityHold::default(),
             timer: None,
             query_since: None,

@@ -41,6 +41,7 @@ use crate::source::Source;
 use crate::survey::{PATIENCE, Surveys};
 use crate::sweeper::{self, Sweeper};
 use crate::system_users::{self, SystemUsers};
+use crate::timed_pauses::TimedPauses;
 use crate::tracers::Tracers;
 use crate::zones::Zones;
 use crate::{external_auth, secrets};
@@ -66,6 +67,7 @@ pub struct Control<S> {
     surveys: Surveys<Purpose>,
     pub(crate) http: HttpQueue,
     pub(crate) pending_orders: PendingOrders<TaskPurpose>,
+    pub(crate) timed_pauses: TimedPauses,
     pub(crate) events: Events,
     pub(crate) tracers: Tracers<ConsoleClient>,
     /// Spans that are posted to an OpenTelemetry collector.
@@ -159,6 +161,7 @@ impl<S> Control<S> {
             surveys: Surveys::default(),
             http: HttpQueue::default(),
             pending_orders: PendingOrders::default(),
+            timed_pauses: TimedPauses::default(),
             events,
             tracers: Tracers::default(),
             spans,
@@ -352,6 +355,7 @@ impl<S> Control<S> {
         let others = [
             self.surveys.next_deadline(),
             self.shutdown.next_deadline(self.present.active.settings.shutdown_timeout),
+            self.timed_pauses.next_deadline(),
             self.zones.next_deadline(),
             self.sweeper.next_deadline(),
             self.own_clients.next_deadline(),
@@ -375,18 +379,13 @@ impl<S> Control<S> {
         self.has_failed
     }
 
-    /// Returns whether the process ends because a new process has taken over.
-    #[must_use]
-    pub fn has_handed_over(&self) -> bool {
-        self.handovers.is_done()
-    }
-
     fn expire(&mut self) {
         if self.period_ends <= self.present.now.time {
             self.period_ends = self.present.now.time + self.present.active.settings.stats_period;
             self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_shutdown();
+        self.end_timed_pauses();
         let settings = &self.present.active.settings;
         self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
         let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
@@ -441,6 +440,7 @@ impl<S> Control<S> {
             settings: &self.present.active.settings,
             users: &self.present.active.users,
             standing: &self.present.active.standing,
+            timed_pauses: &self.timed_pauses,
             is_suspended: self.is_suspended,
             shutdown: self.shutdown.waits(self.present.now.time),
             snapshots,
@@ -528,6 +528,7 @@ impl<S> Control<S> {
     pub(crate) fn enforce(&mut self, fresh: Fresh) {
         let old = Arc::clone(&self.present.active);
         self.configuration.put_in_force(fresh, &mut self.present);
+        self.timed_pauses.keep(&self.present.active.standing);
         let (now, old, new) = (self.present.now.time, &old.settings, &self.present.active.settings);
         if new.stats_period != old.stats_period {
             self.period_ends = now + new.stats_period;

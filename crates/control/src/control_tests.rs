@@ -25,7 +25,7 @@ pub(crate) struct TestControl {
     pub(crate) control: Control<()>,
     boxes: Vec<Letters>,
     dir: PathBuf,
-    now: Moment,
+    pub(crate) now: Moment,
 }
 
 impl TestControl {
@@ -79,7 +79,7 @@ impl TestControl {
         self.happens(Event::News { handover, news });
     }
 
-    fn says(&mut self, text: &str) {
+    pub(crate) fn says(&mut self, text: &str) {
         self.asks(Request::Query(text.to_owned()));
     }
 
@@ -93,7 +93,7 @@ impl TestControl {
         self.happens(Event::Letter(ToControl::Drained { from: WorkerId(from), is_drained }));
     }
 
-    fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
+    pub(crate) fn obeyed(&mut self, from: u8, question: u64, is_done: bool) {
         self.happens(Event::Letter(ToControl::Obeyed { from: WorkerId(from), question, is_done }));
     }
 
@@ -107,7 +107,7 @@ impl TestControl {
     }
 
     /// Returns the number of the only order that a worker was given, which must be this one.
-    fn order(&self, worker: usize, task: &Task) -> u64 {
+    pub(crate) fn order(&self, worker: usize, task: &Task) -> u64 {
         match &self.orders(worker)[..] {
             [(question, order)] if order == task => *question,
             other => panic!("{other:?}"),
@@ -152,7 +152,7 @@ impl TestControl {
     }
 
     /// Returns the log. Its threads may be late on a busy machine.
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.control.configuration.speaker.read().expect("a log").finish();
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
@@ -170,7 +170,7 @@ impl Drop for TestControl {
     }
 }
 
-const CLIENT: ClientKey = Key::first(7);
+pub(crate) const CLIENT: ClientKey = Key::first(7);
 
 #[test]
 fn what_needs_no_worker_is_answered_at_once() {

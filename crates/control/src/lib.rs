@@ -45,6 +45,7 @@ mod successor;
 mod survey;
 mod sweeper;
 mod system_users;
+mod timed_pauses;
 mod tls;
 mod tracers;
 mod tracing;

@@ -19,9 +19,9 @@ use worker::letters::{
 };
 
 use crate::CONSOLE;
-use crate::console::{self, Answer, Order, Refusal, Trace};
+use crate::console::{self, Answer, Order, Pause, Refusal, Trace};
 use crate::control::{Control, Purpose, TaskPurpose};
-use crate::events::EventKind;
+use crate::events::{EventKind, EventRecord};
 use crate::pending_orders::{ConsoleClient, Obeyed};
 use crate::reload::Fresh;
 use crate::tracing::Step;
@@ -74,10 +74,11 @@ impl<S> Control<S> {
                 self.go_down(way);
             }
             Order::Set { ref key, ref value } => self.set(asker, key, value)?,
-            Order::Pause(ref whose) => {
-                self.find(whose, "pause")?;
-                self.change_standing(|standing| standing.pause(whose));
-                self.command(asker, Task::AwaitUnused(whose.clone()), order);
+            Order::Pause(ref pause) => {
+                self.find(&pause.whose, "pause")?;
+                self.timed_pauses.begins(self.present.now.time, &pause.whose, pause.seconds);
+                self.change_standing(|standing| standing.pause(&pause.whose));
+                self.command(asker, Task::AwaitUnused(pause.whose.clone()), order);
             }
             Order::Suspend => {
                 self.suspend()?;
@@ -103,6 +104,7 @@ impl<S> Control<S> {
             Order::Kill(None) => self.ask_all(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
             Order::Kill(Some(ref name)) => {
                 self.find(&Some(Arc::clone(name)), "kill")?;
+                self.timed_pauses.ends(&Some(Arc::clone(name)));
                 self.change_standing(|standing| standing.kill(name));
                 self.command(asker, Task::Kill(Some(Arc::clone(name))), order);
             }
@@ -160,15 +162,29 @@ impl<S> Control<S> {
             }
             Some(name) => return Err(Refusal::new(format!("no such database: {name}"))),
         }
-        self.unpause(whose);
+        self.unpause(whose, "RESUME");
         Ok(())
     }
 
-    /// Ends a pause; a PAUSE that still waits for completion is answered with an error.
-    pub(crate) fn unpause(&mut self, whose: &Whose) {
+    /// Ends a pause; a PAUSE that still waits for completion is answered with an error that names `by`.
+    pub(crate) fn unpause(&mut self, whose: &Whose, by: &str) {
+        self.timed_pauses.ends(whose);
         self.change_standing(|standing| standing.resume(whose));
-        let undone = Order::Pause(whose.clone());
-        self.take_back(&Refusal::canceled("PAUSE was ended by RESUME"), |_, order| *order == undone);
+        let is_it = |order: &Order| matches!(order, Order::Pause(pause) if pause.whose == *whose);
+        self.take_back(&Refusal::canceled(&format!("PAUSE was ended by {by}")), |_, order| is_it(order));
+    }
+
+    /// Ends the pauses whose time is over.
+    pub(crate) fn end_timed_pauses(&mut self) {
+        while let Some((whose, seconds)) = self.timed_pauses.next_over(self.present.now.time) {
+            let pause = Pause { whose, seconds: Some(seconds) };
+            let line = format!("the time of {pause} is over, doing {}", Order::Resume(pause.whose.clone()));
+            self.present.log(Level::Log, format_args!("{line}"));
+            let database = pause.whose.clone().unwrap_or_default();
+            let event = EventRecord::new(self.present.now.wall, EventKind::Order, &line);
+            self.events.add(EventRecord { database, ..event });
+            self.unpause(&pause.whose, "its time");
+        }
     }
 
     /// Marks everything as suspended, unless a shutdown or a paused database forbids it.
@@ -208,6 +224,7 @@ impl<S> Control<S> {
         let pools = snapshots.iter().flat_map(|snapshot| &snapshot.pools);
         let in_use: BTreeSet<_> =
             pools.map(|pool| &pool.database).filter(|name| ***name != *CONSOLE).cloned().collect();
+        in_use.iter().for_each(|name| self.timed_pauses.ends(&Some(Arc::clone(name))));
         self.change_standing(|standing| in_use.iter().for_each(|name| standing.kill(name)));
         self.command(asker, Task::Kill(None), Order::Kill(None));
     }
@@ -315,7 +332,7 @@ impl<S> Control<S> {
         });
         for order in taken {
             match order {
-                Order::Pause(whose) => self.unpause(&whose),
+                Order::Pause(pause) => self.unpause(&pause.whose, "RESUME"),
                 Order::Suspend => self.wake_up("RESUME"),
                 _ => {}
             }

@@ -14,6 +14,12 @@ use crate::handover::HandoverStep;
 use crate::orders::suspend_refused;
 
 impl<S> Control<S> {
+    /// Returns whether the process ends because a new process has taken over.
+    #[must_use]
+    pub fn has_handed_over(&self) -> bool {
+        self.handovers.is_done()
+    }
+
     /// Carries out TAKEOVER: a new process wants to take over.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ impl<S> Control<S> {
             }
             Signal::User2 if self.present.active.standing.is_paused => {
                 self.present.log(Level::Log, format_args!("got SIGUSR2, continuing from PAUSE"));
-                self.unpause(&None);
+                self.unpause(&None, "SIGUSR2");
             }
             Signal::User2 => self.present.log(Level::Log, format_args!("got SIGUSR2, but not paused/suspended")),
         }

@@ -51,7 +51,7 @@ pub(crate) fn own_columns_are_shown_to_those_who_ask_for_them(house: &House) {
     let client = pooler.client("u", "exporters_extended");
     drop(client);
     for (table, own) in [
-        ("DATABASES", &["functions"][..]),
+        ("DATABASES", &["functions", "paused_until"][..]),
         ("POOLS", &["wait_p99", "peak_in_use", "waits_for"]),
         ("CLIENTS", &["memory_bytes", "state_detail"]),
         ("SERVERS", &["state_detail"]),

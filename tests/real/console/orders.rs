@@ -79,6 +79,37 @@ pub(crate) fn a_pause_of_one_database_leaves_the_others_alone(house: &House) {
     assert_eq!(held.answer().value(), "1");
 }
 
+pub(crate) fn a_pause_for_some_seconds_ends_although_its_console_died(house: &House) {
+    let pooler = house.pooler("order_timed", &[]);
+    let mut client = pooler.client("u", "order_timed");
+    client.run("select 1");
+    let until = || pooler.console("SHOW DATABASES EXTENDED").named(0)["paused_until"].clone();
+    assert_eq!(until(), "NULL");
+    let mut console = admin(&pooler);
+    console.run("PAUSE order_timed FOR 4 SECONDS");
+    // The console's machine is gone.
+    drop(console);
+    assert_ne!(until(), "NULL");
+    assert_eq!(pooler.console("SHOW DATABASES").named(0)["paused"], "1");
+    client.ask("select 2");
+    pooler.await_pool("order_timed", "cl_waiting", "1");
+    assert_eq!(client.answer().value(), "2");
+    pooler.await_log("the time of PAUSE 'order_timed' FOR 4 SECONDS is over, doing RESUME 'order_timed'");
+    let told = pooler.console("SHOW DATABASES EXTENDED").named(0);
+    assert_eq!((&*told["paused"], &*told["paused_until"]), ("0", "NULL"));
+    for (command, text) in [
+        ("PAUSE order_timed FOR 0", "PAUSE cannot last \"0\""),
+        ("PAUSE FOR -3", "PAUSE cannot last \"-3\""),
+        ("PAUSE order_timed FOR ever", "PAUSE cannot last \"ever\""),
+    ] {
+        assert_eq!(refusal(&pooler.console(command)), ("22023", text));
+    }
+    // A transaction lasts longer than the pause of everything: the console hears that the pause was never complete.
+    client.run("begin");
+    assert_eq!(refusal(&pooler.console("PAUSE FOR 1")), ("57014", "PAUSE was ended by its time"));
+    client.run("commit");
+}
+
 pub(crate) fn control_c_takes_a_pause_back(house: &House) {
     let pooler = house.pooler("order_cancel", &[]);
     let mut busy = pooler.client("u", "order_cancel");

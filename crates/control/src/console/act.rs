@@ -9,8 +9,9 @@ use std::sync::Arc;
 use base::Id;
 use worker::letters::{Shutdown, Traced, Whose};
 
+use super::pause::Pause;
 use super::trace::Trace;
-use super::{Refusal, trace};
+use super::{Refusal, pause, trace};
 
 /// An order of an admin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +21,7 @@ pub(crate) enum Order {
     /// End the process.
     Shutdown(Shutdown),
     /// Give no servers to clients; answered when no server is lent.
-    Pause(Whose),
+    Pause(Pause),
     /// End a pause.
     Resume(Whose),
     /// Suspend all workers; answered when they are suspended.
@@ -76,7 +77,7 @@ pub(crate) fn hear(verb: &str, object: Option<&str>) -> Heard {
             Some((_, way)) => Heard::Order(Order::Shutdown(*way)),
             None => Heard::Unknown,
         },
-        ("PAUSE", _) => Heard::Order(Order::Pause(whose())),
+        ("PAUSE", _) => Heard::Order(Order::Pause(Pause::until_resume(whose()))),
         ("RESUME", _) => Heard::Order(Order::Resume(whose())),
         ("RECONNECT", _) => Heard::Order(Order::Reconnect(whose())),
         ("WAIT_CLOSE", _) => Heard::Order(Order::WaitClose(whose())),
@@ -100,7 +101,7 @@ impl Order {
     /// Returns the database that the order is about, if any.
     pub(crate) fn database(&self) -> Whose {
         match self {
-            Self::Pause(whose)
+            Self::Pause(Pause { whose, .. })
             | Self::Resume(whose)
             | Self::Reconnect(whose)
             | Self::WaitClose(whose)
@@ -146,8 +147,8 @@ impl fmt::Display for Order {
         match self {
             Self::Shutdown(Shutdown::WaitForServers) => f.write_str("SHUTDOWN WAIT_FOR_SERVERS"),
             Self::Shutdown(Shutdown::WaitForClients) => f.write_str("SHUTDOWN WAIT_FOR_CLIENTS"),
-            Self::Pause(Some(name))
-            | Self::Resume(Some(name))
+            Self::Pause(pause) => write!(f, "{pause}"),
+            Self::Resume(Some(name))
             | Self::Reconnect(Some(name))
             | Self::WaitClose(Some(name))
             | Self::Kill(Some(name))
@@ -160,7 +161,6 @@ impl fmt::Display for Order {
             Self::Set { key, .. } => write!(f, "{verb} {key}"),
             Self::Reload
             | Self::Shutdown(Shutdown::Now)
-            | Self::Pause(None)
             | Self::Resume(None)
             | Self::Suspend
             | Self::Reconnect(None)
@@ -190,8 +190,8 @@ pub(crate) const CATALOG: &[Entry] = &[
         doc: "Reads the configuration, the users, the rules and the certificates again, and reopens the log file. If there is a mistake, nothing changes and the command fails with `F0000`.",
     },
     Entry {
-        usage: "PAUSE [<db>]",
-        doc: "Stops lending servers to clients of one database, or of all. Completes when no server is in use.",
+        usage: pause::USAGE,
+        doc: "Stops lending servers to clients of one database, or of all. Completes when no server is in use. With `FOR` the pause ends by itself after `n` seconds (86400 at most), also if the console that ordered it has gone; a `PAUSE` that is not complete by then fails. `SHOW DATABASES EXTENDED` shows when. The last `PAUSE` or `KILL` of a database counts.",
     },
     Entry { usage: "RESUME [<db>]", doc: "Ends a pause." },
     Entry {
@@ -248,8 +248,8 @@ mod tests {
         assert_eq!(order("SHUTDOWN", Some("wait_for_clients")), Order::Shutdown(Shutdown::WaitForClients));
         assert_eq!(order("SHUTDOWN", Some("WAIT_FOR_SERVERS")), Order::Shutdown(Shutdown::WaitForServers));
         assert_eq!(hear("SHUTDOWN", Some("now")), Heard::Unknown);
-        assert_eq!(order("pause", None), Order::Pause(None));
-        assert_eq!(order("pause", Some("")), Order::Pause(None));
+        assert_eq!(order("pause", None), Order::Pause(Pause::until_resume(None)));
+        assert_eq!(order("pause", Some("")), Order::Pause(Pause::until_resume(None)));
         assert_eq!(order("Resume", Some("Db")), Order::Resume(Some("Db".into())));
         assert_eq!(order("kill_client", Some("17")), Order::KillClient(17));
         assert_eq!(order("kill_client", Some("C-0x1F")), Order::KillClient(31));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn an_order_is_logged_as_pgbouncer_logs_it() {
         let text = |order: Order| order.to_string();
-        assert_eq!(text(Order::Pause(None)), "PAUSE");
+        assert_eq!(text(Order::Pause(Pause::until_resume(None))), "PAUSE");
         assert_eq!(text(Order::Kill(Some("shop".into()))), "KILL 'shop'");
         assert_eq!(text(Order::Enable("a\nb".into())), "ENABLE 'a\\nb'");
         assert_eq!(text(Order::KillClient(7)), "KILL_CLIENT C-0x7");

@@ -1,4 +1,5 @@
-//! The grammar of console commands: `WORD [WORD] [;]`, `SHOW WORD EXTENDED [;]`, `SET key[.key] =|TO value [;]` and `TRACE WORD name [FOR WORD [WORD]] [;]`.
+//! The grammar of console commands: `WORD [WORD] [;]`, `SHOW WORD EXTENDED [;]`, `SET key[.key] =|TO value [;]`, `PAUSE [WORD] FOR text [;]` and
+//! `TRACE WORD name [FOR WORD [WORD]] [;]`.
 //!
 //! Always true: a text that is not exactly of this shape is no command. Case is kept, and the readers of the tree
 //! compare without regard to case; quotes are removed.
@@ -25,6 +26,13 @@ pub(crate) enum Tree {
         key: String,
         /// The value.
         value: String,
+    },
+    /// `PAUSE` with `FOR`.
+    Pause {
+        /// The database.
+        object: Option<String>,
+        /// All that follows `FOR`.
+        lasts: String,
     },
     /// `TRACE` with a name.
     Trace {
@@ -53,6 +61,7 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
         .words()
         .or_else(|| reader.extended())
         .or_else(|| reader.set())
+        .or_else(|| reader.pause())
         .or_else(|| reader.trace())
         .ok_or(Misread::Shape)?;
     let fits = match &tree {
@@ -61,6 +70,9 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Misread> {
         }
         Tree::Extended { subject } => subject.len() < KEY_BYTES,
         Tree::Set { key, value } => key.len() < KEY_BYTES && value.len() < VALUE_BYTES,
+        Tree::Pause { object, lasts } => {
+            object.as_ref().is_none_or(|object| object.len() < KEY_BYTES) && lasts.len() < VALUE_BYTES
+        }
         Tree::Trace { name, .. } => name.len() < VALUE_BYTES,
     };
     if fits { Ok(tree) } else { Err(Misread::TooLong) }
@@ -133,6 +145,33 @@ impl Reader<'_> {
         number.chars().all(is_digit).then(|| format!("{sign}{number}"))
     }
 
+    fn pause(mut self) -> Option<Tree> {
+        self.blanks();
+        let verb = self.word()?;
+        if !verb.eq_ignore_ascii_case("pause") || !self.blanks() {
+            return None;
+        }
+        // A database may have the name `for`, too.
+        let mut named = self;
+        let object = named.object().filter(|_| named.blanks());
+        match object.and_then(|object| Some((object, named.after_for()?))) {
+            Some((object, lasts)) => Some(Tree::Pause { object: Some(object), lasts }),
+            None => self.after_for().map(|lasts| Tree::Pause { object: None, lasts }),
+        }
+    }
+
+    /// Returns everything behind the word `FOR`, without a final semicolon.
+    fn after_for(mut self) -> Option<String> {
+        if self.rest.starts_with('"') || !self.word()?.eq_ignore_ascii_case("for") {
+            return None;
+        }
+        if !self.blanks() && !self.is_end() {
+            return None;
+        }
+        let rest = self.rest.trim_end_matches(BLANKS);
+        Some(rest.strip_suffix(';').unwrap_or(rest).trim_end_matches(BLANKS).to_owned())
+    }
+
     fn trace(mut self) -> Option<Tree> {
         self.blanks();
         let verb = self.word()?;
@@ -165,7 +204,7 @@ impl Reader<'_> {
     /// Skips blanks and returns whether there were any.
     fn blanks(&mut self) -> bool {
         let before = self.rest.len();
-        self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        self.rest = self.rest.trim_start_matches(BLANKS);
         self.rest.len() < before
     }
 
@@ -229,6 +268,7 @@ pub(crate) fn is_show(verb: &str) -> bool {
     verb.eq_ignore_ascii_case("SHOW") || verb.eq_ignore_ascii_case("SELECT")
 }
 
+const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 /// PgBouncer's buffer sizes for a verb, a key and a value, each including a terminating zero.
 const VERB_BYTES: usize = 16;
 const KEY_BYTES: usize = 64;
@@ -320,6 +360,36 @@ mod tests {
             assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
         }
         assert_eq!(parse(&format!("TRACE a {}", "x".repeat(256))), Err(Misread::TooLong));
+    }
+
+    #[test]
+    fn a_pause_has_a_database_or_none_and_perhaps_how_long_it_lasts() {
+        let pause = |object: Option<&str>, lasts: &str| {
+            Ok(Tree::Pause { object: object.map(str::to_owned), lasts: lasts.to_owned() })
+        };
+        assert_eq!(parse("PAUSE shop FOR 30"), pause(Some("shop"), "30"));
+        assert_eq!(parse(" pause \"a b\"\tfor 30 seconds ; "), pause(Some("a b"), "30 seconds"));
+        assert_eq!(parse("PAUSE FOR 30;"), pause(None, "30"));
+        assert_eq!(parse("PAUSE for FOR 30"), pause(Some("for"), "30"));
+        assert_eq!(parse("PAUSE \"for\" for 30"), pause(Some("for"), "30"));
+        assert_eq!(parse("PAUSE FOR"), words("PAUSE", Some("FOR")), "of a database of this name, as in PgBouncer");
+        for (text, lasts) in
+            [("PAUSE shop FOR", ""), ("PAUSE shop FOR -5", "-5"), ("PAUSE shop FOR 5; KILL;", "5; KILL")]
+        {
+            assert_eq!(parse(text), pause(Some("shop"), lasts));
+        }
+        for text in [
+            "PAUSE a b",
+            "PAUSE a FOR30",
+            "PAUSE a \"FOR\" 30",
+            "PAUSE \"FOR\" 30",
+            "RESUME a FOR 30",
+            "PAUSE a bFOR 1",
+        ] {
+            assert_eq!(parse(text), Err(Misread::Shape), "{text:?}");
+        }
+        assert_eq!(parse(&format!("PAUSE a FOR {}", "1".repeat(256))), Err(Misread::TooLong));
+        assert_eq!(parse(&format!("PAUSE {} FOR 1", "x".repeat(64))), Err(Misread::TooLong));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod concealed;
 mod formats;
 mod grammar;
 mod happening;
+mod pause;
 mod reference;
 mod refusals;
 mod session;
@@ -25,6 +26,7 @@ pub(crate) use act::Order;
 pub(crate) use answer::{Answer, Notice, write_line};
 pub(crate) use concealed::speaks_of_password;
 pub(crate) use happening::{line as happening_line, text_without_values};
+pub(crate) use pause::Pause;
 pub use reference::reference;
 pub use refusals::reference as errors_reference;
 pub(crate) use session::Next;
@@ -32,6 +34,7 @@ pub(crate) use sessions::Sessions;
 pub(crate) use trace::{Trace, ended_by_restart as trace_ended_by_restart, too_many as too_many_traces, whom};
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use config::CATALOG;
 use wire::write::{self, Says};
@@ -86,6 +89,7 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
     let invalid = || Refusal::new(format!("invalid command '{}', use SHOW HELP;", without_secrets(query)));
     let tree = grammar::parse(query).map_err(|misread| match misread {
         Misread::Shape if is_verb(query, TRACE) => invalid().hinted(trace::USAGE),
+        Misread::Shape if is_verb(query, "PAUSE") => invalid().hinted(pause::USAGE),
         Misread::Shape => invalid(),
         Misread::TooLong => Refusal::new("bad arguments"),
     })?;
@@ -110,6 +114,12 @@ pub(crate) fn understand(query: &str, right: Right) -> Result<Command, Refusal> 
             Heard::Refused(refusal) => Err(refusal),
             Heard::Order(order) => Ok(Command::Order(order)),
         },
+        Tree::Pause { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
+        Tree::Pause { object, lasts } => {
+            // As in PgBouncer, an empty quoted name counts as no object.
+            let whose = object.filter(|object| !object.is_empty()).map(Arc::from);
+            Pause::timed(whose, &lasts).map(|pause| Command::Order(Order::Pause(pause)))
+        }
         Tree::Set { key, .. } if is_of_a_session(&key, right) => Ok(Command::SetParameter),
         Tree::Set { .. } if right != Right::Admin => Err(Refusal::admin_needed()),
         Tree::Set { key, value } => Ok(Command::Order(Order::Set { key, value })),

@@ -102,7 +102,12 @@ const CATALOG: &[Entry] = &[
         "canceling statement due to user request",
         "A cancel request (Ctrl-C) for a command that waits; a pause is undone.",
     ),
-    entry("57014", "PAUSE was ended by RESUME", "`RESUME` has ended the pause before it was complete."),
+    entry(
+        "57014",
+        "PAUSE was ended by {what}",
+        "`RESUME`, or the time given in `PAUSE ... FOR`, has ended the pause before it was complete.",
+    ),
+    entry("22023", "PAUSE cannot last \"{text}\"", "What follows `FOR` is no number of seconds from 1 to 86400."),
     entry("57014", "SUSPEND was ended by {whom}", "The suspension was ended before it was complete."),
     entry(
         "08P01",

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::Wall;
 use config::Database;
 
-use super::view::{POOLS_PART, Subject, View, load_balance, mode};
+use super::view::{POOLS_PART, Subject, View, load_balance, mode, moment};
 use crate::CONSOLE;
 use crate::console::table::{Cell, Column, number, text};
 
@@ -13,7 +14,7 @@ pub(super) const DATABASES: Subject = Subject {
     name: "DATABASES",
     doc: "The databases of the configuration, those that were made from `*` and are in use, and the console.",
     parts: POOLS_PART,
-    own_columns: 1,
+    own_columns: 2,
     columns: &[
         Column::text("name"),
         Column::text("host"),
@@ -33,6 +34,7 @@ pub(super) const DATABASES: Subject = Subject {
         Column::int("paused"),
         Column::int("disabled"),
         Column::text("functions"),
+        Column::text("paused_until"),
     ],
     rows,
 };
@@ -95,7 +97,13 @@ fn row(view: &View<'_>, held: &Held) -> Vec<Cell> {
         number(u8::from(view.standing.paused.contains(&entry.name))),
         number(u8::from(view.standing.disabled.contains(&entry.name))),
         text(held.functions),
+        paused_until(view, &entry.name),
     ]
+}
+
+fn paused_until(view: &View<'_>, database: &str) -> Cell {
+    let until = view.timed_pauses.until(view.standing, database)?;
+    moment(Wall(view.wall.0 + until.since(view.now).as_micros() as i64))
 }
 
 /// The console is also a database: of its own process, with a user of its own name.
@@ -122,6 +130,7 @@ fn console(view: &View<'_>) -> Vec<Cell> {
         number(0),
         number(0),
         text(""),
+        None,
     ]
 }
 
@@ -140,7 +149,8 @@ mod tests {
             heads("DATABASES"),
             "name s, host s, port i, database s, force_user s, pool_size i, min_pool_size i, reserve_pool_size i, \
              server_lifetime i, pool_mode s, load_balance_hosts s, max_connections i, current_connections i, \
-             max_client_connections i, current_client_connections i, paused i, disabled i, functions s"
+             max_client_connections i, current_client_connections i, paused i, disabled i, functions s, \
+             paused_until s"
         );
     }
 
@@ -163,10 +173,10 @@ mod tests {
         assert_eq!(
             lines(&table),
             [
-                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known",
-                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0|",
-                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0|",
-                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known",
+                "auto|h|5432|auto|NULL|20|0|0|60|NULL|NULL|9|1|8|1|0|0|known|NULL",
+                "b|NULL|5432|b|NULL|20|0|0|60|NULL|NULL|9|0|8|0|0|0||NULL",
+                "pgbouncer|NULL|7|pgbouncer|pgbouncer|2|0|0|60|statement|NULL|9|0|8|2|0|0||NULL",
+                "z|h1,h2|5433|zz|f|3|0|0|60|session|round-robin|9|2|8|5|0|0|known|NULL",
             ]
         );
     }

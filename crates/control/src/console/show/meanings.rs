@@ -122,6 +122,11 @@ const MEANINGS: &[Meaning] = &[
         "paused",
         "1 if this database was paused by `PAUSE` or `KILL`; `SHOW STATE` shows whether everything is paused",
     ),
+    (
+        "DATABASES",
+        "paused_until",
+        "when it resumes by itself (`PAUSE ... FOR`); NULL if it is not paused, or until `RESUME`",
+    ),
     ("DATABASES", "disabled", "1 after `DISABLE`"),
     (
         "DATABASES",

@@ -94,6 +94,7 @@ pub(crate) mod tests {
     use crate::hashings::Hashings;
     use crate::history::History;
     use crate::sweeper::Sweeper;
+    use crate::timed_pauses::TimedPauses;
     use crate::zones::Zones;
 
     /// Settings from the text of a file.
@@ -206,6 +207,7 @@ pub(crate) mod tests {
             settings,
             users: &users,
             standing,
+            timed_pauses: &TimedPauses::default(),
             is_suspended: false,
             shutdown: None,
             snapshots,

@@ -17,6 +17,7 @@ use crate::hashings::Hashings;
 use crate::history::History;
 use crate::otlp::Counts;
 use crate::sweeper::Sweeper;
+use crate::timed_pauses::TimedPauses;
 use crate::zones::Zones;
 
 /// A subject of SHOW.
@@ -62,6 +63,8 @@ pub(crate) struct View<'v> {
     pub(crate) users: &'v UserFile,
     /// The standing orders of operators.
     pub(crate) standing: &'v Standing,
+    /// When pauses end by themselves.
+    pub(crate) timed_pauses: &'v TimedPauses,
     /// Whether the workers are suspended.
     pub(crate) is_suspended: bool,
     /// A shutdown that waits, and for how long it has.

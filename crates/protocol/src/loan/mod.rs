@@ -28,6 +28,7 @@ mod session_state;
 mod statements;
 mod tags;
 mod unfit;
+mod without_server;
 
 pub use answer_tally::AnswerTally;
 pub use answers::{Answers, Heard, OWN_ANSWER_BYTES_MAX, Place, ToClient};
@@ -42,3 +43,4 @@ pub use server_session::{AnswerFate, DISCARD_SEQUENCES, SequenceOwner, ServerSes
 pub use session_state::{Probed, ProbedState, Terms, apply_effects, conclude, shared};
 pub use statements::{Collected, may_be_by_sql};
 pub use unfit::Unfit;
+pub use without_server::{Unaided, may_be_unaided};

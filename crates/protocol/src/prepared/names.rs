@@ -114,6 +114,11 @@ impl Names {
         self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()
     }
 
+    /// The client closes a name while it has no server, so that all its messages about names have been answered.
+    pub fn close(&mut self, name: &[u8]) {
+        self.remove(name);
+    }
+
     /// Whether the unnamed statement is treated as a named one.
     #[must_use]
     pub fn has_unnamed(&self) -> bool {

@@ -129,6 +129,11 @@ impl Unnamed {
         self.brings(exchange);
     }
 
+    /// The client has closed the statement while it had no server, so that all its messages have been answered.
+    pub fn is_closed(&mut self) {
+        *self = Self::default();
+    }
+
     /// The client destroys the statement with the Query that is sent now.
     pub fn queries(&mut self, exchange: &Exchange) {
         self.is_destroyed(exchange);

@@ -65,8 +65,8 @@ impl<I: Io> Worker<I> {
         totals.wait_time += waited.as_micros() as u64;
         let pool = server.pool;
         ready.link = Link::Loan(server_key);
-        let is_anew = server.last_client.replace(client_key) != Some(client_key)
-            || ready.last_server.replace(server_key) != Some(server_key);
+        let last = (server.last_client.replace(client_key), ready.last_server.replace(server_key));
+        let is_anew = last != (Some(client_key), Some(server_key));
         begin(&mut server.session, &mut ready.session, client_key, is_anew);
         if !Rc::ptr_eq(&server.session.vars, &ready.session.vars) {
             self.tell_of_server(client_key, server_key);

@@ -311,17 +311,22 @@ impl Ready {
     /// Removes the first held request, if it is complete, and the lone Syncs before it. Returns the number of these Syncs.
     pub(crate) fn drop_first_request(&mut self) -> Option<usize> {
         let held = self.held.as_ref()?;
-        let mut bytes: Vec<u8> = self.session.scanner.torn_header().to_vec();
+        let mut bytes = self.session.scanner.torn_header().to_vec();
         bytes.extend(held.bytes());
         let first = first_request(&bytes)?;
-        bytes.drain(..first.end);
+        self.hold_from(bytes, first.end);
+        Some(first.syncs)
+    }
+
+    /// Holds, of all the bytes that no server was sent, those from a position on that is between two messages.
+    pub(crate) fn hold_from(&mut self, mut bytes: Vec<u8>, at: usize) {
+        bytes.drain(..at);
         self.session.scanner = Scanner::default();
         self.held = (!bytes.is_empty()).then(|| {
             let mut held = Held::default();
             held.push(bytes.into());
             Box::new(held)
         });
-        Some(first.syncs)
     }
 
     /// The kind and declared length of the next message, if its header has arrived completely.

@@ -41,3 +41,4 @@ pub(crate) mod unserved;
 pub(crate) mod vacate;
 pub(crate) mod verify;
 pub(crate) mod want;
+pub(crate) mod without_server;

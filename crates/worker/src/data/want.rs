@@ -26,7 +26,12 @@ impl<I: Io> Worker<I> {
         let mut at = 0;
         while at < bytes.len() {
             if !ready.session.scanner.is_in_body() {
-                let kind = ready.session.scanner.torn_header().first().copied().unwrap_or(bytes[at]);
+                let torn = ready.session.scanner.torn_header();
+                let kind = torn.first().copied().unwrap_or(bytes[at]);
+                // A Flush with a body is refused by a server, which a torn one may be.
+                if kind == frontend::FLUSH && ready.skips == Skips::Nothing && !has_empty_flush(torn, &bytes[at..]) {
+                    break;
+                }
                 let needs_none = matches!(
                     kind,
                     frontend::TERMINATE
@@ -103,7 +108,7 @@ impl<I: Io> Worker<I> {
         if here <= length as usize && here < COLLECTED_BYTES_MAX {
             return;
         }
-        if !self.begin_listen_wait(key, length) {
+        if !self.answers_without_server(key, kind) && !self.begin_listen_wait(key, length) {
             self.want_first(key);
         }
     }
@@ -162,6 +167,11 @@ impl<I: Io> Worker<I> {
     }
 }
 
+/// Whether these bytes begin with a Flush of the right length. `torn` is what came of its header before.
+fn has_empty_flush(torn: &[u8], bytes: &[u8]) -> bool {
+    torn.is_empty() && bytes.get(1..5) == Some(&[0, 0, 0, 4])
+}
+
 /// Whether a message of this kind is a request or a part of one.
 fn is_request(kind: u8) -> bool {
     matches!(
@@ -172,10 +182,11 @@ fn is_request(kind: u8) -> bool {
             | frontend::DESCRIBE
             | frontend::EXECUTE
             | frontend::CLOSE
+            | frontend::FLUSH
             | frontend::SYNC
             | frontend::FUNCTION_CALL
     )
 }
 
 /// A message of up to this many bytes is collected before a server is asked for.
-const COLLECTED_BYTES_MAX: usize = 8192;
+pub(super) const COLLECTED_BYTES_MAX: usize = 8192;

@@ -289,7 +289,7 @@ mod tests {
         use Blame::{Client, Operator, Ours, Server};
         let name = || "x".into();
         let text: Arc<str> = "why".into();
-        let table: [(Fault, Blame, &str, &str); 78] = [
+        let table: [(Fault, Blame, &str, &str); 79] = [
             (Fault::OldProtocol, Client, "08P01", "old V2 protocol not supported"),
             (
                 Fault::UnknownProtocol { major: 4 },
@@ -424,6 +424,7 @@ mod tests {
             (Fault::IdleTransactionTimeout, Operator, "08P01", "idle transaction timeout"),
             (Fault::TransactionTimeout, Operator, "08P01", "transaction timeout"),
             (Fault::ClientIdleTimeout, Operator, "08P01", "client_idle_timeout"),
+            (Fault::IdleSessionTimeout, Client, "57P05", "terminating connection due to idle-session timeout"),
             (Fault::LoginTimeoutServerDown { cause: None }, Server, "08P01", "client_login_timeout (server down)"),
             (Fault::ServerCrashed, Server, "08P01", "server conn crashed?"),
             (Fault::ServerSurprise, Server, "08P01", "server sent what it was not asked for"),

@@ -88,8 +88,12 @@ impl<I: Io> Worker<I> {
                     ready.listen_wait.as_ref().map(|wait| (wait.until, ClientDue::Late))
                 }
                 Link::None => {
-                    let limit = self.registry.users[ready.session.user as usize].client_idle_timeout?;
-                    Some((client.silent_since() + limit, ClientDue::Fault(Fault::ClientIdleTimeout)))
+                    let limit = self.registry.users[ready.session.user as usize].client_idle_timeout;
+                    let limit = limit.map(|limit| (limit, Fault::ClientIdleTimeout));
+                    let own = ready.session.overrides.as_ref().and_then(|overrides| overrides.idle_limit());
+                    let own = own.map(|limit| (limit, Fault::IdleSessionTimeout));
+                    let (limit, fault) = limit.into_iter().chain(own).min_by_key(|(limit, _)| *limit)?;
+                    Some((client.silent_since() + limit, ClientDue::Fault(fault)))
                 }
                 Link::Waiting(since) => {
                     let query = end_of_query(since, settings.query_timeout);

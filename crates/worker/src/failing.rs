@@ -136,6 +136,7 @@ fn is_intended(fault: &Fault) -> bool {
             | Fault::ConfigurationChanged { .. }
             | Fault::DatabaseRemoved { .. }
             | Fault::HandedOver
+            | Fault::IdleSessionTimeout
             | Fault::ServersShuttingDown
             | Fault::ShutdownTimeout { .. }
             | Fault::ShuttingDown

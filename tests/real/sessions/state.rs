@@ -709,3 +709,40 @@ pub(crate) fn nobody_pays_for_settings_that_another_client_was_allowed_once(hous
         assert_eq!(plain.value(SHOWN), "4MB-1", "round {round}");
     }
 }
+
+/// `idle_session_timeout` ends the client that has set it, and not the server that it had, which others use.
+pub(crate) fn idle_session_timeout_ends_its_client_and_no_server(house: &House) {
+    let pooler = follow(house, "state_idle", 1);
+    let pid = pooler.client("u", "state_idle").server_pid();
+    let timeout = "show idle_session_timeout";
+    let by_set = |sql: &str| {
+        let mut client = pooler.client("u", "state_idle");
+        client.run(sql);
+        client
+    };
+    let by_option = || {
+        let option = ("options", "-c idle_session_timeout=700ms");
+        Client::try_login(pooler.address(), &[("user", "u"), ("database", "state_idle"), option]).expect("let in")
+    };
+    let ways: [&dyn Fn() -> Client; 4] = [
+        &|| by_set("set idle_session_timeout = '700ms'"),
+        &|| by_set("begin; select set_config('idle_session_timeout', '700', false); commit"),
+        &|| by_set("do $$ begin set idle_session_timeout = 700; end $$"),
+        &by_option,
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let (mut client, mut other) = (way(), pooler.client("u", "state_idle"));
+        assert_eq!(client.value(timeout), "700ms", "way {number}");
+        assert_eq!(other.value(timeout), "0", "way {number}");
+        assert_eq!(client.value(timeout), "700ms", "way {number}");
+        let end = client.answer_within(Duration::from_secs(10));
+        let error = end.error();
+        let words = "terminating connection due to idle-session timeout";
+        assert_eq!((&*error.severity, &*error.code, &*error.text), ("FATAL", "57P05", words), "way {number}");
+        assert_eq!(other.server_pid(), pid, "way {number}: the server has been ended");
+    }
+    // While the client keeps its server, PostgreSQL itself ends both.
+    let mut keeps = by_set("create temporary table kept (a int); set idle_session_timeout = '300ms'");
+    assert_eq!(keeps.answer_within(Duration::from_secs(10)).error().code, "57P05");
+    assert_eq!(pooler.client("u", "state_idle").value(timeout), "0");
+}

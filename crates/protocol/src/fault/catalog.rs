@@ -168,6 +168,8 @@ faults! {
     TransactionTimeout = Operator, PROTOCOL_VIOLATION, "transaction timeout";
     /// The client sent nothing for `client_idle_timeout`.
     ClientIdleTimeout = Operator, PROTOCOL_VIOLATION, "client_idle_timeout";
+    /// The client sent nothing for the `idle_session_timeout` of its session, in PostgreSQL's words.
+    IdleSessionTimeout = Client, IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout";
     /// The login took longer than `client_login_timeout`.
     LoginTimeout = Client, PROTOCOL_VIOLATION, "client_login_timeout";
     /// No login at a server succeeded within `client_login_timeout`, so that the client could not be greeted.

@@ -6,6 +6,8 @@
 //! Not here: whether the rules of the pool end the loan, cancel requests and time limits (`worker`), and the cleanup
 //! queries ([`crate::server::cleanup`]).
 
+use std::rc::Rc;
+
 use route::Knowledge;
 
 use super::client_session::ClientSession;
@@ -66,8 +68,7 @@ impl ServerSession {
             return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::TornAnswer));
         }
         if self.cancels_sent == 0 {
-            self.life.becomes(Life::Free);
-            return Ended::Clean;
+            return self.rests();
         }
         match reset() {
             // The pool would send the reset query now, when the cancel request would hit it.
@@ -103,10 +104,27 @@ impl ServerSession {
             return self.doomed(Unfit::TornAnswer);
         }
         if is_clean && self.cancels_sent == 0 {
-            self.life.becomes(Life::Free);
-            return Ended::Clean;
+            return self.rests();
         }
         self.mends(reset)
+    }
+
+    /// The server is clean and free, unless a setting of its session would act on it while it rests: that is taken back
+    /// first.
+    #[inline]
+    fn rests(&mut self) -> Ended {
+        if self.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest()) {
+            return self.comes_to_rest();
+        }
+        self.life.becomes(Life::Free);
+        Ended::Clean
+    }
+
+    #[cold]
+    fn comes_to_rest(&mut self) -> Ended {
+        let sql = self.overrides.as_mut().map(|overrides| Rc::make_mut(overrides).come_to_rest()).unwrap_or_default();
+        self.overrides = self.overrides.take().filter(|overrides| !overrides.is_empty());
+        self.mends(Some(&ResetQuery::ours(&sql)))
     }
 
     /// A query of our own has failed.
@@ -248,10 +266,7 @@ impl ServerSession {
     fn progressed(&mut self, progress: Progress, out: Vec<u8>) -> Ended {
         match progress {
             Progress::Hopeless => return Ended::Closed(Unfit::hopeless(&self.exchange, Unfit::NotClean)),
-            Progress::Clean if self.cancels_sent == 0 => {
-                self.life.becomes(Life::Free);
-                return Ended::Clean;
-            }
+            Progress::Clean if self.cancels_sent == 0 => return self.rests(),
             Progress::Clean => drop(self.life.becomes(Life::AwaitingCancels)),
             Progress::Wait | Progress::WantsCancel => {}
         }

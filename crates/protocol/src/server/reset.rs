@@ -46,7 +46,13 @@ impl ResetQuery {
     /// The query that restores the state that a session had after its login.
     #[must_use]
     pub fn discard_all() -> Self {
-        Self { written: DISCARD_ALL.into(), messages: Arc::from([Box::from(DISCARD_ALL)]), doubt: None }
+        Self::ours(DISCARD_ALL)
+    }
+
+    /// A query of our own, in one message.
+    #[must_use]
+    pub fn ours(sql: &str) -> Self {
+        Self { written: sql.into(), messages: Arc::from([Box::from(sql)]), doubt: None }
     }
 
     /// The text of the setting.

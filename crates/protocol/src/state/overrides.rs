@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct Overrides {
     statements: Statements,
     /// Combined from the hashes of the settings.
     fingerprint: u32,
+    /// One of the settings acts on a session that does nothing ([`ACTS_AT_REST`]).
+    acts_at_rest: bool,
 }
 
 /// The serialized form, without the derived fingerprint.
@@ -36,7 +39,8 @@ struct Written {
 impl From<Written> for Overrides {
     fn from(Written { settings, statements }: Written) -> Self {
         let fingerprint = settings.iter().fold(0, |all, (name, value)| all ^ hash(name, value));
-        Self { settings, statements, fingerprint }
+        let acts_at_rest = ACTS_AT_REST.iter().any(|name| settings.contains_key(*name));
+        Self { settings, statements, fingerprint, acts_at_rest }
     }
 }
 
@@ -69,12 +73,16 @@ impl Overrides {
         self.reset(name);
         self.settings.insert(name.into(), value.into());
         self.fingerprint ^= hash(name, value);
+        self.acts_at_rest |= ACTS_AT_REST.contains(&name);
     }
 
     /// Removes a setting: it has the value with which the session began.
     pub fn reset(&mut self, name: &str) {
         if let Some(value) = self.settings.remove(name) {
             self.fingerprint ^= hash(name, &value);
+            if self.acts_at_rest {
+                self.acts_at_rest = ACTS_AT_REST.iter().any(|name| self.settings.contains_key(*name));
+            }
         }
     }
 
@@ -113,6 +121,32 @@ impl Overrides {
             }
         }
         sql
+    }
+
+    /// Whether a setting acts on a session that does nothing, so that no server may rest with it.
+    #[must_use]
+    pub fn acts_at_rest(&self) -> bool {
+        self.acts_at_rest
+    }
+
+    /// Removes these settings and returns the SQL that resets them.
+    #[must_use]
+    pub fn come_to_rest(&mut self) -> String {
+        let mut sql = String::new();
+        for name in ACTS_AT_REST {
+            if self.get(name).is_some() {
+                self.reset(name);
+                let _ = write!(sql, "RESET {name};");
+            }
+        }
+        sql
+    }
+
+    /// After how long without a request PostgreSQL would end the session (`idle_session_timeout`), if at all.
+    #[must_use]
+    pub fn idle_limit(&self) -> Option<Duration> {
+        let value = self.acts_at_rest.then(|| self.get(IDLE_SESSION_TIMEOUT))??;
+        millis(value).filter(|millis| *millis > 0).map(Duration::from_millis)
     }
 
     /// Size of names, values and statements in bytes.
@@ -166,6 +200,7 @@ impl Overrides {
     pub fn forget_settings(&mut self) {
         let settings = std::mem::take(&mut self.settings);
         settings.iter().for_each(|(name, value)| self.fingerprint ^= hash(name, value));
+        self.acts_at_rest = false;
     }
 
     /// A number that is equal for equal contents, and rarely for others; 0 for none.
@@ -290,6 +325,17 @@ const LONG_BYTES: usize = 64;
 const DEFERRABLE: &str = "default_transaction_deferrable";
 /// Begins a transaction of our own, also on a standby.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY NOT DEFERRABLE";
+
+const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
+/// The settings that act on a session that does nothing: PostgreSQL ends it, or its kernel ends the connection.
+const ACTS_AT_REST: [&str; 6] = [
+    IDLE_SESSION_TIMEOUT,
+    "client_connection_check_interval",
+    "tcp_keepalives_count",
+    "tcp_keepalives_idle",
+    "tcp_keepalives_interval",
+    "tcp_user_timeout",
+];
 
 /// The timeouts of statements and transactions.
 const HASTY: [&str; 2] = ["statement_timeout", "transaction_timeout"];

@@ -230,7 +230,9 @@ impl<I: Io> Worker<I> {
             self.trace_login(key);
         }
         self.hear_early(key, login.unread);
-        if self.registry.has_idle_timeouts {
+        let ready = self.clients.ready(key);
+        let overrides = ready.and_then(|ready| ready.session.overrides.as_ref());
+        if self.registry.has_idle_timeouts || overrides.is_some_and(|overrides| overrides.acts_at_rest()) {
             self.arm_client(key);
         }
     }

@@ -19,7 +19,7 @@ impl<I: Io> Worker<I> {
     /// Ends a loan whose server is clean.
     pub(crate) fn end_loan(&mut self, server_key: ServerKey, client_key: ClientKey) {
         let Some(server) = self.servers.get_mut(server_key) else { return };
-        let (mut has_held, mut is_traced) = (false, false);
+        let (mut has_held, mut is_traced, mut is_timed) = (false, false, self.registry.has_idle_timeouts);
         if let Some(Client { stage: ClientStage::Ready(ready), answered, tracers, .. }) =
             self.clients.get_mut(client_key)
         {
@@ -27,6 +27,7 @@ impl<I: Io> Worker<I> {
             has_held = ready.held.is_some();
             *answered = (*answered).max(server.answered);
             is_traced = *tracers != 0;
+            is_timed |= ready.session.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest());
         }
         match server.session.ends(|| reset_of(&self.pools, &self.active, server.pool)) {
             Ended::Clean => {
@@ -46,7 +47,7 @@ impl<I: Io> Worker<I> {
         if has_held && !self.is_behind(client_key) {
             self.enqueue(Task::GoOn(client_key));
         }
-        if self.registry.has_idle_timeouts {
+        if is_timed {
             self.arm_client(client_key);
         }
     }

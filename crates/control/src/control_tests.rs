@@ -402,8 +402,10 @@ fn a_shutdown_that_waits_ends_when_the_last_worker_has_nothing_left() {
 fn a_shutdown_that_has_waited_for_its_time_sends_clients_away_and_ends() {
     let mut test = TestControl::new("ending", 1, "shutdown_timeout=30\n");
     test.happens(Event::Signal(Signal::Terminate));
-    assert_eq!(test.control.next_deadline(), test.now.time + Duration::from_secs(30));
-    test.after(29, Event::Tick);
+    test.after(23, Event::Tick);
+    assert!(matches!(test.letters(0).last(), Some(ToWorker::StopLending { secs: 23 })));
+    assert!(test.log().contains("no client gets a server any more; transactions may end within 7 seconds"));
+    test.after(6, Event::Tick);
     assert!(!test.letters(0).iter().any(|letter| matches!(letter, ToWorker::EndClients { .. })));
     test.after(1, Event::Tick);
     assert!(matches!(&test.letters(0)[..], [ToWorker::EndClients { secs: 30 }]));

@@ -116,6 +116,14 @@ impl<S> Control<S> {
                 self.tell(EventKind::Shutdown, Level::Warning, line);
                 self.go_down(Shutdown::Now);
             }
+            Some(Expired::StopLending { secs, left }) => {
+                let (time, left) = (counted(secs, "second"), counted(left.as_secs_f64().ceil() as u64, "second"));
+                let line = format_args!(
+                    "shutdown_timeout: have waited for {time}, no client gets a server any more; transactions may end within {left}"
+                );
+                self.tell(EventKind::Shutdown, Level::Log, line);
+                self.present.post_all(|| ToWorker::StopLending { secs });
+            }
             Some(Expired::CloseClients { secs }) => {
                 let time = counted(secs, "second");
                 self.tell(

@@ -361,6 +361,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             ToWorker::Displaced(client) => self.displaced(client),
+            ToWorker::StopLending { secs } => self.stop_lending(secs),
             ToWorker::EndClients { secs } => self.end_clients(secs),
         }
     }

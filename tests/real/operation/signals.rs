@@ -1,5 +1,7 @@
 //! Signals and SHUTDOWN: which clients may finish, which are refused, and when the process ends.
 
+use std::time::{Duration, Instant};
+
 use nix::sys::signal::Signal;
 use tests::client::Client;
 use tests::message;
@@ -95,6 +97,49 @@ pub(crate) fn a_shutdown_has_patience_for_its_time(house: &House) {
         let running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(67)' and state = 'active'";
         wait_until("its query is cancelled", LIMIT, || look.value(running) == "0");
     }
+}
+
+pub(crate) fn transactions_end_before_a_shutdown_runs_out_of_patience(house: &House) {
+    if !house.place.is_trunkline() {
+        return tests::runner::skip("PgBouncer waits for ever");
+    }
+    let mut pooler = house.pooler("signal_commit", &["shutdown_timeout = 16"]);
+    house.postgres.client("signal_commit").run("create table done (number int); grant all on done to public");
+    let mut busy: Vec<Client> = (0..4).map(|_| pooler.client("u", "signal_commit")).collect();
+    let [mut idle, mut open] = [0; 2].map(|_| pooler.client("u", "signal_commit"));
+    idle.run("select 1");
+    open.run("begin");
+    open.run("insert into done values (0)");
+    pooler.signal(Signal::SIGTERM);
+    let begun = Instant::now();
+    // Transaction follows transaction: none is cut, and the first statement of a new one is refused.
+    std::thread::scope(|scope| {
+        for (number, client) in busy.iter_mut().enumerate() {
+            scope.spawn(move || {
+                let refused = loop {
+                    let answer = client.query("begin");
+                    if let Some(error) = answer.errors.first() {
+                        break error.clone();
+                    }
+                    client.run(&format!("insert into done values ({number})"));
+                    client.run("select pg_sleep(0.05)");
+                    client.run("commit");
+                };
+                assert_eq!((&*refused.code, &*refused.text), ("57P01", "pooler is shutting down (shutdown_timeout)"));
+            });
+        }
+    });
+    assert!(begun.elapsed() > Duration::from_secs(11), "{:?}", begun.elapsed());
+    assert_eq!(idle.answer().error().code, "57P01", "it has no server, and gets none");
+    // Who has a server goes on until the end of the transaction.
+    open.run("insert into done values (0)");
+    open.run("commit");
+    assert_eq!(open.query("select 1").error().code, "57P01");
+    // Nobody is left, so that the process need not wait for the rest of its time.
+    assert_eq!(pooler.await_end(LIMIT).code(), Some(0));
+    pooler.await_log("no client gets a server any more; transactions may end within 4 seconds");
+    let rows = house.postgres.client("signal_commit").value("select count(*) from done where number = 0 ");
+    assert_ne!(rows, "0");
 }
 
 pub(crate) fn sighup_reads_the_configuration_again(house: &House) {

@@ -231,7 +231,7 @@ catalog! {
     replication_pool_size: Count = Some("0"), Live, Built;
     /// How long cleaning a server may take whose client has left in the middle of something, before the server is closed. It also limits the state probe and applying the settings of a client.
     server_mend_timeout: Span = Some("5"), Live, Built;
-    /// How long a shutdown waits for clients or servers before it closes the remaining clients; 0 means no limit.
+    /// How long a shutdown waits for clients or servers before it closes the remaining clients; 0 means no limit. A shutdown that waits for clients lends no more servers when a quarter of it is left (at most ten seconds), so that transactions that have begun can end.
     shutdown_timeout: Timeout = Some("0"), Live, Built;
     /// How long the results of auth_query are cached; 0 runs the query at each login, as PgBouncer does.
     auth_query_cache_ttl: Timeout = Some("0"), Live, Built;

@@ -203,7 +203,7 @@ faults! {
     ShuttingDown = Operator, PROTOCOL_VIOLATION, "pooler is shutting down";
     /// A request for a server during a shutdown that waits for servers.
     ServersShuttingDown = Operator, PROTOCOL_VIOLATION, "server shutting down";
-    /// A shutdown has waited for `shutdown_timeout`.
+    /// A shutdown has waited for `shutdown_timeout`, or nearly so, and the client has no server.
     ShutdownTimeout { secs: u64 } = Operator, ADMIN_SHUTDOWN, "pooler is shutting down (shutdown_timeout)";
     /// The pooler cannot go on with this client, through a fault of its own.
     Unservable = Ours, PROTOCOL_VIOLATION, "bouncer resources exhaustion";

@@ -5,6 +5,7 @@
 
 use base::Time;
 use pool::{Command, ServerKey};
+use protocol::fault::Fault;
 use reactor::Peer;
 
 use crate::admin::suspended::Suspended;
@@ -30,6 +31,8 @@ pub(crate) mod waits;
 pub(crate) struct Admin<S> {
     shutdown: Option<Shutdown>,
     is_drained: bool,
+    /// The shutdown will soon end clients, having waited for so many seconds: none gets a server any more.
+    stopped_lending: Option<u64>,
     /// The shutdown no longer waits for clients.
     has_ended_clients: bool,
     /// Orders that wait for something, with the control thread's numbers for them.
@@ -42,8 +45,15 @@ pub(crate) struct Admin<S> {
 
 impl<S> Default for Admin<S> {
     fn default() -> Self {
-        let (shutdown, is_drained, has_ended_clients, is_handed_over) = (None, false, false, false);
-        Self { shutdown, is_drained, has_ended_clients, awaited: Vec::new(), suspended: None, is_handed_over }
+        Self {
+            shutdown: None,
+            is_drained: false,
+            stopped_lending: None,
+            has_ended_clients: false,
+            awaited: Vec::new(),
+            suspended: None,
+            is_handed_over: false,
+        }
     }
 }
 
@@ -92,6 +102,14 @@ impl<S> Admin<S> {
         self.shutdown == Some(Shutdown::WaitForServers)
     }
 
+    /// The error of a client that asks for a server while a shutdown lends none.
+    pub(crate) fn lends_no_more(&self) -> Option<Fault> {
+        if self.is_ending_servers() {
+            return Some(Fault::ServersShuttingDown);
+        }
+        self.stopped_lending.map(|secs| Fault::ShutdownTimeout { secs })
+    }
+
     /// Whether the worker has shut down.
     pub(crate) fn is_over(&self) -> bool {
         self.shutdown == Some(Shutdown::Now)
@@ -108,7 +126,9 @@ impl<S> Admin<S> {
     pub(crate) fn shuts_out(&self, peer: Peer) -> bool {
         match self.shutdown {
             None => false,
-            Some(Shutdown::WaitForClients) => matches!(peer, Peer::Unix { .. }) || self.has_ended_clients,
+            Some(Shutdown::WaitForClients) => {
+                matches!(peer, Peer::Unix { .. }) || self.stopped_lending.is_some() || self.has_ended_clients
+            }
             Some(Shutdown::WaitForServers | Shutdown::Now) => true,
         }
     }

@@ -1,6 +1,7 @@
 //! How a worker shuts down: which clients are rejected, what is waited for and how long, and when nothing is left.
 //!
-//! Always true: a shutdown that waits for clients closes no client that has been let in, until its timeout.
+//! Always true: a shutdown that waits for clients closes no client that has been let in, until shortly before its timeout;
+//! and none that has a server until the timeout.
 //! Not here: when the process ends (`control`), how a client is closed (`data::close`).
 
 use base::Key;
@@ -24,6 +25,24 @@ impl<I: Io> Worker<I> {
         self.io.accept(reactor::Accepting::OnlyUnix);
         if way == Shutdown::WaitForServers {
             self.pause_for_good();
+        }
+    }
+
+    /// `shutdown_timeout` has nearly passed: clients that have no server are closed, the others when they ask for one again,
+    /// so that transactions that have begun can end. Clients of the console stay.
+    pub(crate) fn stop_lending(&mut self, secs: u64) {
+        self.admin.stopped_lending = Some(secs);
+        for key in self.clients.keys() {
+            let Some(client) = self.clients.get(key).filter(|client| !client.is_own) else { continue };
+            let has_no_server = match &client.stage {
+                ClientStage::Login(_) => true,
+                ClientStage::Ready(ready) => ready.link.server().is_none() && ready.replication.is_none(),
+                ClientStage::Greeting(_) | ClientStage::Cancelling(_) | ClientStage::Console(_) => false,
+            };
+            if has_no_server {
+                self.fail_client(key, &Fault::ShutdownTimeout { secs });
+            }
+            self.settle();
         }
     }
 

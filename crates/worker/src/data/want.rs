@@ -132,8 +132,8 @@ impl<I: Io> Worker<I> {
     }
 
     fn want(&mut self, key: Key, since: Time, event: Event) {
-        if self.admin.is_ending_servers() {
-            self.fail_client(key, &Fault::ServersShuttingDown);
+        if let Some(fault) = self.admin.lends_no_more() {
+            self.fail_client(key, &fault);
             return;
         }
         let Some(Client { stage: ClientStage::Ready(ready), tracers, .. }) = self.clients.get_mut(key) else { return };

@@ -184,6 +184,12 @@ pub enum ToWorker<S> {
     WakeUp,
     /// Shuts down in this way.
     Shutdown(Shutdown),
+    /// A shutdown has waited this long for clients, and will soon disconnect them: no client gets a server any more, and
+    /// those that have none are disconnected.
+    StopLending {
+        /// The seconds waited.
+        secs: u64,
+    },
     /// A shutdown has waited this long for clients: those that are left are disconnected.
     EndClients {
         /// The seconds waited.

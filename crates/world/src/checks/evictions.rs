@@ -92,6 +92,15 @@ impl World {
         self.evicted.suspects = left;
     }
 
+    /// The control thread has no more servers lent, since it will soon disconnect all remaining clients.
+    pub(crate) fn lending_ends(&mut self) {
+        self.witness.note(|| "STOPS LENDING".to_owned());
+        self.witness.count("shutdowns that lend no more");
+        self.evicted.lending_ended = Some(self.witness.now);
+        // From now on, for good.
+        self.evicted.last = Time(u64::MAX);
+    }
+
     /// The control thread disconnects all remaining clients (`shutdown_timeout`).
     pub(crate) fn clients_are_ended(&mut self) {
         self.witness.note(|| "ENDS CLIENTS".to_owned());
@@ -106,7 +115,7 @@ impl World {
     /// A client gets an error before it is disconnected.
     pub(crate) fn check_eviction(&mut self, app: u32, ended: &Ended) {
         let Ended::Refused { text, .. } = ended else { return };
-        if text.contains("(shutdown_timeout)") && self.evicted.all_since.is_none() {
+        if text.contains("(shutdown_timeout)") && self.evicted.lending_ended.or(self.evicted.all_since).is_none() {
             let text = format!("application {app} is told {text:?}, and nobody has run out of patience");
             self.witness.accuse(Charge::NoReason, text);
         }

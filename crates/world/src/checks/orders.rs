@@ -53,6 +53,7 @@ impl World {
                 self.operator.is_suspended = false;
             }
             ToWorker::Shutdown(way) => self.goes_down(*way),
+            ToWorker::StopLending { .. } => self.lending_ends(),
             ToWorker::EndClients { .. } => self.clients_are_ended(),
             _ => {}
         }

@@ -25,6 +25,8 @@ pub(crate) struct Evicted {
     /// When a client was last disconnected that may have been waiting for a cancel request: its end does not prove that
     /// the request was carried out.
     pub(crate) last: Time,
+    /// When the shutdown stopped lending servers.
+    pub(crate) lending_ended: Option<Time>,
     /// When the shutdown disconnected the remaining clients.
     pub(crate) all_since: Option<Time>,
     /// When the shutdown stops waiting for the servers of those clients, by the clock of the machine, which may jump.
@@ -51,6 +53,7 @@ impl Default for Evicted {
             renewals: Vec::new(),
             suspects: BTreeSet::new(),
             last: Time(0),
+            lending_ended: None,
             all_since: None,
             mended_by: None,
         }

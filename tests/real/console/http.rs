@@ -87,6 +87,28 @@ pub(crate) fn tables_are_told_as_json(house: &House) {
     assert!(status == 200 && body.contains("/api/v1/waits") && !body.contains("fds"), "{body}");
 }
 
+pub(crate) fn slow_connections_leave_places_to_who_sends_a_request(house: &House) {
+    let (pooler, address) = pooler(house, "http_slow", &[]);
+    // A page that is open keeps its place.
+    let mut follower = Follower::begin(address, "");
+    follower.await_text("event: at");
+    let slow = |_| {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        // The pooler may have closed it already for another.
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: loc");
+        stream
+    };
+    let mut all: Vec<TcpStream> = (0..300).map(slow).collect();
+    for _ in 0..3 {
+        let begun = Instant::now();
+        assert_eq!(get(address, "/metrics", "").0, 200);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        all.extend((0..100).map(slow));
+    }
+    pooler.console("PAUSE http_slow");
+    follower.await_text("PAUSE 'http_slow'");
+}
+
 pub(crate) fn health_says_whether_clients_are_served(house: &House) {
     let (pooler, address) = pooler(house, "http_health", &[]);
     let ready = |path: &str| get(address, path, "");

@@ -8,19 +8,21 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use auth::Secret;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -31,9 +33,9 @@ use worker::letters::ActiveConfig;
 
 use super::guard::{Admission, Head, Refused, admit};
 use super::pace::Pace;
-use super::room::Room;
+use super::room::{HttpPlace, Room};
 use super::routes::{Asked, FOR_BROWSERS, routes};
-use super::stalled::Unstalled;
+use super::stalled::{Socket, Unstalled};
 use super::tries::Tries;
 
 /// Serves these listeners for as long as the runtime lives. The TLS terms and users in force are read for each
@@ -101,10 +103,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 // for.
                 let Some(place) = shared.room.enter(from.ip()) else { continue };
                 let shared = Arc::clone(&shared);
+                let place = Arc::new(place);
                 tokio::spawn(async move {
+                    let conversation = timeout(CONNECTION_MAX, converse(stream, from, Arc::clone(&place), shared));
                     // Errors of a connection are ignored: the peer has no answer pending that could report them.
-                    let _ = timeout(CONNECTION_MAX, converse(stream, from, shared)).await;
-                    drop(place);
+                    tokio::select! {
+                        _ = conversation => {}
+                        () = place.evicted() => {}
+                    }
                 });
             }
             // For example, the process is out of descriptors.
@@ -113,31 +119,36 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn converse(stream: TcpStream, from: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+async fn converse(stream: TcpStream, from: SocketAddr, place: Arc<HttpPlace>, shared: Arc<Shared>) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
+    // In a large buffer of the system a slow reader makes no progress that could be seen. If it fails, that is all.
+    let _ = setsockopt(&stream, sockopt::SndBuf, &SEND_BUFFER_BYTES);
     let mut first = [0];
     timeout(HEAD_MAX, stream.peek(&mut first)).await??;
     if first[0] != TLS_HANDSHAKE {
-        return answer(stream, from.ip(), false, shared).await;
+        return answer(stream, from.ip(), false, place, shared).await;
     }
     let config = shared.active.borrow().tls.offer.as_ref().map(|offer| offer.for_http());
     let Some(config) = config else { return Ok(()) };
     sleep_until(shared.pace.reserve(Instant::now()).into()).await;
     let stream = timeout(HEAD_MAX, TlsAcceptor::from(config).accept(stream)).await??;
-    answer(stream, from.ip(), true, shared).await
+    answer(stream, from.ip(), true, place, shared).await
 }
 
-async fn answer<S>(stream: S, from: IpAddr, is_tls: bool, shared: Arc<Shared>) -> io::Result<()>
+async fn answer<S>(stream: S, from: IpAddr, is_tls: bool, place: Arc<HttpPlace>, shared: Arc<Shared>) -> io::Result<()>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Socket + AsyncRead + AsyncWrite + Send + 'static,
 {
+    let stream = TokioIo::new(Unstalled::new(stream, STALLED_MAX, Arc::clone(&place)));
     let (questions, answering) = (shared.questions.clone(), OnceLock::new());
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         answering.get_or_init(|| shared.answering.upgrade());
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(respond(request.map(Body::new), from, is_tls, &shared).await) }
+        let (shared, answered) = (Arc::clone(&shared), Answered::new(&place));
+        async move {
+            let response = respond(request.map(Body::new), from, is_tls, &shared).await;
+            Ok::<_, Infallible>(response.map(|body| AnswerBody { body, _answered: answered }))
+        }
     });
-    let stream = TokioIo::new(Unstalled::new(stream, STALLED_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
@@ -149,6 +160,48 @@ where
         () = questions.closed() => connection.as_mut().graceful_shutdown(),
     }
     connection.await.map_err(io::Error::other)
+}
+
+/// The connection is being answered as long as this lasts.
+struct Answered(Arc<HttpPlace>);
+
+impl Answered {
+    fn new(place: &Arc<HttpPlace>) -> Self {
+        place.is_answered();
+        Self(Arc::clone(place))
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.0.waits();
+    }
+}
+
+/// The body of an answer, whose connection is being answered until it has been written.
+struct AnswerBody {
+    body: Body,
+    _answered: Answered,
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 async fn respond(request: Request, from: IpAddr, is_tls: bool, shared: &Shared) -> Response {
@@ -248,6 +301,9 @@ const TLS_HANDSHAKE: u8 = 22;
 const HEAD_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of a request head; hyper requires at least 8 KiB.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// The system's buffer for what is sent on a connection; Linux doubles it. `STALLED_MAX` has to suffice for a slow reader
+/// to take a part of it.
+const SEND_BUFFER_BYTES: usize = 32 * 1024;
 /// A connection whose peer reads nothing for this long is closed.
 const STALLED_MAX: Duration = Duration::from_secs(20);
 /// Maximum lifetime of a connection; a page that stays open reconnects.

@@ -746,3 +746,27 @@ pub(crate) fn idle_session_timeout_ends_its_client_and_no_server(house: &House) 
     assert_eq!(keeps.answer_within(Duration::from_secs(10)).error().code, "57P05");
     assert_eq!(pooler.client("u", "state_idle").value(timeout), "0");
 }
+
+/// A client's SET is sent as it is to a server with another client's settings, by the extended protocol as by Query.
+pub(crate) fn a_set_by_the_extended_protocol_costs_no_more_transactions(house: &House) {
+    let transactions = |database: &str, ask: &dyn Fn(&mut Client, &str)| {
+        let pooler = follow(house, database, 1);
+        house.postgres.client(database).run("create schema s1");
+        let mut clients = [pooler.client("u", database), pooler.client("u", database)];
+        for sql in ["set search_path to s1", "select 1", "set search_path to public"].repeat(20) {
+            for client in &mut clients {
+                ask(client, sql);
+                assert!(client.answer().errors.is_empty(), "{sql}");
+            }
+        }
+        drop((clients, pooler));
+        let of = |what: &str| {
+            house.postgres.value(&format!("select {what} from pg_stat_database where datname = '{database}'"))
+        };
+        wait_until("the servers have gone", Duration::from_secs(10), || of("numbackends") == "0");
+        of("xact_commit").parse::<u32>().expect("a number")
+    };
+    let by_query = transactions("state_turns_simple", &|client, sql| client.ask(sql));
+    let by_parse = transactions("state_turns_extended", &|client, sql| client.peer.send(&extended(sql)));
+    assert!(by_parse <= by_query + by_query / 10, "{by_parse} transactions, {by_query} by Query");
+}

@@ -8,13 +8,14 @@
 use std::rc::Rc;
 
 use base::{Key, Time};
-use wire::{frontend, write};
+use wire::write;
 
 use super::client_session::ClientSession;
 use super::reading::Texts;
+use super::request_text::only_text;
 use super::server_session::{DISCARD_SEQUENCES, SequenceOwner, ServerSession};
 use crate::planted::{are_other_parameters, are_other_settings, awaited_first};
-use crate::request::{is_one_request, messages};
+use crate::request::is_one_request;
 use crate::state::{FunctionCatalog, Overrides, Preparation, needs_nothing};
 use crate::vars::Tracked;
 
@@ -209,8 +210,7 @@ impl ClientSession {
             return false;
         }
         // Such a text is read alike whatever the settings are.
-        let text = messages(request.unwrap_or_default()).next().filter(|(_, kind, _)| *kind == frontend::QUERY);
-        let text = text.and_then(|(_, _, body)| body.strip_suffix(&[0]));
+        let text = only_text(request.unwrap_or_default(), self.names.as_deref());
         let text = text.filter(|text| text.is_ascii() && !text.contains(&b'\\'));
         let Some(text) = text.filter(|text| text.len() <= TEXT_BYTES_MAX && !function_catalog.is_due(now)) else {
             return false;

@@ -1,12 +1,13 @@
-//! The text of a request, to be shown where a request takes long.
+//! The text of a request: to be shown where a request takes long, or to be read before it is sent.
 //!
-//! Always true: no more than [`REQUEST_TEXT_BYTES_MAX`] of it are examined, however long it is, because a client may bind
-//! a named statement any number of times.
+//! Always true: of a text that is shown no more than [`REQUEST_TEXT_BYTES_MAX`] are examined, however long it is, because
+//! a client may bind a named statement any number of times.
 //! Not here: how it is shown without its values (`route`).
 
 use wire::frontend;
 
 use crate::prepared::Names;
+use crate::request::messages;
 
 /// A text, or the beginning of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,8 +52,48 @@ pub const REQUEST_TEXT_BYTES_MAX: usize = 16_384;
 /// A message begins with its kind and length.
 const HEADER_BYTES: usize = 5;
 
+/// The text of the only statement that a request runs, once: that of a Query, or of a batch that binds and executes one
+/// statement, also one that was prepared under a name before. `None` for other requests, and for those that are not here
+/// as a whole.
+#[must_use]
+pub(super) fn only_text<'r>(request: &'r [u8], names: Option<&'r Names>) -> Option<&'r [u8]> {
+    let (mut prepared, mut bound, mut is_executed) = (None, None, false);
+    for (_, kind, body) in messages(request) {
+        match kind {
+            frontend::QUERY => return body.strip_suffix(&[0]),
+            frontend::PARSE if prepared.is_none() && bound.is_none() => {
+                let (name, rest) = until_zero(body)?;
+                prepared = Some((name, until_zero(rest)?.0));
+            }
+            frontend::BIND if bound.is_none() => {
+                let (_, rest) = until_zero(body)?;
+                let (name, _) = until_zero(rest)?;
+                bound = Some(match prepared {
+                    Some((given, text)) if given == name => text,
+                    Some(_) => return None,
+                    // Its parameter types follow.
+                    None => until_zero(names?.text_of(name)?)?.0,
+                });
+            }
+            frontend::DESCRIBE => {}
+            frontend::EXECUTE if bound.is_some() && !is_executed => is_executed = true,
+            frontend::SYNC if is_executed => return bound,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The bytes up to a zero byte, and those behind it.
+fn until_zero(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
 #[cfg(test)]
 mod tests {
+    use wire::write;
+
     use super::*;
 
     fn told(bytes: &[u8]) -> (String, bool) {
@@ -81,5 +122,87 @@ mod tests {
         let long = [&b"Q\0\0\0\0"[..], &b"x".repeat(10 * REQUEST_TEXT_BYTES_MAX), b"\0"].concat();
         let (text, is_whole) = told(&long);
         assert_eq!((text.len(), is_whole), (REQUEST_TEXT_BYTES_MAX, false));
+    }
+
+    #[test]
+    fn one_statement_has_one_text() {
+        let text = |make: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            make(&mut bytes);
+            only_text(&bytes, None).map(|text| String::from_utf8_lossy(text).into_owned())
+        };
+        let parse = |out: &mut Vec<u8>, name: &str| write::parse(out, name.as_bytes(), "set a = 1", std::iter::empty());
+        let bind = |out: &mut Vec<u8>, name: &str| write::bind(out, name, std::iter::empty::<Option<&str>>());
+        let set = Some("set a = 1".to_owned());
+        assert_eq!(text(&|out| write::query(out, "set a = 1")), set);
+        for name in ["", "s"] {
+            let batch = |out: &mut Vec<u8>| {
+                parse(out, name);
+                bind(out, name);
+                write::bare(out, frontend::DESCRIBE);
+                write::execute(out);
+            };
+            assert_eq!(
+                text(&|out| {
+                    batch(out);
+                    write::bare(out, frontend::SYNC)
+                }),
+                set
+            );
+            assert_eq!(text(&|out| batch(out)), None, "its end is not here");
+            assert_eq!(
+                text(&|out| {
+                    batch(out);
+                    write::execute(out);
+                    write::bare(out, frontend::SYNC)
+                }),
+                None
+            );
+            assert_eq!(
+                text(&|out| {
+                    batch(out);
+                    bind(out, name);
+                    write::bare(out, frontend::SYNC)
+                }),
+                None
+            );
+            assert_eq!(
+                text(&|out| {
+                    batch(out);
+                    parse(out, name);
+                    write::bare(out, frontend::SYNC)
+                }),
+                None
+            );
+            assert_eq!(
+                text(&|out| {
+                    batch(out);
+                    write::bare(out, frontend::FLUSH);
+                    write::bare(out, frontend::SYNC)
+                }),
+                None
+            );
+        }
+        let of_another = |out: &mut Vec<u8>| {
+            parse(out, "s");
+            bind(out, "t");
+            write::execute(out);
+            write::bare(out, frontend::SYNC);
+        };
+        assert_eq!(text(&of_another), None);
+        let of_nobody = |out: &mut Vec<u8>| {
+            bind(out, "t");
+            write::execute(out);
+            write::bare(out, frontend::SYNC);
+        };
+        assert_eq!(text(&of_nobody), None);
+        let not_executed = |out: &mut Vec<u8>| {
+            parse(out, "");
+            bind(out, "");
+            write::bare(out, frontend::SYNC);
+        };
+        assert_eq!(text(&not_executed), None);
+        assert_eq!(only_text(b"", None), None);
+        assert_eq!(only_text(b"B\0\0\0\x04S\0\0\0\x04", None), None, "no name ends");
     }
 }

@@ -108,7 +108,10 @@ impl Fault {
             Self::HandedOver => "This connection could not be handed over to the new process.".to_owned(),
             Self::ReplicationRefused { text, .. } => format!("The server said: {text}"),
             Self::StatementUnknown { name } | Self::StatementInUse { name } => format!("The name is \"{name}\"."),
-            Self::StatementsFull => format!("All clients of a worker may prepare {HELD_BYTES_MAX} bytes together."),
+            Self::StatementsFull => format!(
+                "All clients of a worker may hold {} MiB together, or its share of a quarter of the memory that the control group allows.",
+                HELD_BYTES_MAX >> 20
+            ),
             Self::ClientMemoryFull { limit, held } => format!("The client holds {held} bytes, and may hold {limit}."),
             Self::ShutdownTimeout { secs } => format!("The shutdown has waited for {}.", counted(*secs, "second")),
             Self::StateUnread { secs } => {

@@ -23,6 +23,7 @@ use crate::daemon;
 use crate::identity::{self, DescriptorLimit};
 use crate::last_words::{self, Fatal, say};
 use crate::listening_sockets::{self, ListeningSockets};
+use crate::memory;
 use crate::pidfile::{self, Old, Pidfile};
 use crate::takeover;
 use crate::threads::{self, Start, WorkerSetup};
@@ -286,6 +287,17 @@ fn tell_descriptors(active: &ActiveConfig, limit: DescriptorLimit, speaker: &Spe
     );
     if expected > soft {
         say(speaker, Level::Warning, format_args!("max expected fd use ({expected}) is above the limit ({soft})"));
+    }
+    if let Some(limit) = memory::limit() {
+        let share = memory::held_bytes_max(Some(limit), active.homes.workers().into());
+        let (limit, share) = (limit >> 20, share >> 20);
+        say(
+            speaker,
+            Level::Log,
+            format_args!(
+                "memory limit of the control group: {limit} MiB; each worker may hold {share} MiB for its clients"
+            ),
+        );
     }
 }
 

@@ -10,6 +10,7 @@ mod daemon;
 mod identity;
 mod last_words;
 mod listening_sockets;
+mod memory;
 mod pidfile;
 mod takeover;
 mod threads;

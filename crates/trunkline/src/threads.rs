@@ -16,6 +16,7 @@ use worker::Worker;
 use worker::letters::{ActiveConfig, Ids, Post, Posts, ToControl, ToWorker, Unauthenticated};
 
 use crate::last_words::Fatal;
+use crate::memory;
 
 /// The chosen kernel interface, and the reason for the choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,6 +132,7 @@ impl WorkerSetup<'_> {
             control: Arc::clone(self.control),
             ids: self.ids.clone(),
             unauthenticated: Unauthenticated::default(),
+            held_bytes_max: memory::held_bytes_max(memory::limit(), workers.len()),
         };
         let (up, ups) = mpsc::channel();
         let (end, ended) = mpsc::channel();

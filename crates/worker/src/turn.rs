@@ -90,6 +90,7 @@ impl<I: Io> Worker<I> {
             active,
         };
         worker.io.accept(Accepting::All);
+        worker.statement_registry.limit_all(worker.posts.held_bytes_max);
         worker.apply_limits();
         worker.renew_rates();
         worker.open_forced_pools();

@@ -1,6 +1,7 @@
 //! Counts how many bytes each client makes a worker remember, and limits them.
 //!
-//! Always true: the bytes held for all clients of a worker stay under [`HELD_BYTES_MAX`], and those of one client under
+//! Always true: the bytes held for all clients of a worker stay under [`HELD_BYTES_MAX`], or less where the process has
+//! little memory, and those of one client under
 //! `max_client_memory` and under what is still free, so that the next client finds as much as any client before it holds,
 //! however many there are. A dropped charge gives back what it has taken. A text that several clients have prepared is
 //! held once, and is charged to each of them. A statement that only servers have is charged to no client, and keeps no
@@ -16,7 +17,7 @@ use super::statement::Entry;
 use crate::fault::Fault;
 
 /// What all clients of a worker hold, and what one client may hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Room {
     held: Cell<usize>,
     /// The part of these bytes that only servers have.
@@ -27,6 +28,21 @@ pub(super) struct Room {
     clock: Cell<u64>,
     /// The limit of one client; 0 is no limit.
     client_max: Cell<usize>,
+    /// The limit of all clients together.
+    held_max: Cell<usize>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            held: Cell::default(),
+            unclaimed_bytes: Cell::default(),
+            unclaimed: RefCell::default(),
+            clock: Cell::default(),
+            client_max: Cell::default(),
+            held_max: Cell::new(HELD_BYTES_MAX),
+        }
+    }
 }
 
 impl Room {
@@ -36,6 +52,10 @@ impl Room {
 
     pub(super) fn limit_clients(&self, bytes_max: usize) {
         self.client_max.set(bytes_max);
+    }
+
+    pub(super) fn limit_all(&self, bytes_max: usize) {
+        self.held_max.set(bytes_max.min(HELD_BYTES_MAX));
     }
 
     /// From now on only servers have this statement.
@@ -59,7 +79,7 @@ impl Room {
 
     /// Gives up statements that only servers have until there is room for this many bytes, or none of them is left.
     fn make(&self, bytes: usize) {
-        while self.held.get() + bytes > HELD_BYTES_MAX {
+        while self.held.get() + bytes > self.held_max.get() {
             let Some((_, oldest)) = self.unclaimed.borrow_mut().pop_first() else { return };
             oldest.unclaimed_since.set(0);
             self.unclaimed_bytes.set(self.unclaimed_bytes.get() - oldest.bytes());
@@ -123,13 +143,14 @@ impl Charge {
     fn grow_by(&mut self, bytes: usize, shared: usize) -> Result<(), Fault> {
         let is_room = |held: usize, more: usize, max: usize| held.checked_add(more).filter(|&held| held <= max);
         let claimed = self.room.held.get() - self.room.unclaimed_bytes.get();
-        let held = is_room(claimed, bytes, HELD_BYTES_MAX).ok_or(Fault::StatementsFull)?;
+        let held_max = self.room.held_max.get();
+        let held = is_room(claimed, bytes, held_max).ok_or(Fault::StatementsFull)?;
         if let Some(account) = &self.account {
             let limit = self.room.client_max.get();
             let max = if limit == 0 { usize::MAX } else { limit };
             let own = is_room(account.get(), bytes.saturating_add(shared), max);
             let own = own.ok_or(Fault::ClientMemoryFull { limit, held: account.get() })?;
-            if own > HELD_BYTES_MAX - held {
+            if own > held_max - held {
                 return Err(Fault::StatementsFull);
             }
             account.set(own);
@@ -216,15 +237,23 @@ mod tests {
 
     #[test]
     fn nobody_holds_more_than_is_left_for_others() {
-        let room = Rc::new(Room::default());
-        let half = HELD_BYTES_MAX / 2;
+        held_by_four(&Rc::new(Room::default()), HELD_BYTES_MAX);
+        let small = Rc::new(Room::default());
+        small.limit_all(1 << 20);
+        held_by_four(&small, 1 << 20);
+        small.limit_all(usize::MAX);
+        held_by_four(&small, HELD_BYTES_MAX);
+    }
+
+    fn held_by_four(room: &Rc<Room>, bytes_max: usize) {
+        let half = bytes_max / 2;
         let accounts = [(); 4].map(|()| Account::default());
         let mut held = Vec::new();
         for (account, most) in accounts.iter().zip([half, half / 2, half / 4, half / 8]) {
-            assert_eq!(Charge::new(&room, account, most + 1, 0).map(drop), Err(Fault::StatementsFull));
-            held.push(Charge::new(&room, account, most, 0).expect("room"));
+            assert_eq!(Charge::new(room, account, most + 1, 0).map(drop), Err(Fault::StatementsFull));
+            held.push(Charge::new(room, account, most, 0).expect("room"));
         }
-        assert!(Charge::of_all(&room, half / 8).is_some_and(|_| Charge::of_all(&room, half / 8 + 1).is_none()));
+        assert!(Charge::of_all(room, half / 8).is_some_and(|_| Charge::of_all(room, half / 8 + 1).is_none()));
         drop(held);
         assert_eq!(room.held(), 0);
     }

@@ -136,6 +136,11 @@ impl StatementRegistry {
         self.room.limit_clients(bytes_max);
     }
 
+    /// All clients together may hold this many bytes, but no more than [`super::HELD_BYTES_MAX`].
+    pub fn limit_all(&self, bytes_max: usize) {
+        self.room.limit_all(bytes_max);
+    }
+
     /// Charges this many bytes to a client's account.
     ///
     /// # Errors

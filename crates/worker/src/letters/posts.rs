@@ -21,13 +21,16 @@ pub struct Posts<S> {
     pub ids: Ids,
     /// The connections of the process that have not logged in.
     pub unauthenticated: Unauthenticated,
+    /// The bytes that each worker may hold for its clients, as far as the memory of the process is concerned.
+    pub held_bytes_max: usize,
 }
 
 impl<S> Clone for Posts<S> {
     fn clone(&self) -> Self {
-        let Self { workers, control, ids, unauthenticated } = self;
+        let Self { workers, control, ids, unauthenticated, held_bytes_max } = self;
         let (workers, control) = (workers.clone(), control.clone());
-        Self { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
+        let (ids, unauthenticated) = (ids.clone(), unauthenticated.clone());
+        Self { workers, control, ids, unauthenticated, held_bytes_max: *held_bytes_max }
     }
 }
 

@@ -82,5 +82,6 @@ fn posts(
     let workers = boxes.collect();
     let mail = mail.clone();
     let control = Arc::new(move |letter| put(&mail, Envelope::ToControl { first, letter }));
-    Posts { workers, control, ids: ids.clone(), unauthenticated: unauthenticated.clone() }
+    let (ids, unauthenticated) = (ids.clone(), unauthenticated.clone());
+    Posts { workers, control, ids, unauthenticated, held_bytes_max: usize::MAX }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use route::{Dialect, Knowledge, Source};
+use route::{Condenser, Dialect, Knowledge, Source};
 
 /// Reads a text as a query of a client and as the body of a function, on a small stack and in a limited time.
 fn read(text: String) {
@@ -21,7 +21,9 @@ fn read(text: String) {
         let source = Source { name: "f", is_readable: true, is_hidden: false, is_in_queries: false, text: &text };
         let _ = Knowledge::read([source].into_iter());
         let _ = (route::prepared(&text, "a"), route::deallocated(bytes, dialect), route::parameters(bytes, dialect));
-        route::condense(&mut text.clone().into_bytes(), dialect);
+        let mut condenser = Condenser::new(dialect);
+        bytes.chunks(1000).for_each(|piece| condenser.push(piece));
+        let _ = condenser.end();
     };
     thread::Builder::new().stack_size(STACK_BYTES).spawn(work).expect("a thread").join().expect("no panic");
     let took = begun.elapsed();

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use crate::act::Act;
 use crate::class::Class;
 use crate::classify::{INSERT, SELECT, classify, plain_verb};
+use crate::condense::condensed;
 use crate::dirty_state::DirtyState;
 use crate::knowledge::Knowledge;
 use crate::lexer::Dialect;
@@ -89,7 +90,7 @@ impl Cache {
     /// Returns what [`classify`] says of a text. The same `scope` stands for the same knowledge.
     pub fn class(&mut self, text: &[u8], dialect: Dialect, scope: u32, knowledge: Option<&Knowledge>) -> Rc<Class> {
         if text.len() > TEXT_BYTES_MAX {
-            let class = self.plain.class(text, dialect, knowledge).cloned();
+            let class = self.plain.class(&condensed(text, dialect), dialect, knowledge).cloned();
             return class.unwrap_or_else(|| Rc::new(classify(text, dialect, knowledge)));
         }
         let hash = hash(text);

@@ -54,15 +54,19 @@ impl Encoding {
     }
 
     fn length_of_pair(self, bytes: &[u8]) -> usize {
+        self.wanted(bytes).min(bytes.len())
+    }
+
+    /// How many bytes it has, though fewer may be there. A character of which only the first byte is there has 2, or 4.
+    pub(crate) fn wanted(self, bytes: &[u8]) -> usize {
         let first = bytes[0];
-        let wanted = match self {
+        match self {
             Self::Safe => 1,
             _ if first < 0x80 => 1,
             Self::Sjis if (0xa1..=0xdf).contains(&first) => 1,
             Self::Gb18030 if bytes.get(1).is_some_and(u8::is_ascii_digit) => 4,
             Self::Sjis | Self::Pairs | Self::Gb18030 => 2,
-        };
-        wanted.min(bytes.len())
+        }
     }
 }
 
@@ -126,6 +130,11 @@ impl<'a> Lexer<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], dialect: Dialect) -> Self {
         Self { text, at: 0, dialect }
+    }
+
+    /// At a later place where a token begins.
+    pub(crate) fn at(text: &'a [u8], at: usize, dialect: Dialect) -> Self {
+        Self { text, at, dialect }
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -458,7 +467,7 @@ fn undouble(inner: &[u8], quote: u8, escapes: bool) -> Option<Vec<u8>> {
 }
 
 /// The length of the opening `$tag$`, if one begins here.
-fn dollar_tag(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn dollar_tag(bytes: &[u8]) -> Option<usize> {
     let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80;
     let end = 1 + bytes.get(1..)?.iter().position(|&byte| byte == b'$')?;
     let tag = &bytes[1..end];
@@ -486,7 +495,7 @@ fn is_operator(byte: u8) -> bool {
 
 /// Whether a word may continue with this byte.
 #[inline]
-fn is_of_word(byte: u8) -> bool {
+pub(crate) fn is_of_word(byte: u8) -> bool {
     KINDS[byte as usize] & WORD != 0
 }
 

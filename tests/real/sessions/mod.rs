@@ -6,6 +6,7 @@ pub(crate) mod habits;
 pub(crate) mod identity;
 pub(crate) mod listen;
 pub(crate) mod lock_calls;
+pub(crate) mod long_texts;
 pub(crate) mod meaning;
 pub(crate) mod pins;
 pub(crate) mod reported;

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 use base::Time;
-use route::{Cache, Class, Dialect, DirtyState, Encoding, condense};
+use route::{Cache, Class, Condenser, Dialect, DirtyState, Encoding, Knowledge};
 use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
@@ -22,44 +22,69 @@ use crate::vars::{Tracked, Vars};
 /// The part of a message that has arrived, where the beginning is not enough to read it.
 #[derive(Debug)]
 pub struct Torn {
+    /// What has arrived; of a long text what stands before it.
     bytes: Vec<u8>,
     charge: Charge,
-    /// The length at which string literals are left out of it.
-    condense_at: usize,
-    is_condensed: bool,
+    /// What reads a long text as it arrives.
+    long: Option<Box<LongText>>,
+}
+
+/// A text of which only what matters is kept.
+#[derive(Debug)]
+struct LongText {
+    condenser: Condenser,
+    /// Whether its zero byte has arrived.
+    has_ended: bool,
+}
+
+impl LongText {
+    fn push(&mut self, part: &[u8]) {
+        if self.has_ended {
+            return;
+        }
+        let text = name(part);
+        self.has_ended = text.is_some();
+        self.condenser.push(text.unwrap_or(part));
+    }
 }
 
 impl Torn {
     fn new(account: &Account, statement_registry: &mut StatementRegistry, body: &[u8]) -> Option<Box<Self>> {
         let charge = statement_registry.charge(account, body.len()).ok()?;
-        Some(Box::new(Self { bytes: body.into(), charge, condense_at: TORN_BYTES_FEW, is_condensed: false }))
+        Some(Box::new(Self { bytes: body.into(), charge, long: None }))
     }
 
-    /// Appends a part. Returns false if it cannot be kept. To leave out string literals all of it has to be scanned,
-    /// which is done when it is twice as long as after the last scan.
+    /// Appends a part. Returns false if it cannot be kept. Of a long text each part is read once, when it arrives.
     fn push(&mut self, kind: u8, body: &[u8], dialect: Dialect) -> bool {
-        if self.charge.grow(body.len()).is_err() {
-            return false;
+        if let Some(long) = &mut self.long {
+            long.push(body);
+        } else {
+            if self.charge.grow(body.len()).is_err() {
+                return false;
+            }
+            self.bytes.extend_from_slice(body);
+            if self.bytes.len() >= TORN_BYTES_FEW
+                && let Some(at) = text_at(kind, &self.bytes)
+            {
+                let mut long = LongText { condenser: Condenser::new(dialect), has_ended: false };
+                long.push(&self.bytes[at..]);
+                self.bytes.truncate(at);
+                self.bytes.shrink_to_fit();
+                self.long = Some(Box::new(long));
+            }
         }
-        self.bytes.extend_from_slice(body);
-        let length = self.bytes.len();
-        if length < self.condense_at {
-            return true;
-        }
-        let text_at = if kind == frontend::PARSE { name(&self.bytes).map(|name| name.len() + 1) } else { Some(0) };
-        if let Some(at) = text_at
-            && matches!(kind, frontend::QUERY | frontend::PARSE)
-            && !self.bytes[at..].contains(&0)
-        {
-            let mut text = self.bytes.split_off(at);
-            condense(&mut text, dialect);
-            self.bytes.append(&mut text);
-            self.charge.shrink_to(self.bytes.len());
-            self.is_condensed = true;
-        }
-        let left = self.bytes.len();
-        self.condense_at = (2 * left).clamp(TORN_BYTES_FEW, TORN_BYTES_MAX);
-        length < TORN_BYTES_MAX || left <= TORN_BYTES_MAX / 2
+        let held = self.bytes.len() + self.long.as_ref().map_or(0, |long| long.condenser.bytes());
+        self.charge.shrink_to(held);
+        held < TORN_BYTES_MAX && self.charge.grow(held - self.charge.bytes()).is_ok()
+    }
+}
+
+/// Where the text of a message begins, if that is known.
+fn text_at(kind: u8, body: &[u8]) -> Option<usize> {
+    match kind {
+        frontend::QUERY => Some(0),
+        frontend::PARSE => name(body).map(|name| name.len() + 1),
+        _ => None,
     }
 }
 
@@ -237,34 +262,67 @@ impl<'a> Reading<'a> {
                 session_effects(client).sends_unread();
             } else if !piece.is_last() && !is_enough_now(piece.kind, body, &torn.bytes) {
                 client.torn_text = Some(torn);
-            } else if !torn.is_condensed {
-                self.message(client, piece.kind, &torn.bytes);
+            } else if let Some(long) = torn.long {
+                self.long(client, piece.kind, &torn.bytes, *long);
             } else {
-                self.condensed(client, piece.kind, &torn.bytes);
+                self.message(client, piece.kind, &torn.bytes);
             }
         }
     }
 
-    /// The same for a Query or a Parse without its string literals: unless it is harmless it may do anything, because the
-    /// literals are lost.
-    fn condensed(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
+    /// Reads a Query or a Parse by what is left of its text, and by what came before that. Unless it is harmless it may do
+    /// anything, because its values are lost.
+    fn long(&mut self, client: &mut ClientSession, kind: u8, body: &[u8], long: LongText) {
+        let is_read_alike = long.condenser.is_read_alike();
+        // What was sent before the text may have changed how it is read.
+        let is_read_rightly = long.has_ended && (is_read_alike || long.condenser.dialect() == self.dialect);
+        let text = long.condenser.end().filter(|_| is_read_rightly);
+        let class = self.class_as(client, text.as_deref(), is_read_alike);
         let statement = name(body).filter(|_| kind == frontend::PARSE);
-        let class = self.class(client, name_behind(body, statement.map_or(0, |statement| statement.len() + 1)));
-        let statement = statement.map(cut);
-        if !class.is_harmless() {
+        let mut is_told =
+            || text.as_deref().is_some_and(|text| self.is_told_by_functions(client, text, statement, &class));
+        if class.is_harmless() || is_told() {
+            match kind {
+                frontend::QUERY => self.query(client, &class),
+                _ => self.parse(client, statement, &class),
+            }
+        } else {
             session_effects(client).sends_unread();
-        } else if kind == frontend::QUERY {
-            session_effects(client).executes(&class);
+            if let Some(statement) = statement {
+                session_effects(client).prepares(cut(statement), &class, false);
+            }
         }
-        if let Some(statement) = statement {
-            session_effects(client).prepares(statement, &class, false);
-        }
+    }
+
+    /// Whether the functions of the database, which are not known yet, will tell what a long text does: they are read by the
+    /// state probe. A statement with a name may be executed later than that.
+    fn is_told_by_functions(
+        &self,
+        client: &mut ClientSession,
+        text: &[u8],
+        statement: Option<&[u8]>,
+        class: &Class,
+    ) -> bool {
+        let is_harmless = || route::classify(text, self.dialect, Some(&Knowledge::default())).is_harmless();
+        self.function_catalog.knowledge().is_none()
+            && !class.is_unread
+            && statement.is_none_or(<[u8]>::is_empty)
+            && is_harmless()
+            && session_effects(client).long_texts.add(text, self.dialect)
     }
 
     fn message(&mut self, client: &mut ClientSession, kind: u8, body: &[u8]) {
         match kind {
-            frontend::QUERY => self.query(client, body),
-            frontend::PARSE => self.parse(client, body),
+            frontend::QUERY => {
+                let class = self.class(client, name(body));
+                self.query(client, &class);
+            }
+            frontend::PARSE => {
+                let statement = name(body);
+                let text = statement.and_then(|statement| name_behind(body, statement.len() + 1));
+                let class = self.class(client, text);
+                self.parse(client, statement, &class);
+            }
             frontend::BIND => self.bind(client, body),
             frontend::EXECUTE => {
                 if let Some(session_effects) = &mut client.session_effects {
@@ -278,17 +336,16 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn query(&mut self, client: &mut ClientSession, body: &[u8]) {
-        let class = self.class(client, name(body));
-        self.note_names(&class);
-        client.counting.executes(&class);
+    fn query(&mut self, client: &mut ClientSession, class: &Rc<Class>) {
+        self.note_names(class);
+        client.counting.executes(class);
         if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| class.notifies) {
             subscriptions.note_notify();
         }
         // The command tag tells what a ROLLBACK by itself takes back (`tags`).
         let counts = class.sequences.are_drawn && self.function_catalog.asks_for_sequences(client.user);
         if !class.is_harmless() || class.sets_locally || counts {
-            session_effects(client).executes(&class);
+            session_effects(client).executes(class);
             if class.acts.len() > 1 && class.touches.has(DirtyState::MAKINGS) {
                 // The text may call the functions that it creates.
                 session_effects(client).calls_unknown();
@@ -296,22 +353,20 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn parse(&mut self, client: &mut ClientSession, body: &[u8]) {
-        let statement = name(body);
-        let class = self.class(client, statement.and_then(|statement| name_behind(body, statement.len() + 1)));
+    fn parse(&mut self, client: &mut ClientSession, statement: Option<&[u8]>, class: &Rc<Class>) {
         let statement = statement.map(cut);
-        self.note_names(&class);
+        self.note_names(class);
         if let (Some(subscriptions), Some(statement)) = (&mut client.subscriptions, statement) {
             subscriptions.prepares(statement, class.notifies);
         }
         let counts = !class.sequences.is_nothing()
             && (class.sequences.are_read || self.function_catalog.asks_for_sequences(client.user));
         let is_taken = statement.is_some_and(|name| !name.is_empty() && is_taken(client, name));
-        client.counting.prepares(&class, counts);
+        client.counting.prepares(class, counts);
         if !class.is_harmless() || class.sets_locally || counts || client.session_effects.is_some() {
             match is_taken {
-                true => session_effects(client).prepares_again(statement.unwrap_or_default(), &class),
-                false => session_effects(client).prepares(statement.unwrap_or_default(), &class, counts),
+                true => session_effects(client).prepares_again(statement.unwrap_or_default(), class),
+                false => session_effects(client).prepares(statement.unwrap_or_default(), class, counts),
             }
         }
     }
@@ -361,6 +416,12 @@ impl<'a> Reading<'a> {
     }
 
     fn class(&mut self, client: &mut ClientSession, text: Option<&[u8]>) -> Rc<Class> {
+        let is_in_doubt = client.session_effects.as_ref().is_some_and(|effects| effects.is_dialect_in_doubt());
+        self.class_as(client, text, !is_in_doubt || text.is_some_and(is_read_alike))
+    }
+
+    /// The same for a text of which it is known whether all of it `is_read_alike` by any parameters.
+    fn class_as(&mut self, client: &mut ClientSession, text: Option<&[u8]>, is_read_alike: bool) -> Rc<Class> {
         if self.function_catalog.is_to_be_read(self.now) {
             session_effects(client).wants_functions();
         }
@@ -369,7 +430,7 @@ impl<'a> Reading<'a> {
             self.may_make_functions();
             return Rc::new(Class::unread());
         };
-        let is_in_doubt = is_in_doubt && !is_read_alike(text);
+        let is_in_doubt = is_in_doubt && !is_read_alike;
         let class =
             self.texts.class(text, self.dialect, self.function_catalog.scope(), self.function_catalog.knowledge());
         self.note_functions(&class);
@@ -465,9 +526,9 @@ pub fn name_behind(body: &[u8], at: usize) -> Option<&[u8]> {
     name(body.get(at..)?)
 }
 
-/// From this length on, the string literals of a text that arrives in parts are not kept.
+/// From this length on, only what matters is kept of a text that arrives in parts.
 const TORN_BYTES_FEW: usize = 64 * 1024;
-/// A text of this length that without its string literals is longer than half of it is not read: it may do anything.
+/// More is not kept: the message may do anything.
 const TORN_BYTES_MAX: usize = 1024 * 1024;
 /// The OID of the type `bytea` (`pg_type.dat`).
 const BYTEA: u32 = 17;
@@ -476,53 +537,40 @@ const BYTEA: u32 = 17;
 mod tests {
     use super::*;
 
-    /// Keeps a text that arrives in pieces. Returns whether all of it was kept, the greatest length that was kept, and
-    /// how many bytes were scanned to leave out string literals.
-    fn kept(text: &str, piece_bytes: usize) -> (bool, usize, usize) {
+    fn torn(kind: u8, text: &[u8], piece_bytes: usize) -> (Box<Torn>, usize) {
         let mut statement_registry = StatementRegistry::new(1, 1);
-        let mut torn = Torn::new(&Account::default(), &mut statement_registry, b"").expect("room");
-        let (mut most, mut read) = (0, 0);
-        for piece in text.as_bytes().chunks(piece_bytes) {
-            let length = torn.bytes.len() + piece.len();
-            let is_due = length >= torn.condense_at;
-            if !torn.push(frontend::QUERY, piece, Dialect::default()) {
-                return (false, most, read);
+        let account = Account::default();
+        let mut torn = Torn::new(&account, &mut statement_registry, b"").expect("room");
+        let mut most = 0;
+        for piece in text.chunks(piece_bytes) {
+            assert!(torn.push(kind, piece, Dialect::default()), "room");
+            most = most.max(account.held());
+        }
+        (torn, most)
+    }
+
+    /// Of a text of any length little is kept, whatever stands in it beside its first words.
+    #[test]
+    fn a_long_text_is_read_as_it_arrives_and_not_kept() {
+        for part in ["1, ", "'x', ", "('a''b', null, now()), ", "-- a comment\n", "/* another */ "] {
+            for piece_bytes in [100, 8192, 60_000] {
+                let text = format!("select {}2\0", part.repeat(3 * TORN_BYTES_MAX / part.len()));
+                let (torn, most) = torn(frontend::QUERY, text.as_bytes(), piece_bytes);
+                assert!(most < 3 * TORN_BYTES_FEW, "{part} by {piece_bytes}: {most}");
+                let long = torn.long.expect("a long text");
+                assert!(long.has_ended && long.condenser.end().is_some(), "{part} by {piece_bytes}");
             }
-            read += if is_due { length } else { 0 };
-            most = most.max(length);
-        }
-        (true, most, read)
-    }
-
-    /// A text of a megabyte was scanned sixteen times as it arrived.
-    #[test]
-    fn a_text_that_grows_is_read_when_it_has_doubled() {
-        for piece_bytes in [100, 8192, 60_000] {
-            let text = "select 1, ".repeat((TORN_BYTES_MAX - 100_000) / 10);
-            let (is_kept, most, read) = kept(&text, piece_bytes);
-            assert!(is_kept && most == text.len() && read <= 2 * text.len(), "{piece_bytes}: {read}");
-            // Twice as long a text is not kept, but any number of long strings is.
-            let (is_kept, most, read) = kept(&text.repeat(2), piece_bytes);
-            assert!(
-                !is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * TORN_BYTES_MAX,
-                "{piece_bytes}: {read}"
-            );
-            let text = format!("('{}'),", "x".repeat(10_000)).repeat(2000);
-            let (is_kept, most, read) = kept(&text, piece_bytes);
-            assert!(is_kept && most < 4 * TORN_BYTES_FEW && read <= 3 * text.len(), "{piece_bytes}: {most} {read}");
-            // Half of it is strings: the time of the scans grows linearly with the text, however little is left out.
-            let text = format!("('{}'){}", "x".repeat(1000), ",".repeat(1000)).repeat(2000);
-            let (is_kept, most, read) = kept(&text, piece_bytes);
-            assert!(!is_kept && most < TORN_BYTES_MAX + piece_bytes && read <= 3 * text.len(), "{piece_bytes}: {read}");
         }
     }
 
     #[test]
-    fn a_long_text_goes_on_with_strings() {
-        let text = format!("{}{}", "select 1, ".repeat(50_000), format!("'{}', ", "x".repeat(10_000)).repeat(200));
-        assert!(kept(&text, 8192).0);
-        // It is scanned at the length at which texts are given up, and half of it is strings by then.
-        assert!(kept(&text, 600_000).0);
+    fn what_stands_behind_a_long_text_is_no_part_of_it() {
+        let text = format!("s\0select {}\0; set a.b = 1", "1, ".repeat(30_000));
+        for piece_bytes in [100, 8192] {
+            let long = torn(frontend::PARSE, text.as_bytes(), piece_bytes).0.long.expect("a long text");
+            let left = long.condenser.end().expect("little is left");
+            assert!(!left.windows(3).any(|bytes| bytes == b"set"), "{}", left.escape_ascii());
+        }
     }
 
     #[test]
@@ -544,11 +592,11 @@ mod tests {
         for _ in 0..100 {
             assert!(torn.push(frontend::QUERY, &[b'x'; 8192], Dialect::default()));
         }
-        assert!(torn.is_condensed && account.held() < 2 * TORN_BYTES_FEW, "{}", account.held());
+        assert!(torn.long.is_some() && account.held() < TORN_BYTES_FEW, "{}", account.held());
     }
 
     #[test]
-    fn the_strings_of_a_bind_and_of_what_has_come_to_its_end_stay() {
+    fn only_of_a_text_less_is_kept_than_has_arrived() {
         let long = [&b"'"[..], &b"x".repeat(TORN_BYTES_FEW), b"', "].concat();
         for (kind, begins, is_condensed) in [
             (frontend::QUERY, &b"select "[..], true),
@@ -557,14 +605,13 @@ mod tests {
             (frontend::PARSE, b"s\0", true),
             (frontend::BIND, b"p\0s\0", false),
             (frontend::BIND, b"p", false),
-            (frontend::PARSE, b"s\0select 1\0", false),
-            (frontend::QUERY, b"select 1\0", false),
+            (frontend::PARSE, b"s\0select 1\0", true),
+            (frontend::QUERY, b"select 1\0", true),
         ] {
             let mut torn = Torn::new(&Account::default(), &mut StatementRegistry::new(1, 1), begins).expect("room");
             torn.push(kind, if begins == b"s" { b"\0select " } else { b"" }, Dialect::default());
             torn.push(kind, &long, Dialect::default());
-            assert_eq!(torn.is_condensed, is_condensed, "{}", begins.escape_ascii());
-            assert!(torn.bytes.starts_with(begins), "{}", begins.escape_ascii());
+            assert_eq!(torn.long.is_some(), is_condensed, "{}", begins.escape_ascii());
             let is_less = torn.bytes.len() < long.len();
             assert_eq!(is_less, is_condensed, "{}", begins.escape_ascii());
         }

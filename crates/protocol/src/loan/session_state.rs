@@ -115,7 +115,7 @@ impl ClientSession {
         let is_complete = function_catalog.custom.is_complete(terms.server_user, since);
         let names = function_catalog.custom.of(terms.server_user).chain(own).chain(function_catalog.settings());
         probe.add_custom(names, is_complete && !misses_some);
-        if function_catalog.knowledge().is_none() {
+        if function_catalog.knowledge().is_none() || !session_effects.long_texts.is_empty() {
             probe.add_functions();
         }
         let has_identity = self.overrides.as_ref().is_some_and(|overrides| overrides.has_identity());
@@ -148,6 +148,7 @@ pub fn conclude(server: &mut ServerSession, client: &mut ClientSession, probe: P
         return Probed::Nothing;
     };
     if seen.has_learned_settings() {
+        session_effects.judge_long_texts(seen.knowledge.as_ref());
         return Probed::Functions(seen.knowledge);
     }
     let before = server.overrides.take().as_deref().cloned().unwrap_or_default();

@@ -124,7 +124,9 @@ impl Charge {
         Ok(charge)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    /// How many bytes it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 

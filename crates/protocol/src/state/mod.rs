@@ -9,6 +9,7 @@ mod answer;
 mod effects;
 mod function_catalog;
 mod locks;
+mod long_texts;
 mod marks;
 mod mentioned;
 mod noted;

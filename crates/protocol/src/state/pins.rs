@@ -412,6 +412,20 @@ impl Hold {
 /// How many holds of each kind are listed; a session may have a hundred thousand.
 pub const PINS_MAX: usize = 1000;
 
+// Holds that no server reports.
+pub(super) const LIBRARY: (Kind, &str) = (Kind::Library, "loaded by LOAD");
+pub(super) const UNTOLD: (Kind, &str) = (
+    Kind::Setting,
+    "of an unknown name: set_config whose first argument is not a literal, or a statement nested too deeply",
+);
+pub(super) const UNSEEN: (Kind, &str) = (Kind::Setting, "that a function may have changed (session_unseen)");
+pub(super) const UNCOUNTED: (Kind, &str) =
+    (Kind::Setting, "of an unknown name: more custom settings than are tracked, or a function nested too deeply");
+pub(super) const TOO_MUCH: (Kind, &str) = (Kind::Setting, "values or statements of more than 64 kB");
+pub(super) const TEMP_BUFFERS: (Kind, &str) =
+    (Kind::Setting, "temp_buffers, which cannot be set in a session that has used temporary tables");
+pub(super) const FOREIGN: (Kind, &str) = (Kind::Setting, "with a value that is not ASCII");
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use base::Time;
-use route::{Act, Class, DirtyState};
+use route::{Act, Class, DirtyState, Knowledge};
 
 use super::effects::Effects;
 use super::locks::{Done, Locks};
+use super::long_texts::LongTexts;
 use super::noted::Noted;
 use super::overrides::{IDENTITY, Overrides};
-use super::pins::{Hold, Kind, Pin, Pins};
+use super::pins::{FOREIGN, Hold, Kind, LIBRARY, Pin, Pins, TEMP_BUFFERS, TOO_MUCH, UNCOUNTED, UNSEEN, UNTOLD};
 use super::probe::{Probe, Seen};
 use super::unlisten::Unlistens;
 use crate::vars::is_told;
@@ -42,6 +43,8 @@ pub struct SessionEffects {
     prepared_names: BTreeSet<Box<str>>,
     /// Statements that the client has prepared were not read: a statement that it binds may do anything.
     is_unread: bool,
+    /// Long texts of which the functions of the database will tell whether they were harmless.
+    pub(crate) long_texts: LongTexts,
     /// The channels that the client leaves.
     pub unlistens: Unlistens,
     /// The texts that have touched something, the latest last.
@@ -430,6 +433,14 @@ impl SessionEffects {
         self.touched |= DirtyState::ANYTHING.with(DirtyState::UNTOLD);
     }
 
+    /// Decides by the functions of the database, if they are known now, whether long texts were harmless. If one was not, it
+    /// may have done anything: its strings are lost.
+    pub(crate) fn judge_long_texts(&mut self, knowledge: Option<&Knowledge>) {
+        if !self.long_texts.were_harmless(knowledge) {
+            self.sends_unread();
+        }
+    }
+
     /// Whether the client's next text may have to be read by other parameters than the known ones.
     #[must_use]
     pub fn is_dialect_in_doubt(&self) -> bool {
@@ -507,6 +518,7 @@ impl SessionEffects {
     /// The server has answered the probe, by which the session has these `overrides`. With `is_pinned`, a client that has
     /// called something that may have changed its session keeps its server all the same.
     pub fn seen(&mut self, seen: &Seen, overrides: &Overrides, is_pinned: bool, now: Time) {
+        self.judge_long_texts(seen.knowledge.as_ref());
         // A session may hold thousands of things.
         let told: BTreeSet<&Hold> = seen.holds.iter().collect();
         self.pins.retain(|hold| !seen.asked.meets(hold.kind.touches()) || told.contains(hold));
@@ -599,6 +611,7 @@ impl SessionEffects {
         self.pins.is_empty()
             && self.certain.0.is_empty()
             && self.bound.is_none()
+            && self.long_texts.is_empty()
             && !self.touched.meets(DirtyState::LIBRARIES.with(DirtyState::UNTOLD))
     }
 
@@ -607,6 +620,7 @@ impl SessionEffects {
         (self.is_local, self.touched) = (false, DirtyState::NOTHING);
         self.certain = Effects::default();
         self.bound = None;
+        self.long_texts = LongTexts::default();
         self.names.clear();
         self.causes.clear();
         self.known = None;
@@ -638,7 +652,7 @@ impl SessionEffects {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_pin = |pin: &Pin| size_of::<Pin>() + pin.hold.what.len() + pin.statement.len();
-        self.pins.iter().map(of_pin).sum::<usize>() + self.noted.bytes()
+        self.pins.iter().map(of_pin).sum::<usize>() + self.noted.bytes() + self.long_texts.bytes()
     }
 
     /// What pins the client's server.
@@ -654,19 +668,6 @@ impl SessionEffects {
     }
 }
 
-// Holds that no server reports.
-const LIBRARY: (Kind, &str) = (Kind::Library, "loaded by LOAD");
-const UNTOLD: (Kind, &str) = (
-    Kind::Setting,
-    "of an unknown name: set_config whose first argument is not a literal, or a statement nested too deeply",
-);
-const UNSEEN: (Kind, &str) = (Kind::Setting, "that a function may have changed (session_unseen)");
-const UNCOUNTED: (Kind, &str) =
-    (Kind::Setting, "of an unknown name: more custom settings than are tracked, or a function nested too deeply");
-const TOO_MUCH: (Kind, &str) = (Kind::Setting, "values or statements of more than 64 kB");
-const TEMP_BUFFERS: (Kind, &str) =
-    (Kind::Setting, "temp_buffers, which cannot be set in a session that has used temporary tables");
-const FOREIGN: (Kind, &str) = (Kind::Setting, "with a value that is not ASCII");
 const COPY: &str = "copy";
 /// The most texts that are remembered as causes until the server is probed: the first of a transaction, where programs
 /// usually set things.
@@ -686,7 +687,22 @@ const NAME_BYTES_MAX: usize = 200;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use route::{Dialect, Knowledge, classify};
+    use route::{Dialect, classify};
+
+    /// What a long text does is told by the functions that are read behind it; without them it may be anything.
+    #[test]
+    fn a_long_text_waits_for_the_functions_to_be_known() {
+        let text = b"insert $0 values f";
+        for (knowledge, is_all_told) in [(Some(Knowledge::default()), true), (None, false)] {
+            let mut session_effects = SessionEffects::default();
+            assert!(session_effects.long_texts.add(text, Dialect::default()));
+            session_effects.executes(&Rc::new(classify(text, Dialect::default(), None)));
+            assert!(!session_effects.is_all_told());
+            session_effects.judge_long_texts(knowledge.as_ref());
+            assert!(session_effects.long_texts.is_empty());
+            assert_eq!(session_effects.is_all_told(), is_all_told);
+        }
+    }
 
     #[test]
     fn what_a_transaction_may_have_changed_about_meaning_is_known_until_it_ends() {

@@ -489,3 +489,75 @@ pub(crate) fn a_name_that_sql_may_have_given_is_for_the_server_to_refuse(house: 
         ]);
     }
 }
+
+/// PostgreSQL uses 63 bytes of a name, in SQL as in the protocol.
+pub(crate) fn a_name_is_cut_as_postgresql_cuts_it(house: &House) {
+    let stage = Stage::open(house, "names_cut");
+    for (long, shorter) in [("n".repeat(70), "n".repeat(63)), (format!("{}\u{e9}x", "n".repeat(62)), "n".repeat(62))] {
+        stage.compare(&[
+            prepare(&long, "select 'long'"),
+            ask(&format!("execute \"{long}\"")),
+            run(&long),
+            vec![close(&long), sync()],
+            ask(&format!("execute \"{long}\"")),
+            prepare(&long, "select 'again'"),
+            ask(&format!("deallocate \"{shorter}\"")),
+            run(&long),
+            vec![close(&long), sync()],
+            ask(&format!("prepare \"{long}\" as select 'by SQL'")),
+            ask(&format!("execute \"{shorter}\"")),
+            run(&long),
+            vec![close(&long), sync()],
+            run(&long),
+            [vec![parse("", &format!("execute \"{long}\""))], run(""), vec![close(&long), sync()]].concat(),
+        ]);
+    }
+}
+
+/// Errors name what the client has named, and come in the order of PostgreSQL's own checks.
+pub(crate) fn errors_about_names_are_those_of_postgresql(house: &House) {
+    let stage = Stage::open(house, "names_errors");
+    let bytes = |kind: u8, name: &[u8], rest: &[u8]| frame(kind, &[name, b"\0", rest].concat());
+    stage.compare(&[
+        prepare("a", "select $1::text"),
+        run("a"),
+        vec![bind("", "a", &["1", "2"]), sync()],
+        vec![frame(b'H', b"x"), sync()],
+        vec![parse("b", "select 1"), frame(b'H', b"x"), execute("", 0), sync()],
+        vec![bytes(b'P', b"\xff", b"select 1\0\0\0"), sync()],
+        vec![bytes(b'D', b"S\xff", b"")[..].to_vec(), sync()],
+        vec![bytes(b'C', b"S\xff", b"")[..].to_vec(), sync()],
+        vec![frame(b'B', b"\0\xff\0\0\0\0\0\0\0"), sync()],
+        vec![frame(b'B', b"\xff\0a\0\0\0\0\0\0\0"), sync()],
+        // In a failed transaction.
+        ask("begin"),
+        ask("select 1/0"),
+        prepare("a", "select 2"),
+        prepare("new", "select 2"),
+        vec![close("a"), parse("a", "select 2"), sync()],
+        run("a"),
+        run("new"),
+        vec![parse("a", "rollback"), sync()],
+        ask("rollback"),
+        run("a"),
+        prepare("a", "select $1::text"),
+        // The failure is not known yet.
+        [
+            ask("begin"),
+            ask("select 1/0"),
+            prepare("a", "select 2"),
+            prepare("new", "select 2"),
+            run("a"),
+            ask("rollback"),
+        ]
+        .concat(),
+        [ask("begin"), ask("select 1/0"), vec![close("a")], prepare("a", "select 2"), ask("rollback")].concat(),
+        // Names of SQL.
+        ask("prepare b as select 'by SQL'"),
+        vec![parse("b", "select 'protocol'"), close("b"), bind("", "b", &[]), sync()],
+        run("b"),
+        ask("execute b"),
+        vec![parse("c", "nonsense"), close("c"), parse("c", "nonsense"), sync()],
+        run("c"),
+    ]);
+}

@@ -250,11 +250,11 @@ impl Stations<'_> {
             }
             Taken::Wrong(why) => return Err(Then::Fail(why)),
         }
-        if let Part::First { carried, .. } = piece.part {
+        if let Part::First { carried, body_bytes } = piece.part {
             if piece.kind == frontend::TERMINATE {
                 return Err(Then::Leave);
             }
-            count(client, server, piece.kind).map_err(Then::Fail)?;
+            count(client, server, counted(server, piece.kind, body_bytes)).map_err(Then::Fail)?;
             let begins = was_at_rest && !server.exchange.owes_client_nothing();
             course.begun += u32::from(begins_query(begins));
             if carried > 0 && client.fate == RequestFate::Forward {
@@ -307,6 +307,13 @@ fn keep_for_again(client: &ClientSession, server: &mut ServerSession, bytes: &[u
     {
         server.repeatable.keep(bytes);
     }
+}
+
+/// As which kind a message counts. PostgreSQL refuses a Flush that has a body, as it would refuse a Describe, unless it reads
+/// a COPY.
+fn counted(server: &ServerSession, kind: u8, body_bytes: u32) -> u8 {
+    let is_refused = kind == frontend::FLUSH && body_bytes > 0 && !server.exchange.is_copying_in();
+    if is_refused { frontend::DESCRIBE } else { kind }
 }
 
 /// Counts the beginning of a message in the exchange.

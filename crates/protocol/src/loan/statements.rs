@@ -257,6 +257,16 @@ impl Following<'_> {
         Ok(Way::AsItIs)
     }
 
+    /// Whether a name cannot be converted from the client's encoding, where no conversion is needed.
+    fn is_no_text(&self, client: &ClientSession, name: &[u8]) -> bool {
+        let is_utf8 = |parameter: &str| {
+            self.tracked.reported_place(parameter).is_some_and(|place| client.vars.get(place) == Some("UTF8"))
+        };
+        // The name may have been cut in the middle of a character.
+        let is_wrong = std::str::from_utf8(name).is_err_and(|error| error.error_len().is_some());
+        is_wrong && is_utf8("client_encoding") && is_utf8("server_encoding")
+    }
+
     /// How the Parse of an unnamed statement is read that the client sends now.
     fn unnamed_reading(&self, client: &ClientSession) -> UnnamedReading {
         let class = client.session_effects.as_ref().and_then(|effects| effects.unnamed().cloned());
@@ -414,6 +424,10 @@ impl Following<'_> {
         body_bytes: usize,
         out: &mut Vec<Bytes>,
     ) -> Result<Way, Fault> {
+        if matches!(ask, Ask::Parse { .. } | Ask::Close { .. }) && self.is_no_text(client, ask.name()) {
+            // The server refuses it.
+            return Ok(Way::AsItIs);
+        }
         // After a call of unknown effect in its transaction, any name may have been prepared on the server by SQL.
         let is_of_any = match ask {
             Ask::Close { .. } => true,

@@ -58,7 +58,7 @@ impl Names {
     #[must_use]
     pub fn reworded(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let twice = self.twice.take();
-        if !body.split(|&byte| byte == 0).any(|field| matches!(field, b"C42P05" | b"C26000")) {
+        if !body.split(|&byte| byte == 0).any(|field| matches!(field, b"C42P05" | b"C26000" | b"C08P01")) {
             return None;
         }
         let (id, place) = our_name_in(body)?;

@@ -156,7 +156,8 @@ pub(crate) fn a_directory_that_does_not_answer_holds_up_its_own_only(house: &Hou
     }
     drop(silent);
     assert_eq!(refusal(enter(&pooler, "u", "right", "postgres")), "LDAP authentication failed");
-    pooler.await_log(&format!("could not connect to LDAP server ldap://127.0.0.1:{port}: Connection refused"));
+    // The last connection may still have been taken by the port that is being closed: it is reset then, not refused.
+    pooler.await_log(&format!("ldap://127.0.0.1:{port}: Connection re"));
 }
 
 pub(crate) fn options_of_a_directory_that_are_wrong_or_missing_are_told(house: &House) {

@@ -10,7 +10,7 @@ use crate::house::House;
 fn insert(bytes: usize) -> (String, usize) {
     let (mut text, mut rows) = ("insert into loaded values (0, 'it''s; set a.b = 1', null, 1.5)".to_owned(), 1);
     while text.len() < bytes {
-        write!(text, ", ({rows}, 'row {rows} /* of */ many', null, -{rows}.25e1) -- set a.b = {rows}\n")
+        writeln!(text, ", ({rows}, 'row {rows} /* of */ many', null, -{rows}.25e1) -- set a.b = {rows}")
             .expect("memory");
         rows += 1;
     }

@@ -191,6 +191,10 @@ impl Pair {
         self.made += 1;
         let mut bytes = Vec::new();
         wire::write::message(&mut bytes, asks.kind, |out| {
+            // PostgreSQL refuses a Flush that has a body.
+            if asks.kind == b'H' {
+                return;
+            }
             out.extend([THEIRS, asks.does as u8]);
             out.extend(self.client.to_be_bytes());
             out.extend(self.made.to_be_bytes());

@@ -53,10 +53,12 @@ impl<I: Io> Worker<I> {
         };
         let is_traced = *tracers != 0;
         let Some(server) = self.servers.get_mut(server_key) else { return false };
-        let place = self.registry.pool(server.pool).filter(|_| differences.settings);
-        let (theirs, ours) = (server.session.overrides.as_deref(), ready.session.overrides.as_deref());
-        server.resetting =
-            place.map(|place| place.accepted_parameters.unknown_resets(theirs, ours)).unwrap_or_default();
+        if differences.settings
+            && let Some(place) = self.registry.pool(server.pool)
+        {
+            let (theirs, ours) = (server.session.overrides.as_deref(), ready.session.overrides.as_deref());
+            server.resetting = place.accepted_parameters.unknown_resets(theirs, ours);
+        }
         let may_go_along =
             are_accepted && server.resetting.is_empty() && ready.session.says_one_request(ready.held_in_one_piece());
         let StateMessages { out, is_along, texts } =

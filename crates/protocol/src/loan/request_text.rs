@@ -1,7 +1,7 @@
 //! The text of a request: to be shown where a request takes long, or to be read before it is sent.
 //!
-//! Always true: of a text that is shown no more than [`REQUEST_TEXT_BYTES_MAX`] are examined, however long it is, because
-//! a client may bind a named statement any number of times.
+//! Always true: no more than [`REQUEST_TEXT_BYTES_MAX`] of it are examined, however long it is, because a client may bind
+//! a named statement any number of times.
 //! Not here: how it is shown without its values (`route`).
 
 use wire::frontend;
@@ -53,8 +53,8 @@ pub const REQUEST_TEXT_BYTES_MAX: usize = 16_384;
 const HEADER_BYTES: usize = 5;
 
 /// The text of the only statement that a request runs, once: that of a Query, or of a batch that binds and executes one
-/// statement, also one that was prepared under a name before. `None` for other requests, and for those that are not here
-/// as a whole.
+/// statement, also one that was prepared under a name before. `None` for other requests, for long texts, and for requests
+/// that are not here as a whole.
 #[must_use]
 pub(super) fn only_text<'r>(request: &'r [u8], names: Option<&'r Names>) -> Option<&'r [u8]> {
     let (mut prepared, mut bound, mut is_executed) = (None, None, false);
@@ -62,32 +62,27 @@ pub(super) fn only_text<'r>(request: &'r [u8], names: Option<&'r Names>) -> Opti
         match kind {
             frontend::QUERY => return body.strip_suffix(&[0]),
             frontend::PARSE if prepared.is_none() && bound.is_none() => {
-                let (name, rest) = until_zero(body)?;
-                prepared = Some((name, until_zero(rest)?.0));
+                let (name, rest) = field(body)?;
+                prepared = Some((name, field(rest)?.0));
             }
             frontend::BIND if bound.is_none() => {
-                let (_, rest) = until_zero(body)?;
-                let (name, _) = until_zero(rest)?;
+                let (_, rest) = field(body)?;
+                let (name, _) = field(rest)?;
                 bound = Some(match prepared {
                     Some((given, text)) if given == name => text,
                     Some(_) => return None,
                     // Its parameter types follow.
-                    None => until_zero(names?.text_of(name)?)?.0,
+                    None => field(names?.text_of(name)?)?.0,
                 });
             }
-            frontend::DESCRIBE => {}
+            // A statement that is described may have to be prepared on the server first, where settings matter.
+            frontend::DESCRIBE if body.starts_with(b"P") => {}
             frontend::EXECUTE if bound.is_some() && !is_executed => is_executed = true,
             frontend::SYNC if is_executed => return bound,
             _ => return None,
         }
     }
     None
-}
-
-/// The bytes up to a zero byte, and those behind it.
-fn until_zero(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|byte| *byte == 0)?;
-    Some((&bytes[..end], &bytes[end + 1..]))
 }
 
 #[cfg(test)]
@@ -139,7 +134,7 @@ mod tests {
             let batch = |out: &mut Vec<u8>| {
                 parse(out, name);
                 bind(out, name);
-                write::bare(out, frontend::DESCRIBE);
+                write::message(out, frontend::DESCRIBE, |out| out.extend_from_slice(b"P\0"));
                 write::execute(out);
             };
             assert_eq!(
@@ -148,6 +143,17 @@ mod tests {
                     write::bare(out, frontend::SYNC)
                 }),
                 set
+            );
+            assert_eq!(
+                text(&|out| {
+                    parse(out, name);
+                    bind(out, name);
+                    write::message(out, frontend::DESCRIBE, |out| out.extend_from_slice(b"Sother\0"));
+                    write::execute(out);
+                    write::bare(out, frontend::SYNC)
+                }),
+                None,
+                "the other may be prepared by it"
             );
             assert_eq!(text(&|out| batch(out)), None, "its end is not here");
             assert_eq!(

@@ -161,6 +161,8 @@ pub(crate) struct PoolPlace {
     pub(crate) watched: Watched,
     /// Failures of `server_reset_query` on its servers.
     pub(crate) failed_resets: Repeated,
+    /// Settings of a client that could not be reset for another.
+    pub(crate) refused_resets: Repeated,
 }
 
 /// The messages that greet the clients of a pool, and the initial state of their sessions.

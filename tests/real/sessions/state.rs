@@ -708,6 +708,8 @@ pub(crate) fn nobody_pays_for_settings_that_another_client_was_allowed_once(hous
         assert_eq!(answer.error().detail, detail);
         assert_eq!(plain.value(SHOWN), "4MB-1", "round {round}");
     }
+    let told = pooler.log().matches("settings of another client cannot be reset: ERROR: permission denied").count();
+    assert_eq!(told, 1, "{}", pooler.log());
 }
 
 /// `idle_session_timeout` ends the client that has set it, and not the server that it had, which others use.

@@ -19,7 +19,7 @@ use crate::exchange::Exchange;
 use crate::planted::{has_left_something, is_not_taken};
 use crate::server::cleanup::{Cleanup, Progress};
 use crate::server::reset::ResetQuery;
-use crate::state::Preparation;
+use crate::state::{Overrides, Preparation};
 
 /// What to do with a server that its client has given up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,15 +114,16 @@ impl ServerSession {
     #[inline]
     fn rests(&mut self) -> Ended {
         if self.overrides.as_ref().is_some_and(|overrides| overrides.acts_at_rest()) {
-            return self.comes_to_rest();
+            return self.resets_what_acts_at_rest();
         }
         self.life.becomes(Life::Free);
         Ended::Clean
     }
 
     #[cold]
-    fn comes_to_rest(&mut self) -> Ended {
-        let sql = self.overrides.as_mut().map(|overrides| Rc::make_mut(overrides).come_to_rest()).unwrap_or_default();
+    fn resets_what_acts_at_rest(&mut self) -> Ended {
+        let overrides = self.overrides.as_mut().map(Rc::make_mut);
+        let sql = overrides.map(Overrides::reset_what_acts_at_rest).unwrap_or_default();
         self.overrides = self.overrides.take().filter(|overrides| !overrides.is_empty());
         self.mends(Some(&ResetQuery::ours(&sql)))
     }
@@ -130,6 +131,7 @@ impl ServerSession {
     /// A query of our own has failed.
     pub fn ours_failed(&mut self, is_cancelled: bool) -> Failed {
         let is_applying = is_not_taken(self.life.phase().is_applying());
+        let cannot_be_reset = self.cannot_be_reset(is_cancelled);
         match &mut self.life {
             Life::ApplyingAlong if is_cancelled => Failed::CancelledAlong,
             // The rest of its answer is waited for. A client that left meanwhile may have sent the cancel request behind
@@ -142,11 +144,7 @@ impl ServerSession {
                 Failed::Nothing
             }
             Life::ApplyingBefore(_) | Life::Deallocating(_) if self.was_hasty && is_cancelled => Failed::BeforeUse,
-            // Another client may have had rights, in a function, that are needed to take its settings back; `DISCARD ALL`
-            // needs none.
-            Life::ApplyingBefore(_) if is_applying && self.had_others_state => {
-                Failed::NotReset(self.mends(Some(&ResetQuery::discard_all())))
-            }
+            _ if is_applying && cannot_be_reset => Failed::NotReset(self.mends(Some(&ResetQuery::discard_all()))),
             Life::ApplyingBefore(_) | Life::Deallocating(_) if is_applying => {
                 Failed::NotTaken(self.mends(Some(&ResetQuery::discard_all())))
             }
@@ -160,6 +158,14 @@ impl ServerSession {
             }),
             _ => Failed::Nothing,
         }
+    }
+
+    /// Whether the query of our own that has failed was to bring the server from the state of another client to that of its
+    /// own. The other may have had rights, in a function, that are needed to take its settings back; `DISCARD ALL` needs none.
+    #[must_use]
+    pub fn cannot_be_reset(&self, is_cancelled: bool) -> bool {
+        let is_timeout = self.was_hasty && is_cancelled;
+        matches!(self.life, Life::ApplyingBefore(_)) && self.had_others_state && !is_timeout
     }
 
     /// What a failed query of our own was to prepare or drop, if it was sent just now to give the server the statements

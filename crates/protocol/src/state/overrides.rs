@@ -113,14 +113,7 @@ impl Overrides {
     /// SQL runs.
     #[must_use]
     pub fn calm(&mut self) -> String {
-        let mut sql = String::new();
-        for name in HASTY {
-            if self.get(name).is_some() {
-                self.reset(name);
-                let _ = write!(sql, "RESET {name};");
-            }
-        }
-        sql
+        self.reset_those(&HASTY)
     }
 
     /// Whether a setting acts on a session that does nothing, so that no server may rest with it.
@@ -131,9 +124,13 @@ impl Overrides {
 
     /// Removes these settings and returns the SQL that resets them.
     #[must_use]
-    pub fn come_to_rest(&mut self) -> String {
+    pub fn reset_what_acts_at_rest(&mut self) -> String {
+        self.reset_those(&ACTS_AT_REST)
+    }
+
+    fn reset_those(&mut self, names: &[&str]) -> String {
         let mut sql = String::new();
-        for name in ACTS_AT_REST {
+        for name in names {
             if self.get(name).is_some() {
                 self.reset(name);
                 let _ = write!(sql, "RESET {name};");

@@ -123,6 +123,7 @@ impl<I: Io> Worker<I> {
                 unserved: None,
                 watched: Watched::default(),
                 failed_resets: Repeated::default(),
+                refused_resets: Repeated::default(),
             },
         );
         self.arm_sweep();

@@ -16,9 +16,10 @@ use protocol::vars::{Tracked, Vars};
 
 use crate::data::client::Ready;
 
-/// Hashes of the startup parameters that servers of a pool have accepted.
+/// What servers of a pool have accepted: startup parameters, and resets of settings.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptedParameters {
+    /// Hashes of startup parameters.
     hashes: VecDeque<u64>,
     /// The names of settings that servers have reset.
     resets: VecDeque<Box<str>>,

@@ -33,7 +33,7 @@ impl<I: Io> Worker<I> {
         {
             server.session.server_statements.doubt_own();
         }
-        if is_ours && self.reset_failed(key, &notice) {
+        if is_ours && (self.reset_failed(key, &notice) || self.reset_refused(key, &notice)) {
             return;
         }
         let Some(server) = self.servers.get(key) else { return };
@@ -77,6 +77,25 @@ impl<I: Io> Worker<I> {
                 _ => format!("{count} servers of this pool were closed for that since the last such line"),
             };
             let text = format_args!("server_reset_query fails at \"{statement}\": {severity}: {message}; {closed}");
+            self.log_server(key, Level::Warning, text);
+        }
+        self.ours_failed(key, notice);
+        true
+    }
+
+    /// Returns whether settings of another client cannot be reset for this one. That may happen after each transaction of
+    /// the other, so it is logged once in a while only.
+    fn reset_refused(&mut self, key: ServerKey, notice: &Notice) -> bool {
+        let is_cancelled = notice.sqlstate == QUERY_CANCELED;
+        let server = self.servers.get(key).filter(|server| !notice.is_fatal() && server.client().is_some());
+        let Some(server) = server.filter(|server| server.session.cannot_be_reset(is_cancelled)) else { return false };
+        let place = self.registry.pool_mut(server.pool);
+        if let Some(count) = place.and_then(|place| place.refused_resets.happens(self.now, RESET_TOLD_EVERY)) {
+            let Notice { severity, message, .. } = notice;
+            let more = if count > 1 { format!(" ({count} times since the last such line)") } else { String::new() };
+            let text = format_args!(
+                "settings of another client cannot be reset: {severity}: {message}; the server is cleaned, and the client gets another{more}"
+            );
             self.log_server(key, Level::Warning, text);
         }
         self.ours_failed(key, notice);
@@ -134,9 +153,6 @@ impl<I: Io> Worker<I> {
             return;
         }
         let is_missed = self.keeps_something(client_key);
-        let text =
-            "another client's settings cannot be taken back: the server is cleaned, and this client gets another";
-        self.log_server(key, Level::Log, format_args!("{text}"));
         self.unlink_from_client(key);
         self.take_back(key, ended);
         match is_missed {
@@ -176,5 +192,5 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// How often at most a pool's failing reset query is logged.
+/// How often at most it is logged that a pool's reset query fails, or that settings cannot be reset.
 const RESET_TOLD_EVERY: Duration = Duration::from_secs(60);

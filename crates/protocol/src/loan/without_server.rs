@@ -13,6 +13,7 @@ use wire::{backend, frontend, write};
 use super::client_session::ClientSession;
 use super::statements::may_be_by_sql;
 use crate::prepared::{Ask, Head, cut, head};
+use crate::request::messages;
 
 /// What is to be done with the messages of a client without a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,23 +36,23 @@ impl ClientSession {
     /// it is certain what PostgreSQL answers. `follows_statements` tells whether statements follow the client; otherwise a
     /// server may have those that it closes. No message has begun before these bytes.
     pub fn answers_unaided(&mut self, bytes: &[u8], follows_statements: bool) -> Unaided {
-        let (mut end, mut rest) = (0, bytes);
+        let (mut end, mut whole) = (0, messages(bytes));
+        let mut behind = 0;
         let is_all_closes = loop {
-            let Some((kind, body, length)) = message(rest) else {
-                break rest.first().is_none_or(|kind| may_be_unaided(*kind));
+            let Some((at, kind, body)) = whole.next() else {
+                break bytes.get(behind).is_none_or(|kind| may_be_unaided(*kind));
             };
-            let at = bytes.len() - rest.len();
+            behind = at + HEADER_BYTES + body.len();
             match kind {
                 // It is said to us.
                 frontend::TERMINATE => {
                     end = at;
                     break false;
                 }
-                frontend::FLUSH | frontend::SYNC if body.is_empty() => end = at + length,
+                frontend::FLUSH | frontend::SYNC if body.is_empty() => end = behind,
                 frontend::CLOSE if self.may_close_unaided(body, follows_statements) => {}
                 _ => break false,
             }
-            rest = &rest[length..];
         };
         match (end, is_all_closes) {
             (0, true) => Unaided::Wait,
@@ -61,8 +62,8 @@ impl ClientSession {
     }
 
     fn answer_unaided(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let (mut answers, mut rest) = (Vec::new(), bytes);
-        while let Some((kind, body, length)) = message(rest) {
+        let mut answers = Vec::new();
+        for (_, kind, body) in messages(bytes) {
             match kind {
                 frontend::SYNC => write::ready_for_query(&mut answers, TxStatus::Idle),
                 frontend::CLOSE => {
@@ -74,7 +75,6 @@ impl ClientSession {
                 }
                 _ => {}
             }
-            rest = &rest[length..];
         }
         answers
     }
@@ -111,14 +111,6 @@ pub fn may_be_unaided(kind: u8) -> bool {
     matches!(kind, frontend::CLOSE | frontend::FLUSH | frontend::SYNC)
 }
 
-/// The first message: its kind, its body, and its whole length; `None` if not all of it is there.
-fn message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
-    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-    let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-    let body = rest.get(..length.checked_sub(HEADER_BYTES - 1)?)?;
-    Some((header[0], body, HEADER_BYTES + body.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
@@ -141,12 +133,7 @@ mod tests {
     /// The kinds of the answers, and how many bytes they answer.
     fn answered(bytes: &[u8]) -> Option<(String, usize)> {
         let Unaided::Answered { end, answers } = session().answers_unaided(bytes, true) else { return None };
-        let (mut kinds, mut rest) = (String::new(), &*answers);
-        while let Some((kind, _, length)) = message(rest) {
-            kinds.push(char::from(kind));
-            rest = &rest[length..];
-        }
-        Some((kinds, end))
+        Some((messages(&answers).map(|(_, kind, _)| char::from(kind)).collect(), end))
     }
 
     const CLOSE: (u8, &[u8]) = (b'C', b"Sa\0");

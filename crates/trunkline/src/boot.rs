@@ -75,6 +75,7 @@ fn come_up(call: &Serve, speaker: &Speaker) -> Result<Ending, Fatal> {
     let active = Arc::new(active);
     let limit = identity::raise_descriptor_limit()?;
     tell_descriptors(&active, limit, speaker);
+    tell_memory(&active, speaker);
     let mut choice = threads::choose(active.settings.io_backend, reactor::probe_uring)?;
     say(speaker, Level::Log, format_args!("{choice}"));
 
@@ -288,6 +289,9 @@ fn tell_descriptors(active: &ActiveConfig, limit: DescriptorLimit, speaker: &Spe
     if expected > soft {
         say(speaker, Level::Warning, format_args!("max expected fd use ({expected}) is above the limit ({soft})"));
     }
+}
+
+fn tell_memory(active: &ActiveConfig, speaker: &Speaker) {
     if let Some(limit) = memory::limit() {
         let share = memory::held_bytes_max(Some(limit), active.homes.workers().into());
         let (limit, share) = (limit >> 20, share >> 20);

@@ -3,6 +3,8 @@
 //! Always true: all requirements are read from the tree alone.
 //! Not here: the reading (`route`).
 
+use std::collections::BTreeMap;
+
 use route::{Act, Class, Control, DirtyState, Value};
 use serde_json::Value as Json;
 
@@ -47,6 +49,14 @@ fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
         "VariableSetStmt" => expect(is_set(node, act)),
         "PrepareStmt" => expect(matches!(act, Act::Prepare { name, .. } if **name == *text(&node["name"]))),
         "ExecuteStmt" => expect(matches!(act, Act::Execute { name } if **name == *text(&node["name"]))),
+        "ExplainStmt" if node["query"]["node"]["ExecuteStmt"].is_object() => {
+            let name = text(&node["query"]["node"]["ExecuteStmt"]["name"]);
+            expect(matches!(act, Act::Execute { name: executed } if **executed == *name))
+        }
+        "DeallocateStmt" => {
+            let wanted = Some(text(&node["name"])).filter(|_| node["isall"] != true);
+            expect(matches!(act, Act::Deallocate { name } if name.as_deref() == wanted))
+        }
         // A star is not a name.
         "UnlistenStmt" => {
             let wanted = Some(text(&node["conditionname"])).filter(|name| !name.is_empty());
@@ -92,7 +102,9 @@ fn is_set(node: &Json, act: &Act) -> bool {
     }
     match kind {
         Some(6) => *act == Act::ResetAll,
-        Some(4) if name == "session characteristics" => matches!(act, Act::Set(changes) if changes.len() == 3),
+        Some(4) if name == "session characteristics" => {
+            matches!(act, Act::Set(changes) if changes.len() == 3) || are_characteristics(&node["args"], act)
+        }
         Some(2 | 5) => matches!(is_change_of(act, name), Some(Value::Default)),
         _ => match (is_change_of(act, name), wanted(&node["args"])) {
             (Some(Value::Unknown), _) => true,
@@ -107,6 +119,26 @@ fn is_set(node: &Json, act: &Act) -> bool {
             _ => false,
         },
     }
+}
+
+/// Whether an act sets the characteristics of a session that are listed, the last of each kind, and nothing else.
+fn are_characteristics(options: &Json, act: &Act) -> bool {
+    let Act::Set(changes) = act else { return false };
+    let wanted: Option<BTreeMap<String, String>> = options.as_array().and_then(|options| {
+        let of = |option: &Json| {
+            let option = &option["node"]["DefElem"];
+            let value = &option["arg"]["node"]["AConst"]["val"];
+            let word = value["Sval"]["sval"].as_str().map(str::to_owned);
+            let flag = || Some(if value["Ival"]["ival"] == 1 { "on" } else { "off" }.to_owned());
+            Some((format!("default_{}", text(&option["defname"])), word.or_else(flag)?))
+        };
+        options.iter().map(of).collect()
+    });
+    let told = changes.iter().filter_map(|change| match &change.value {
+        Value::Text(value) => Some((change.name.to_string(), value.to_string())),
+        _ => None,
+    });
+    wanted.is_some_and(|wanted| wanted.len() == changes.len() && told.collect::<BTreeMap<_, _>>() == wanted)
 }
 
 fn is_change_of<'a>(act: &'a Act, name: &str) -> Option<&'a Value> {
@@ -133,7 +165,10 @@ fn walk(tree: &Json, touched: &mut DirtyState) {
     match tree {
         Json::Array(items) => items.iter().for_each(|item| walk(item, touched)),
         Json::Object(fields) => {
-            for (name, field) in fields {
+            let is_dropped = tree["oncommit"] == ONCOMMIT_DROP;
+            for (name, field) in
+                fields.iter().filter(|(name, _)| !is_dropped || !matches!(&***name, "relation" | "rel"))
+            {
                 *touched |= node(name, field);
                 walk(field, touched);
             }
@@ -203,6 +238,8 @@ fn text(value: &Json) -> &str {
 /// `DISCARD_ALL` and `DISCARD_TEMP` of `DiscardMode`, with protobuf's numbers.
 const DISCARD_ALL: i64 = 1;
 const DISCARD_TEMP: i64 = 4;
+/// `OnCommitAction`, with protobuf's number: the table is gone with its transaction.
+const ONCOMMIT_DROP: i64 = 4;
 /// `nodes/parsenodes.h`
 const CURSOR_OPT_HOLD: i64 = 0x0020;
 /// The functions that take or release session-level advisory locks (`pg_proc.dat`).

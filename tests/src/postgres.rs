@@ -252,7 +252,7 @@ fn configure(place: &Place, files: &Path, sockets: &Path, port: u16, major: u32)
     let settings = format!(
         "listen_addresses = '127.0.0.1,127.0.0.2{also_ipv6}'\nport = {port}\nunix_socket_directories = '{}{also_abstract}'\n\
          max_connections = 200\nfsync = off\nfull_page_writes = off\nsynchronous_commit = off\n\
-         max_prepared_transactions = 4\nwal_level = logical\npassword_encryption = 'scram-sha-256'\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nmax_wal_size = 2GB\n{keeps_wal}\n",
+         max_prepared_transactions = 4\nwal_level = logical\npassword_encryption = 'scram-sha-256'\nmax_replication_slots = 30\nmax_wal_senders = 30\nlog_min_messages = warning\nlog_connections = on\nmax_wal_size = 2GB\n{keeps_wal}\n",
         sockets.display()
     );
     place.write(&files.join("postgresql.auto.conf"), &settings);

@@ -1,6 +1,7 @@
 //! Metrics about the outcomes of logins, TLS handshakes and cancel requests, about probes, and about evictions.
 
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 
 use tests::client::{Client, send_cancel};
 use tests::message;
@@ -109,4 +110,37 @@ pub(crate) fn it_is_told_for_whom_servers_are_evicted(house: &House) {
     let mut rows = (0..churn.rows.len()).map(|row| churn.named(row));
     let told = rows.any(|row| row["user"] == "u" && row["evicted_by"] == "counts_evict/v 4");
     assert!(told, "{churn:?}");
+}
+
+/// Three pools compete for two places: each login and each eviction that the pooler counts is in PostgreSQL's log, and no
+/// other.
+pub(crate) fn logins_and_evictions_are_those_of_postgresqls_log(house: &House) {
+    let settings = ["default_pool_size = 2", "max_db_connections = 2"];
+    let (pooler, address) = pooler(house, "counts_logged", &settings);
+    thread::scope(|scope| {
+        for user in ["u", "v", "admin"].repeat(3) {
+            let mut client = pooler.client(user, "counts_logged");
+            scope.spawn(move || (0..40).for_each(|_| client.run("select 1")));
+        }
+    });
+    let counted = |metric: &str, label: &str| {
+        let told = get(address, "/metrics", "").1;
+        let lines = told.lines().filter(|line| line.starts_with(&format!("{metric}{{database=\"counts_logged\"")));
+        let values =
+            lines.filter(|line| line.contains(label)).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum::<f64>()
+    };
+    let logged = || {
+        let log = house.postgres.log();
+        log.lines()
+            .filter(|line| line.contains("connection authorized") && line.contains("database=counts_logged"))
+            .count()
+    };
+    let evicted = || counted("trunkline_servers_evicted_total", "");
+    assert!(evicted() > 0.0, "nobody competed");
+    wait_until("the logins are counted", LIMIT, || counted("trunkline_servers_opened_total", "") == logged() as f64);
+    wait_until("the evictions are counted", LIMIT, || {
+        evicted() == counted("trunkline_servers_closed_total", "evicted")
+            && evicted() + house.postgres.servers("counts_logged") as f64 == logged() as f64
+    });
 }

@@ -42,7 +42,7 @@ impl Contestant {
     }
 
     /// The settings that PgBouncer does not have.
-    fn own_settings(self) -> &'static str {
+    pub(super) fn own_settings(self) -> &'static str {
         match self {
             Self::Uring => "workers = 1\nio_backend = io_uring\n",
             Self::Epoll => "workers = 1\nio_backend = epoll\n",

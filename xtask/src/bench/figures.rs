@@ -58,6 +58,7 @@ impl Figure {
     pub(super) fn all() -> Vec<Self> {
         let simple = |clients| Scenario::Simple { clients };
         let extended = |clients| Scenario::Extended { clients };
+        let tenants = |clients| Scenario::Tenants { clients };
         let mut all = Vec::new();
         for scenario in [simple(64), extended(64)] {
             all.push(ratio(scenario, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.70)));
@@ -73,6 +74,11 @@ impl Figure {
         all.push(ratio(Scenario::Prepared { clients: 64 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.70)));
         all.push(ratio(Scenario::Tls { clients: 64 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.75)));
         all.push(ratio(Scenario::TlsConnect { clients: 8 }, Contestant::Uring, Metric::CpuUs, Bound::AtMost(0.60)));
+        for clients in [240, 360] {
+            all.push(ratio(tenants(clients), Contestant::Uring, Metric::Tps, Bound::AtLeast(1.30)));
+        }
+        all.push(value(tenants(240), Contestant::Uring, Metric::LoginsPerMinute, Bound::AtMost(4350.0)));
+        all.push(value(tenants(360), Contestant::Uring, Metric::SlowestMs, Bound::AtMost(2500.0)));
         for contestant in Contestant::OURS {
             let connect = Scenario::Connect { clients: 8 };
             let idle = Scenario::Idle { clients: 10_000 };

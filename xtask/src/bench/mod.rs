@@ -15,6 +15,7 @@ mod scenario;
 mod stage;
 mod tally;
 mod tap;
+mod tenants;
 
 use std::ffi::OsString;
 use std::fs;
@@ -74,6 +75,9 @@ fn measure(
     let mut stage = Stage::raise(&trial, options, executables, &mut tally)?;
     if scenarios.iter().any(|scenario| matches!(scenario, Scenario::Habit(_))) {
         stage.fill(tables)?;
+    }
+    if scenarios.iter().any(|scenario| matches!(scenario, Scenario::Tenants { .. })) {
+        stage.fill_tenants()?;
     }
     for &scenario in scenarios {
         for round in 0..scenario.rounds(options.rounds) {

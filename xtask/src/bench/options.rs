@@ -114,7 +114,7 @@ Trunkline (io_uring, and epoll) and PgBouncer, one worker each, A B B A, on the 
 
   --quick           a rough answer in under two minutes (also QUICK=1)
   --only NAME,..    only what begins so: simple-64, extended, prepared, tpcb, connect, tls, tlsconnect,
-                    idle, row, startup, habits, habits/NAME (a script of tests/habits)
+                    idle, row, startup, tenants, habits, habits/NAME (a script of tests/habits)
   --texts           for habits: also what PostgreSQL is sent for each transaction
   --seconds N       length of one run (5; quick 2)
   --rounds N        how often each order A B B A is gone through (3; quick 1)

@@ -81,7 +81,8 @@ impl<'a> Report<'a> {
              their server, 8 where each transaction has a connection of its own). With PgBouncer what they set\nor take \
              stays on whatever server they had: its side of the comparison is the cost of doing nothing about \
              that.\n`messages` and `round trips` are what PostgreSQL is sent and asked to answer for one transaction of a \
-             script, by Trunkline and\nby PgBouncer, counted in a run of its own.\n",
+             script, by Trunkline and\nby PgBouncer, counted in a run of its own.\n\nThe clients of `tenants` are threads of the bench. For each run, \
+             of at least 10 s, a pooler is started; logins of servers are those of\nPostgreSQL's log.\n",
             self.options.rounds, self.options.seconds
         )
     }
@@ -90,6 +91,7 @@ impl<'a> Report<'a> {
         let all = [
             ("Medians", self.medians()),
             ("Ratios to PgBouncer", self.ratios()),
+            ("Pools that compete", self.tenants()),
             ("Habits of drivers", self.habits()),
             ("Memory and start", self.singles()),
             ("Figures to reach", self.figures()),
@@ -98,7 +100,11 @@ impl<'a> Report<'a> {
     }
 
     fn loads(&self) -> impl Iterator<Item = Scenario> {
-        let is_load = |scenario: &Scenario| scenario.load(0, 1).is_some() && !matches!(scenario, Scenario::Habit(_));
+        let is_load = |scenario: &Scenario| match scenario {
+            Scenario::Habit(_) => false,
+            Scenario::Tenants { .. } => true,
+            _ => scenario.load(0, 1).is_some(),
+        };
         self.scenarios.iter().copied().filter(is_load)
     }
 
@@ -126,6 +132,23 @@ impl<'a> Report<'a> {
                 let mut cells = vec![scenario.name(), contestant.key().to_owned()];
                 cells.extend(metrics.map(|metric| {
                     self.tally.ratio(scenario, contestant, metric).map_or("-".into(), |ratio| ratio.show())
+                }));
+                grid.rows.push(cells);
+            }
+        }
+        grid
+    }
+
+    /// What competing pools cost besides: a row for each load and pooler.
+    fn tenants(&self) -> Grid {
+        let metrics = [Metric::LoginsPerMinute, Metric::SlowestMs];
+        let mut grid = Grid { words: 2, heads: vec!["load", "pooler"], rows: Vec::new() };
+        grid.heads.extend(metrics.map(Metric::label));
+        for scenario in self.loads().filter(|scenario| matches!(scenario, Scenario::Tenants { .. })) {
+            for contestant in Contestant::ALL {
+                let mut cells = vec![scenario.name(), contestant.label().to_owned()];
+                cells.extend(metrics.map(|metric| {
+                    self.tally.median(scenario, contestant, metric).map_or("-".into(), |value| metric.show(value))
                 }));
                 grid.rows.push(cells);
             }
@@ -244,7 +267,7 @@ impl Grid {
 
 const HABIT_RATIOS: [&str; 2] = ["transactions/s to PgBouncer's", "CPU to PgBouncer's"];
 
-const ALL_METRICS: [Metric; 10] = [
+const ALL_METRICS: [Metric; 12] = [
     Metric::Tps,
     Metric::CpuUs,
     Metric::CpuUserUs,
@@ -255,6 +278,8 @@ const ALL_METRICS: [Metric; 10] = [
     Metric::StartupMs,
     Metric::Messages,
     Metric::RoundTrips,
+    Metric::LoginsPerMinute,
+    Metric::SlowestMs,
 ];
 
 #[cfg(test)]

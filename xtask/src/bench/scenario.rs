@@ -28,6 +28,8 @@ pub(super) enum Scenario {
     Row,
     /// The start with many databases in the file.
     Startup { databases: u32 },
+    /// Ten databases with twelve workspaces each, whose pools compete for `max_db_connections`.
+    Tenants { clients: u32 },
     /// What a driver sends on its own.
     Habit(Played),
 }
@@ -45,6 +47,8 @@ impl Scenario {
             Self::Idle { clients: 10_000 },
             Self::Row,
             Self::Startup { databases: 10_000 },
+            Self::Tenants { clients: 240 },
+            Self::Tenants { clients: 360 },
         ]);
         // Last, so that the session state they leave on PgBouncer's servers affects no other scenario.
         all.extend(Played::all(habits).into_iter().map(Self::Habit));
@@ -64,6 +68,7 @@ impl Scenario {
             Self::Idle { .. } => "idle".into(),
             Self::Row => "row".into(),
             Self::Startup { .. } => "startup".into(),
+            Self::Tenants { clients } => format!("tenants-{clients}"),
             Self::Habit(played) => played.name(),
         }
     }
@@ -89,6 +94,10 @@ impl Scenario {
             Self::Idle { clients } => format!("{clients} clients that have each run a query and rest"),
             Self::Row => "one row of 1 GiB".into(),
             Self::Startup { databases } => format!("start with {databases} databases in the file"),
+            Self::Tenants { clients } => format!(
+                "ten databases with twelve workspaces each, which have a role and a schema; {clients} clients think for 100 ms \
+                 and run transactions of two statements; default_pool_size = min_pool_size = max_db_connections = 20"
+            ),
             Self::Habit(played) => played.title(),
         }
     }
@@ -97,7 +106,7 @@ impl Scenario {
         let is_secured = matches!(self, Self::Tls { .. } | Self::TlsConnect { .. });
         let is_slow =
             matches!(self, Self::Simple { clients: 1 | 8 } | Self::Extended { clients: 1 | 8 | 400 } | Self::Row);
-        !is_secured && !is_slow && !matches!(self, Self::Prepared { .. } | Self::Habit(_))
+        !is_secured && !is_slow && !matches!(self, Self::Prepared { .. } | Self::Tenants { .. } | Self::Habit(_))
     }
 
     /// Memory and start times vary little, and habits are many: one round of these is enough.
@@ -123,7 +132,7 @@ impl Scenario {
                 let is_reconnecting = played.reconnects == Reconnects::Always;
                 (played.clients(), Script::File(HABIT_FILE), played.protocol(), is_reconnecting)
             }
-            Self::Idle { .. } | Self::Row | Self::Startup { .. } => return None,
+            Self::Idle { .. } | Self::Row | Self::Startup { .. } | Self::Tenants { .. } => return None,
         };
         Some(Load { port, database: DATABASE, clients, seconds, script, protocol, is_reconnecting, is_secured })
     }

@@ -18,6 +18,7 @@ use super::options::Options;
 use super::scenario::{HABIT_FILE, Scenario};
 use super::tally::{Metric, Readings, Tally};
 use super::tap::{Answers, Counts, Tap};
+use super::tenants;
 
 /// The readings of a run, or why there are none.
 pub(super) type RunResult = Result<Readings, String>;
@@ -47,7 +48,7 @@ impl<'a> Stage<'a> {
         let [port] = free_ports()?;
         eprintln!("PostgreSQL {}: making a throw-away cluster", trial.programs.version);
         let scale = if options.is_quick { 5 } else { 20 };
-        let cluster = Cluster::start(trial, port, ClusterShape { connections_max: 300, buffers_mib: 512, scale })?;
+        let cluster = Cluster::start(trial, port, ClusterShape { connections_max: 500, buffers_mib: 512, scale })?;
         let certificate =
             Certificate::new().map_err(|why| TrialError::step("cannot make a certificate".into(), why))?;
         certificate.write(trial)?;
@@ -90,11 +91,17 @@ impl<'a> Stage<'a> {
         made.map(drop).map_err(|why| TrialError::step("cannot make the tables of the habits".into(), why))
     }
 
+    /// Creates the databases of the tenants.
+    pub(super) fn fill_tenants(&self) -> Result<(), TrialError> {
+        tenants::create(self.cluster.port()).map_err(|why| TrialError::step("cannot make the tenants".into(), why))
+    }
+
     pub(super) fn run(&mut self, scenario: Scenario, contestant: Contestant) -> Result<RunResult, TrialError> {
         match scenario {
             Scenario::Idle { clients } => self.idle(contestant, clients),
             Scenario::Row => self.row(contestant),
             Scenario::Startup { databases } => self.startup(contestant, databases),
+            Scenario::Tenants { clients } => self.tenants(contestant, clients),
             Scenario::Habit(played) => self.habit(played, contestant),
             _ => self.load(scenario, contestant),
         }
@@ -243,6 +250,44 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// A new pooler for each run, because its servers are the subject.
+    fn tenants(&self, contestant: Contestant, clients: u32) -> Result<RunResult, TrialError> {
+        let [port] = free_ports()?;
+        let users = tenants::users();
+        self.trial.scratch.write(&self.trial.system_user, tenants::USERS_FILE, &users)?;
+        let ini = tenants::ini(contestant, self.trial.system_user.become_name(), self.cluster.port(), port);
+        let name = format!("{}-tenants", contestant.key());
+        let pooler = Pooler::start(self.trial, &name, self.executables.of(contestant), &ini, port)?;
+        let mut seen_at = Vec::new();
+        let seen = tenants::run(port, clients, self.seconds.max(TENANTS_SECONDS_MIN), &mut || {
+            seen_at.push((cpu_of(pooler.pid()).unwrap_or_default(), self.server_logins()));
+        });
+        let mut seen = match seen {
+            Ok(seen) if seen.took_ms.is_empty() => return Ok(Err("not one transaction was done".into())),
+            Ok(seen) => seen,
+            Err(why) => return Ok(Err(why)),
+        };
+        let mut readings = Readings::default();
+        readings.set(Metric::Tps, seen.tps());
+        readings.set(Metric::MeanMs, seen.mean_ms());
+        if let Some((p99_ms, slowest_ms)) = seen.slow_ms() {
+            readings.set(Metric::P99Ms, p99_ms);
+            readings.set(Metric::SlowestMs, slowest_ms);
+        }
+        if let [(cpu_before, logins_before), (cpu_after, logins_after)] = seen_at[..] {
+            let (used, transactions) = (cpu_after.since(cpu_before), seen.took_ms.len() as f64);
+            readings.set(Metric::CpuUs, used.total_us() as f64 / transactions);
+            readings.set(Metric::CpuUserUs, used.user_us as f64 / transactions);
+            readings.set(Metric::LoginsPerMinute, (logins_after - logins_before) as f64 * 60.0 / seen.seconds);
+        }
+        Ok(Ok(readings))
+    }
+
+    /// How many connections PostgreSQL has let in so far, by its log.
+    fn server_logins(&self) -> usize {
+        self.trial.complaints("postgres").matches("connection authorized:").count()
+    }
+
     fn startup(&self, contestant: Contestant, databases: u32) -> Result<RunResult, TrialError> {
         let pooler = self.start(contestant, databases - 1)?;
         Ok(Ok(Readings::of(Metric::StartupMs, pooler.startup().as_secs_f64() * 1e3)))
@@ -263,6 +308,9 @@ const HABIT_SECONDS_MAX: u32 = 2;
 
 const TEXTS_TOLD_MAX: usize = 20;
 const TEXT_CHARS_MAX: usize = 160;
+
+/// In fewer seconds a client may wait that a longer run would show to wait longer.
+const TENANTS_SECONDS_MIN: u32 = 10;
 
 /// PostgreSQL cannot send more than 1 GiB in a row, including the bytes of its message (`MaxAllocSize`).
 const ROW_BYTES: u64 = (1 << 30) - 64;

@@ -23,6 +23,8 @@ pub(super) enum Metric {
     StartupMs,
     Messages,
     RoundTrips,
+    LoginsPerMinute,
+    SlowestMs,
 }
 
 impl Metric {
@@ -41,6 +43,8 @@ impl Metric {
             Self::StartupMs => "start to first answer, ms",
             Self::Messages => "messages",
             Self::RoundTrips => "round trips",
+            Self::LoginsPerMinute => "server logins a minute",
+            Self::SlowestMs => "slowest, ms",
         }
     }
 
@@ -57,13 +61,15 @@ impl Metric {
             Self::StartupMs => "startup_ms",
             Self::Messages => "server_messages_per_transaction",
             Self::RoundTrips => "server_round_trips_per_transaction",
+            Self::LoginsPerMinute => "server_logins_per_minute",
+            Self::SlowestMs => "latency_max_ms",
         }
     }
 
     /// A reading as text.
     pub(super) fn show(self, value: f64) -> String {
         match self {
-            Self::Tps | Self::IdleBytes => count(value),
+            Self::Tps | Self::IdleBytes | Self::LoginsPerMinute | Self::SlowestMs => count(value),
             _ => short(value),
         }
     }

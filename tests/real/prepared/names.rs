@@ -315,6 +315,90 @@ pub(crate) fn a_name_given_anew_behind_its_deallocation_means_the_new_text(house
     }
 }
 
+/// Regression: such a name was refused as in use (42P05), or its old statement was still found.
+pub(crate) fn a_name_that_sql_drops_in_the_same_pipeline_is_free(house: &House) {
+    let stage = Stage::with_servers(house, "names_dropped", "default_pool_size = 1");
+    let anew = |name: &str, text: &str| [vec![parse(name, &format!("select '{text}'"))], run(name)].concat();
+    let unnamed = |sql: &str| vec![parse("", sql), bind("", "", &[]), execute("", 0)];
+    let names = ["a", "b", "A", "quo\"ted"];
+    let prepared: Said = names.iter().flat_map(|name| anew(name, &format!("old {name}"))).collect();
+    let drops = [
+        "deallocate all",
+        "deallocate prepare all",
+        "discard all",
+        "select 1; deallocate all",
+        "deallocate all; select 1",
+        "deallocate a",
+        "DeAllocate A",
+        "deallocate prepare a",
+        "select 1; deallocate a",
+        "deallocate a; deallocate b",
+        "deallocate \"A\"",
+        "deallocate \"quo\"\"ted\"",
+        "deallocate nobody",
+        "select 1/0; deallocate a",
+        "deallocate a; select 1/0",
+        "deallocate all; select 1/0",
+        "select 1/0; deallocate all",
+        "begin; deallocate all; rollback",
+        "begin; deallocate a",
+        "rollback; deallocate a",
+        "/* a comment */ deallocate /* another */ a -- and one more",
+        "discard plans; deallocate a",
+    ];
+    let tails: [(&str, Said); 9] = [
+        ("given anew", anew("a", "new")),
+        ("given twice", [anew("a", "new"), anew("a", "newer")].concat()),
+        (
+            "given in one batch",
+            vec![parse("a", "select 'new'"), parse("A", "select 'NEW'"), bind("", "a", &[]), execute("", 0), sync()],
+        ),
+        ("used", run("a")),
+        ("described", vec![describe(b'S', "a"), sync()]),
+        ("closed and given", [vec![close("a")], anew("a", "new")].concat()),
+        ("said by SQL", [vec![sync()], ask("execute a"), ask("deallocate a"), say("execute \"A\"")].concat()),
+        ("skipped", [vec![describe(b'S', "nobody")], anew("a", "new"), run("a")].concat()),
+        ("behind another", [vec![sync()], ask("select 2"), anew("quo\"ted", "new")].concat()),
+    ];
+    let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+    let mut other = stage.pooled();
+    // The server has all statements of the client, one of them, or none at all. All of this in turn, as each with each takes long.
+    let there = ["all", "one", "none"].into_iter().flat_map(|there| [(there, false), (there, true)]);
+    let mut turns = there.cycle();
+    let mut differences = Vec::new();
+    for (place, drop) in drops.into_iter().enumerate() {
+        let forms = [
+            ("query", ask(drop)),
+            ("batch", unnamed(drop)),
+            ("behind a query", [ask("select 1"), ask(drop)].concat()),
+            ("batch and Sync", [unnamed(drop), vec![sync()]].concat()),
+        ];
+        // Another drop meets the others at another place of the circle.
+        turns.nth(place % 5);
+        for ((form, dropping), (tail, then)) in forms.iter().flat_map(|form| tails.iter().map(move |tail| (form, tail)))
+        {
+            let (there, is_inside) = turns.next().expect("a circle");
+            let what = format!("{drop}, by {form}, {tail}, {there} on the server, inside: {is_inside}");
+            let mut same = |said: &Said, step: &str| {
+                let (ours, theirs) = (told(&mut pooled, said), told(&mut direct, said));
+                if ours != theirs {
+                    differences.push(format!("{what}: {step}\n{ours:?}\n{theirs:?}"));
+                }
+            };
+            same(&[ask("deallocate all"), prepared.clone()].concat(), "preparing");
+            if there != "all" {
+                told(&mut other, &ask("discard all"));
+            }
+            let inside = if is_inside { "begin" } else { "" };
+            same(&[if there == "one" { run("b") } else { vec![] }, ask(inside)].concat(), "beginning");
+            same(&[dropping.clone(), then.clone()].concat(), "the pipeline");
+            same(&[ask("rollback"), names.map(run).concat()].concat(), "what is left");
+        }
+    }
+    let shown = &differences[..differences.len().min(10)];
+    assert!(differences.is_empty(), "{} differ: {shown:#?}", differences.len());
+}
+
 /// A text that arrives in pieces is still parsed before its server gets it.
 pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     let stage = Stage::open(house, "names_torn");

@@ -239,6 +239,9 @@ pub fn doubt_what_was_read(server: &mut ServerSession, client: &mut ClientSessio
 /// Begins a loan. `is_anew`: since this client had this server, another client has had it, or this client another server.
 pub fn begin(server: &mut ServerSession, client: &mut ClientSession, client_key: Key, is_anew: bool) {
     client.unnamed.begin_loan();
+    if let Some(names) = &mut client.names {
+        names.begin_loan();
+    }
     client.counting.ends();
     server.server_statements.begin_loan();
     server.sequence_owner.come(client_key);

@@ -170,6 +170,16 @@ impl ClientSession {
         is_of_request && !self.scanner.is_in_body() && exchange.awaits_ready()
     }
 
+    /// Whether the message that begins or continues with this byte may depend on what names of statements mean, while the server
+    /// has not told that yet.
+    #[inline]
+    pub(super) fn names_wait(&self, exchange: &Exchange, first: u8) -> bool {
+        let Some(names) = self.names.as_ref().filter(|names| names.are_in_doubt(exchange)) else { return false };
+        let kind = self.scanner.torn_header().first().copied().unwrap_or(first);
+        let kinds = [frontend::PARSE, frontend::BIND, frontend::DESCRIBE, frontend::QUERY];
+        names.count() > 0 && kinds.contains(&kind) && !self.scanner.is_in_body()
+    }
+
     /// Whether the message that begins with these bytes binds or describes the unnamed statement, so that it has to wait while it
     /// is unknown which one that is: a Parse in an earlier batch has not been answered, and may have been skipped.
     #[cold]

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::rc::Rc;
 
 use base::Time;
-use route::{Cache, Class, Condenser, Dialect, DirtyState, Encoding, Knowledge};
+use route::{Act, Cache, Class, Condenser, Dialect, DirtyState, Encoding, Knowledge};
 use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
@@ -143,7 +143,8 @@ pub(super) struct Reading<'a> {
     user: u32,
     dialect: Dialect,
     now: Time,
-    /// The class of the last message, or of the statement that it binds, if it mentions names of prepared statements.
+    /// The class of the last message, or of the statement that it binds, if it mentions names of prepared statements or drops
+    /// all.
     pub(super) says_names: Option<Rc<Class>>,
     /// The custom settings (names with a dot) that were mentioned so far where something may have been set
     /// (`pool::Fingerprint::placeholders`).
@@ -190,7 +191,7 @@ impl<'a> Reading<'a> {
     }
 
     fn note_names(&mut self, class: &Rc<Class>) {
-        if !class.statements.is_empty() {
+        if !class.statements.is_empty() || drops_names(class) {
             self.says_names = Some(class.clone());
         }
     }
@@ -473,6 +474,12 @@ pub(super) fn may_name_ours(piece: &Piece, bytes: &[u8]) -> bool {
         // The name has not arrived completely.
         None => true,
     }
+}
+
+/// Whether a text plainly drops prepared statements.
+pub(super) fn drops_names(class: &Class) -> bool {
+    let drops = |act: &Act| matches!(act, Act::Deallocate { .. } | Act::DiscardAll);
+    class.touches.has(DirtyState::STATEMENTS) && class.acts.iter().any(drops)
 }
 
 /// Whether a text is read alike whatever the parameters are: without strings, and in ASCII. A ROLLBACK must not be missed.

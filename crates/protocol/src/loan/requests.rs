@@ -173,7 +173,8 @@ impl Requests<'_> {
         let (mut waits, mut then) = (false, Then::Go);
         while course.at < bytes.len() && (client.scanner.is_in_body() || !server.exchange.is_full()) {
             waits = self.one_by_one && client.next_waits(&server.exchange, bytes[course.at])
-                || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[course.at..]);
+                || client.unnamed.is_in_doubt(&server.exchange) && client.unnamed_waits(&bytes[course.at..])
+                || client.names_wait(&server.exchange, bytes[course.at]);
             if waits {
                 break;
             }
@@ -283,6 +284,11 @@ impl Stations<'_> {
         server.placeholders |= reading.placeholders;
         if let Some(class) = reading.says_names.take() {
             self.following.brings(client, server, course, piece, &class);
+        } else if piece.kind == frontend::EXECUTE
+            && matches!(piece.part, Part::First { .. })
+            && let Some(names) = &mut client.names
+        {
+            names.executes(server.exchange.number());
         }
         if let Some(asking) = client.counting.asking() {
             reading.note_asker(client.user);

@@ -12,6 +12,7 @@ use wire::frame::Part;
 use wire::{Piece, frontend, write};
 
 use super::client_session::{ClientSession, RequestFate};
+use super::reading::drops_names;
 use super::requests::{Course, ToServer};
 use super::server_session::ServerSession;
 use crate::exchange::Asked;
@@ -164,6 +165,7 @@ impl Following<'_> {
         let Some(names) = client.names.as_mut().filter(|_| is_fit) else { return };
         let executed = client.session_effects.as_ref().map(|effects| effects.executed_by(class)).unwrap_or_default();
         let all = || [class].into_iter().chain(executed.iter().map(|class| &**class));
+        let drops_names = all().any(drops_names);
         let drops = all().flat_map(|class| &class.acts).filter_map(|act| match act {
             Act::Deallocate { name: Some(name) } if piece.kind != frontend::PARSE => Some(&**name),
             _ => None,
@@ -176,6 +178,12 @@ impl Following<'_> {
         if !out.is_empty() {
             server.repeatable.forget();
             course.insert(piece, [Bytes::Own(out)]);
+        }
+        match piece.kind {
+            _ if !drops_names => {}
+            frontend::QUERY => names.doubts_until(server.exchange.number()),
+            frontend::BIND => names.binds_drop(),
+            _ => {}
         }
     }
 

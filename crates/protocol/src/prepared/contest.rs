@@ -1,7 +1,7 @@
 //! A client gives a name to a statement while its earlier statement of that name may still be there.
 //!
-//! Always true: the server decides whether the name is in use; whatever it decides, the name means the right statement to
-//! every message behind it, and no other client is given the statement that is used to find out.
+//! Always true: the server decides whether the name is in use; what depends on that waits for its answer, and no other client
+//! is given the statement that is used to find out.
 //! Not here: names that were given by SQL (`own`), errors that name a statement (`refusal`).
 
 use std::rc::Rc;
@@ -15,9 +15,8 @@ use crate::fault::Fault;
 impl ServerStatements {
     /// A client gives a name that it has given already. The server decides: it is sent the new text under the name of a
     /// statement that it has. If it still has that, it refuses the text, as PostgreSQL does; if it has not, because SQL has
-    /// dropped it and most likely all, it has the new text there. Until that is known, the client's name stands for whatever
-    /// the server has under that name, so that a Bind behind it gets the right one in any case; and nobody else is given that
-    /// statement, which is closed before it is prepared again.
+    /// dropped it and most likely all, it has the new text there. Until that is known, what depends on names waits
+    /// (`ClientSession::names_wait`), and nobody else is given that statement, which is closed before it is prepared again.
     pub(super) fn parse_twice(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         let in_use = || Fault::StatementInUse { name: shown(name) };
         let may_ask = sides.follows && sides.exchange.may_step();
@@ -28,10 +27,10 @@ impl ServerStatements {
         let (statement, charge) = sides.read(name, text)?;
         write_parse_as(contested.name(), &statement, Vec::new(), sides);
         let (name, step): (Rc<[u8]>, _) = (name.into(), self.tick());
-        let contested = Some(contested);
-        let named = Named { statement, step, is_reused: true, charge, contested };
+        let named = Named { statement, step, is_reused: true, charge };
         let was = sides.names.named.insert(name.clone(), named);
-        self.pending.push_back(Pending::Twice(Twice { name, step, contested: id, state, was }));
+        self.pending.push_back(Pending::Twice(Twice { name, step, contested: Some(id), state, was }));
+        sides.names.doubts_until(sides.exchange.number());
         sides.exchange.asked_step(Step::Client);
         Ok(())
     }
@@ -41,7 +40,7 @@ impl ServerStatements {
     fn contest(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
         let Some(named) = sides.names.named.get(name) else { return Ok(None) };
         let (step, named_by, statement) = (named.step, named.named_by(), named.statement.clone());
-        let is_there = named.contested.is_some() || self.has(&statement, named_by, sides.exchange.epoch());
+        let is_there = self.has(&statement, named_by, sides.exchange.epoch());
         if !is_there && step == 0 {
             let other = self.by_use.values().rev().find_map(|id| self.held.get(id).filter(|held| held.is_certain()));
             let other = other.filter(|other| !self.is_contested(other.mark.id()));
@@ -55,14 +54,18 @@ impl ServerStatements {
 
     /// Whether the server may have another text under the name of this statement.
     pub(super) fn is_contested(&self, id: u64) -> bool {
-        self.pending.iter().any(|pending| matches!(pending, Pending::Twice(twice) if twice.contested == id))
+        self.pending.iter().any(|pending| matches!(pending, Pending::Twice(twice) if twice.contested == Some(id)))
     }
 
     /// The server has refused a Parse of a name in use, or skipped it.
     pub(super) fn refused_again(&mut self, twice: Twice, names: Option<&mut Names>) {
         let Twice { name, step, contested, state, mut was } = twice;
-        if let Some(held) = self.held.get_mut(&contested).filter(|held| held.state == State::Doubted) {
-            held.state = state;
+        match contested {
+            Some(contested) => {
+                let held = self.held.get_mut(&contested).filter(|held| held.state == State::Doubted);
+                held.into_iter().for_each(|held| held.state = state);
+            }
+            None => self.own.refused_again(&name, step, was.is_some()),
         }
         // What stands behind it comes back to what this one leaves.
         if let Some(Pending::Twice(Twice { was: next, .. }) | Pending::Dropped { was: next, .. }) = self.next_of(&name)
@@ -72,7 +75,7 @@ impl ServerStatements {
         }
         let Some(names) = names else { return };
         // The first of several is undone last, and the others are skipped.
-        names.twice = Some((name.clone(), contested));
+        names.twice = contested.map(|contested| (name.clone(), contested));
         names.refuse_again(&name, step, was);
     }
 

@@ -7,9 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
 use super::account::Charge;
 use super::registry::{StatementRegistry, shared_bytes};
 use super::statement::Statement;
+use crate::exchange::Exchange;
 use crate::fault::Fault;
 use crate::state::Overrides;
 use crate::vars::{Tracked, Vars, spelled_like, split_dialect};
@@ -23,8 +26,24 @@ pub struct Names {
     /// A name that was given twice, and that the server has refused just now, and the number of the statement that its error
     /// names.
     pub(super) twice: Option<(Rc<[u8]>, u64)>,
+    /// The numbers of the last statements whose names could not be given, and these names: errors may still concern them.
+    pub(super) former: VecDeque<(u64, Rc<[u8]>)>,
+    /// What decides on names and is not answered yet.
+    pub(super) doubts: Doubts,
     /// The parameters and settings that were last examined, and the part of them that matters to a statement.
     dialect: Option<Dialect>,
+}
+
+/// Messages of a loan whose answers tell what names mean.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Doubts {
+    /// A statement that drops names (`DEALLOCATE`, `DISCARD ALL`) has been bound, and may be executed.
+    has_bound_drop: bool,
+    /// The number of the last message that drops names by SQL, or gives a name that may not be free; 0 where there is none.
+    sent: u64,
+    /// The number of the last message that gives a name which is closed in front of it, and its epoch: an error in that epoch
+    /// skips both.
+    reused: (u64, u64),
 }
 
 /// Parameters and settings, and the part of them that matters to a statement.
@@ -44,15 +63,12 @@ pub(super) struct Named {
     /// The name meant something else before, and does so again if this step and the Close before it are skipped.
     pub(super) is_reused: bool,
     pub(super) charge: Charge,
-    /// The name was in use when it was given, and the server has not answered yet. Until then the statement has this one's
-    /// name there: it is the new one if the server accepts that, and the old one if the server refuses it.
-    pub(super) contested: Option<Statement>,
 }
 
 impl Named {
     /// The step that gave the name has been answered.
     pub(super) fn settle(&mut self) {
-        (self.step, self.contested) = (0, None);
+        self.step = 0;
     }
 
     /// The step that the name depends on, if there is one.
@@ -109,6 +125,45 @@ impl Names {
         }
     }
 
+    /// A loan begins. All that the client has sent before has been answered.
+    pub fn begin_loan(&mut self) {
+        self.doubts = Doubts::default();
+    }
+
+    /// The client binds a statement that drops names.
+    pub fn binds_drop(&mut self) {
+        self.doubts.has_bound_drop = true;
+    }
+
+    /// The client sends a message, the one of this number, that executes what it has bound.
+    pub fn executes(&mut self, number: u64) {
+        if self.doubts.has_bound_drop {
+            self.doubts.sent = number;
+        }
+    }
+
+    /// The client sends a message, the one of this number, that drops names, or gives one that may not be free.
+    pub fn doubts_until(&mut self, number: u64) {
+        self.doubts.sent = number;
+    }
+
+    /// The client has given a name by the message that was sent last, and has closed it before.
+    pub(super) fn has_reused(&mut self, exchange: &Exchange) {
+        self.doubts.reused = (exchange.number() - 1, exchange.epoch());
+    }
+
+    /// Whether the server still has to tell what names mean to the next message.
+    #[inline]
+    #[must_use]
+    pub fn are_in_doubt(&self, exchange: &Exchange) -> bool {
+        let Doubts { sent, reused: (reused, epoch), .. } = self.doubts;
+        if sent == 0 && reused == 0 || !exchange.may_step() {
+            return false;
+        }
+        let is_unanswered = |number: u64| (exchange.unanswered()..exchange.number()).contains(&number);
+        is_unanswered(sent) || epoch != exchange.epoch() && is_unanswered(reused)
+    }
+
     /// Drops a name by SQL. Returns whether there was one.
     pub fn deallocate(&mut self, name: &[u8]) -> bool {
         self.named.get(name).is_some_and(|named| named.step == 0) && self.remove(name).is_some()
@@ -144,18 +199,13 @@ impl Names {
         self.named.contains_key(name)
     }
 
-    /// The statement under whose name the server has whatever this name will mean, while that is not known.
-    pub(super) fn contested(&self, name: &[u8]) -> Option<&Statement> {
-        self.named.get(name)?.contested.as_ref()
-    }
-
     pub(super) fn has_failed(&self, name: &[u8]) -> bool {
         self.failed.iter().any(|failed| **failed == *name)
     }
 
-    pub(super) fn insert(&mut self, name: Rc<[u8]>, named: Named) {
+    pub(super) fn insert(&mut self, name: Rc<[u8]>, named: Named) -> Option<Named> {
         self.failed.retain(|failed| *failed != name);
-        self.named.insert(name, named);
+        self.named.insert(name, named)
     }
 
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Named> {
@@ -215,8 +265,11 @@ impl Names {
 
     /// The step that gave a name has failed or was skipped.
     pub(super) fn fail(&mut self, name: Rc<[u8]>, step: u64) {
-        if self.named.get(&name).is_some_and(|named| named.step == step) {
-            self.named.remove(&name);
+        if self.named.get(&name).is_some_and(|named| named.step == step)
+            && let Some(named) = self.named.remove(&name)
+        {
+            self.former.truncate(FAILED_MAX - 1);
+            self.former.push_front((named.statement.id(), name.clone()));
             self.remember_failed(name);
         }
     }
@@ -292,7 +345,7 @@ mod tests {
     fn named(statement_registry: &mut StatementRegistry, step: u64) -> Named {
         let statement = statement_registry.find_or_add(b"select 1\0\0\0", &Rc::from(&b""[..])).expect("room");
         let charge = statement_registry.charge_all(1).expect("room");
-        Named { statement, step, is_reused: false, charge, contested: None }
+        Named { statement, step, is_reused: false, charge }
     }
 
     #[test]
@@ -407,7 +460,7 @@ mod tests {
             let dialect = |length: usize| Rc::<[u8]>::from(vec![b'd'; length]);
             let statement = statement_registry.find_or_add(&text, &dialect(0)).expect("room");
             let charge = statement_registry.charge_name(&account, b"a", &text, b"").expect("room");
-            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge, contested: None });
+            names.insert(b"a"[..].into(), Named { statement, step: 0, is_reused: false, charge });
             let given = account.held();
             let mut held = |length: usize, is_anew: bool| {
                 let dialect = dialect(length);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use wire::{frontend, write};
 
 use super::names::{Named, Names};
-use super::server_statements::{Pending, ServerStatements, Sides, push_close, push_name};
+use super::server_statements::{Pending, ServerStatements, Sides, State, Twice, push_close, push_name};
 use super::statement::Statement;
 use super::{Ask, Bytes};
 use crate::exchange::{Exchange, Step};
@@ -74,6 +74,16 @@ impl Own {
         }
         if self.names.get(name).is_some_and(|held| held.step == step) {
             self.names.remove(name);
+        }
+    }
+
+    /// The server has not executed the step by which its client was to give a name that it had given already. `is_known`: the
+    /// client has the name by the protocol, unless it is not given any more.
+    pub(super) fn refused_again(&mut self, name: &Rc<[u8]>, step: u64, is_known: bool) {
+        match self.names.get_mut(name).filter(|held| held.step == step) {
+            Some(held) if is_known => *held = Held::DOUBTED,
+            Some(_) => drop(self.names.remove(name)),
+            None => {}
         }
     }
 }
@@ -185,9 +195,18 @@ impl ServerStatements {
     /// Whether the client is giving a name of which the server has to tell whether the client has it by SQL, and either
     /// the name depends on that step (`named_by`) or what is sent now is skipped with it.
     pub(super) fn gives_own(&self, given: &[u8], named_by: u64, now: u64) -> bool {
-        let is_it = |pending: &Pending| matches!(pending, Pending::Own { name, step: 1.., .. } if **name == *given);
         let falls = named_by != 0 || self.own.names.get(given).is_some_and(|held| held.epoch == Some(now));
-        falls && self.pending.iter().any(is_it)
+        falls && self.is_giving_own(given)
+    }
+
+    /// Whether the client is giving a name under that very name.
+    pub(super) fn is_giving_own(&self, given: &[u8]) -> bool {
+        self.pending.iter().any(|pending| match pending {
+            Pending::Own { name, step: 1.., .. } | Pending::Twice(Twice { name, contested: None, .. }) => {
+                **name == *given
+            }
+            _ => false,
+        })
     }
 
     /// Whether a client has closed a name that it had given, and that Close may still be skipped.
@@ -201,20 +220,30 @@ impl ServerStatements {
         exchange.asked_step(Step::Hidden);
     }
 
-    /// A client gives a name that it may have given by SQL: the server has to tell whether that is so.
+    /// A client gives a name that it may have given by SQL: the server has to tell whether that is so. It may have given the
+    /// name in this way already, and not have been answered.
     pub(super) fn parse_own(&mut self, name: &[u8], text: &[u8], sides: &mut Sides<'_>) -> Result<(), Fault> {
         let (statement, charge) = sides.read(name, text)?;
-        // The client may have given the name before, and closed it.
-        self.clear_own(name, sides);
+        if !sides.names.has(name) {
+            // The client may have given the name before, and closed it.
+            self.clear_own(name, sides);
+        }
         let is_reused = self.is_closing(name);
         let (name, step, id): (Rc<[u8]>, _, _) = (name.into(), self.tick(), statement.id());
         let mut out = Vec::new();
         push_parse(&mut out, &name, &statement);
         sides.out.push(Bytes::Own(out));
-        sides.names.insert(name.clone(), Named { statement, step, is_reused, charge, contested: None });
+        let named = Named { statement, step, is_reused, charge };
+        let was = sides.names.insert(name.clone(), named);
         self.own.names.insert(name.clone(), Held { statement: Some(id), epoch: Some(sides.exchange.epoch()), step });
-        self.pending.push_back(Pending::Own { name, statement: Some(id), step });
+        self.pending.push_back(match was {
+            None => Pending::Own { name, statement: Some(id), step },
+            was => Pending::Twice(Twice { name, step, contested: None, state: State::Doubted, was }),
+        });
         sides.exchange.asked_step(Step::Client);
+        if is_reused {
+            sides.names.has_reused(sides.exchange);
+        }
         Ok(())
     }
 
@@ -284,10 +313,7 @@ mod tests {
             let text = [text.as_bytes(), &[0, 0, 0]].concat();
             let statement = self.statement_registry.find_or_add(&text, &Rc::from(&b""[..])).expect("room");
             let charge = self.statement_registry.charge_all(1).expect("room");
-            self.names.insert(
-                name.as_bytes().into(),
-                Named { statement, step: 0, is_reused: false, charge, contested: None },
-            );
+            self.names.insert(name.as_bytes().into(), Named { statement, step: 0, is_reused: false, charge });
         }
 
         /// The kinds of the messages that go before a text that mentions these names.

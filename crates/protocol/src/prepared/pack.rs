@@ -10,7 +10,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::names::{Named, Names};
+use super::names::{Doubts, Named, Names};
 use super::own::Held as Own;
 use super::registry::StatementRegistry;
 use super::server_statements::{Held, Moment, Pending, ServerStatements, State, Twice};
@@ -88,6 +88,8 @@ impl Unpacking<'_> {
 pub struct PackedNames {
     named: Vec<(Packed, PackedNamed)>,
     failed: Vec<Packed>,
+    #[serde(default)]
+    doubts: Doubts,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -95,30 +97,19 @@ struct PackedNamed {
     statement: u64,
     step: u64,
     is_reused: bool,
-    #[serde(default)]
-    contested: Option<u64>,
 }
 
 impl PackedNamed {
     fn new(named: &Named, gathered: &mut Gathered) -> Self {
-        Self {
-            statement: gathered.add(&named.statement),
-            step: named.step,
-            is_reused: named.is_reused,
-            contested: named.contested.as_ref().map(|contested| gathered.add(contested)),
-        }
+        Self { statement: gathered.add(&named.statement), step: named.step, is_reused: named.is_reused }
     }
 
     fn unpack(self, name: &[u8], from: &mut Unpacking<'_>) -> Option<Named> {
-        let Self { statement, step, is_reused, contested } = self;
+        let Self { statement, step, is_reused } = self;
         let statement = from.statement(statement)?;
-        let contested = match contested {
-            Some(contested) => Some(from.statement(contested)?),
-            None => None,
-        };
         let charge =
             from.statement_registry.charge_name(from.account, name, statement.text(), statement.dialect()).ok()?;
-        Some(Named { statement, step, is_reused, charge, contested })
+        Some(Named { statement, step, is_reused, charge })
     }
 }
 
@@ -126,12 +117,14 @@ impl Names {
     /// Packs the names.
     pub fn pack(&self, gathered: &mut Gathered) -> PackedNames {
         let named = self.named.iter().map(|(name, named)| (name.into(), PackedNamed::new(named, gathered)));
-        PackedNames { named: named.collect(), failed: self.failed.iter().map(|name| name.into()).collect() }
+        let failed = self.failed.iter().map(|name| name.into()).collect();
+        PackedNames { named: named.collect(), failed, doubts: self.doubts.clone() }
     }
 
     /// Unpacks the names.
     pub fn unpack(packed: PackedNames, from: &mut Unpacking<'_>) -> Option<Self> {
         let mut names = Self::default();
+        names.doubts = packed.doubts;
         for (Packed(name), named) in packed.named {
             names.named.insert(name.as_slice().into(), named.unpack(&name, from)?);
         }
@@ -168,7 +161,7 @@ enum PackedPending {
     Found { step: u64, name: Packed },
     Dropped { name: Packed, was: Option<PackedNamed> },
     Unnamed,
-    Twice { name: Packed, step: u64, contested: u64, state: State, was: Option<PackedNamed> },
+    Twice { name: Packed, step: u64, contested: Option<u64>, state: State, was: Option<PackedNamed> },
 }
 
 impl PackedHeld {

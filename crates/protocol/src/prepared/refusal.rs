@@ -64,7 +64,9 @@ impl Names {
         let (id, place) = our_name_in(body)?;
         let means = |name: &Rc<[u8]>| self.named.get(name).is_some_and(|named| named.statement.id() == id);
         let twice = twice.filter(|(_, named)| *named == id).map(|(name, _)| name);
-        let name = twice.as_ref().or_else(|| self.named.keys().take(LOOKED_AT_MAX).find(|name| means(name)))?;
+        let present = || self.named.keys().take(LOOKED_AT_MAX).find(|name| means(name));
+        let former = || self.former.iter().find(|(former, _)| *former == id).map(|(_, name)| name);
+        let name = twice.as_ref().or_else(present).or_else(former)?;
         Some([&body[..place.start], name, &body[place.end..]].concat())
     }
 }

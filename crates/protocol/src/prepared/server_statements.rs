@@ -92,7 +92,7 @@ pub(super) enum Pending {
     Close { id: u64, epoch: u64, was: Option<Held> },
     /// A Parse that we answer.
     Found { step: u64, name: Rc<[u8]> },
-    /// A Parse of a name that its client has given already, under the name of the statement that it meant.
+    /// A Parse of a name that its client has given already.
     Twice(Twice),
     /// A Close that we answer.
     Dropped { name: Rc<[u8]>, was: Option<Named> },
@@ -107,8 +107,8 @@ pub(super) enum Pending {
 pub(super) struct Twice {
     pub(super) name: Rc<[u8]>,
     pub(super) step: u64,
-    /// The number of the statement under whose name the new text is sent.
-    pub(super) contested: u64,
+    /// The number of the statement under whose name the new text is sent; `None` if it is sent under the client's name.
+    pub(super) contested: Option<u64>,
     /// How that statement stood.
     pub(super) state: State,
     /// What the name meant, unless it has been dropped since.
@@ -252,6 +252,8 @@ impl ServerStatements {
         if name.is_empty() {
             // The new statement replaces the old one; if the Parse is skipped there is none.
             sides.names.remove(name);
+        } else if sides.names.has(name) && sides.exchange.may_step() && self.is_giving_own(name) {
+            return self.parse_own(name, text, sides);
         } else if sides.names.has(name) {
             return self.parse_twice(name, text, sides);
         } else if sides.is_by_sql && sides.exchange.may_step() {
@@ -265,7 +267,7 @@ impl ServerStatements {
         if !sides.exchange.may_step() {
             // It is no longer known which answer belongs to which message, so that we can neither hide nor give one: the
             // server itself answers, under a name that no other client has. It is closed after this loan in any case.
-            let named = Named { statement: statement.clone(), step: 0, is_reused: false, charge, contested: None };
+            let named = Named { statement: statement.clone(), step: 0, is_reused: false, charge };
             sides.names.insert(name, named);
             self.send_parse(&statement, State::Sure, Vec::new(), sides);
             sides.exchange.asked(frontend::PARSE);
@@ -273,7 +275,7 @@ impl ServerStatements {
         }
         let step = self.tick();
         let is_reused = self.is_closing(&name);
-        let named = Named { statement: statement.clone(), step, is_reused, charge, contested: None };
+        let named = Named { statement: statement.clone(), step, is_reused, charge };
         sides.names.insert(name.clone(), named);
         // A server in a failed transaction would refuse the Parse, so the server has to answer it.
         if sides.exchange.is_in_good_order()
@@ -284,6 +286,9 @@ impl ServerStatements {
             sides.exchange.asked_step(Step::Given(backend::PARSE_COMPLETE));
         } else {
             self.prepare(statement, step, Some(name), sides);
+        }
+        if is_reused {
+            sides.names.has_reused(sides.exchange);
         }
         Ok(())
     }
@@ -307,15 +312,6 @@ impl ServerStatements {
     /// Returns the statement of a name, which the server has or is sent now. `None` when the server has to report that
     /// there is none.
     pub(super) fn prepared(&mut self, name: &[u8], sides: &mut Sides<'_>) -> Result<Option<Statement>, Fault> {
-        if let Some(contested) = sides.names.contested(name) {
-            // If it had to make room meanwhile, it is unknown what the name means.
-            let is_held = self.held.contains_key(&contested.id());
-            return if is_held {
-                Ok(Some(contested.clone()))
-            } else {
-                Err(Fault::StatementInUse { name: shown(name) })
-            };
-        }
         let found = sides.names.find(name, &sides.dialect, sides.is_settled, sides.statement_registry)?;
         let Some((statement, named_by)) = found else {
             let is_server_s = sides.names.has_failed(name) || sides.names.has_by_sql(name);
@@ -430,7 +426,7 @@ impl ServerStatements {
             _ => {}
         }
         if let Pending::Twice(twice) = &pending
-            && let Some(held) = self.held.get_mut(&twice.contested)
+            && let Some(held) = twice.contested.and_then(|contested| self.held.get_mut(&contested))
         {
             held.state = State::Displaced;
         }
@@ -521,7 +517,7 @@ impl ServerStatements {
         // A Parse that was sent since is still to come.
         let sent = self.pending.iter().filter_map(|pending| match pending {
             Pending::Parse { statement, .. } => Some(*statement),
-            Pending::Twice(twice) => Some(twice.contested),
+            Pending::Twice(twice) => twice.contested,
             _ => None,
         });
         let sent: Vec<u64> = sent.collect();

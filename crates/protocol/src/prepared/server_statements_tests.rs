@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::vars::{Tracked, Vars};
 
 mod batches;
+mod contest;
 mod drops;
 mod heads;
 mod held;
@@ -568,119 +569,6 @@ fn an_error_looks_at_no_more_than_some_names() {
     };
     assert!(told(&mut ann, 1000).is_some_and(|body| body.contains("\"s0999\"")));
     assert_eq!(told(&mut ann, 1001), None, "it reads the server's name");
-}
-
-#[test]
-fn where_sessions_follow_the_server_says_that_a_name_is_in_use() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    t.follows = true;
-    t.parse(&mut ann, "a", "select 1");
-    t.parse(&mut ann, "z", "select 1");
-    t.asked(b"S");
-    t.hears(&mut ann, "1Z");
-    t.another_server();
-    let again = "Parse PGBOUNCER_1 select 1, Parse PGBOUNCER_1 select 2";
-    assert_eq!(t.parse(&mut ann, "z", "select 2"), again);
-    let of_another_name = Ask::Parse { name: b"a", text: b"select 2\0\0\0" };
-    assert_eq!(t.try_ask(&mut ann, of_another_name), Err(Fault::StatementInUse { name: "a".into() }));
-    t.asked(b"S");
-    assert_eq!(t.hears(&mut ann, "1EZ"), "EZ");
-    let error = |code: &str| format!("SERROR\0C{code}\0M\"PGBOUNCER_1\" exists\0\0").into_bytes();
-    t.server.server_statements.refused(&error("42P05"));
-    assert_eq!(ann.reworded(&error("42P05")).as_deref(), Some(&b"SERROR\0C42P05\0M\"z\" exists\0\0"[..]));
-    assert_eq!(ann.reworded(&error("26000")).as_deref(), Some(&b"SERROR\0C26000\0M\"a\" exists\0\0"[..]));
-    assert_eq!(ann.reworded(&error("42P01")), None);
-    assert_eq!((ann.count(), t.bind(&mut ann, "a").as_str()), (2, "Bind PGBOUNCER_1"), "it is what it was");
-}
-
-#[test]
-fn a_name_given_twice_means_the_new_text_if_the_server_does_not_refuse_that() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    t.follows = true;
-    t.parse(&mut ann, "a", "select 1");
-    t.asked(b"S");
-    t.hears(&mut ann, "1Z");
-    t.parse(&mut ann, "a", "select 2");
-    t.asked(b"S");
-    assert_eq!(t.hears(&mut ann, "1Z"), "1Z", "somebody has dropped all of them in a function");
-    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
-    t.asked(b"S");
-    t.hears(&mut ann, "12Z");
-    let before = "Close PGBOUNCER_1, Parse PGBOUNCER_1 select 1";
-    assert_eq!(t.parse(&mut ann, "b", "select 1"), before, "the server has the new text under that name");
-}
-
-/// Regression: the old statement was executed.
-#[test]
-fn a_name_given_twice_behind_a_deallocation_is_bound_as_the_server_has_it() {
-    for (answers, given, after) in [
-        // DEALLOCATE ALL, and everything behind it is new.
-        ("CZ12Z", "CZ12Z", "Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2"),
-        // DEALLOCATE ALL failed, and the name is in use.
-        ("EZEZ", "EZEZ", "Bind PGBOUNCER_1"),
-    ] {
-        let (mut t, mut ann) = (Stage::new(9), Names::default());
-        t.follows = true;
-        t.prepares(&mut ann, "a", "select 1");
-        t.asked(b"Q");
-        assert_eq!(t.parse(&mut ann, "a", "select 2"), "Parse PGBOUNCER_1 select 2");
-        assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1", "whichever it is");
-        t.asked(b"S");
-        let (first, rest) = answers.split_at(1);
-        let mut told = t.hears(&mut ann, first);
-        if first == "C" {
-            t.server.server_statements.drop_all(Some(&mut ann));
-        }
-        told += &t.hears(&mut ann, rest);
-        assert_eq!((told.as_str(), t.bind(&mut ann, "a").as_str()), (given, after));
-    }
-}
-
-/// Regression: FATAL 08P01, where PostgreSQL reports 42P05.
-#[test]
-fn a_name_given_many_times_in_a_pipeline_is_refused_by_the_server() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    t.follows = true;
-    assert_eq!(t.parse(&mut ann, "a", "select 1"), "Parse PGBOUNCER_1 select 1");
-    t.asked(b"S");
-    for number in 2..6 {
-        let sent = format!("Parse PGBOUNCER_1 select {number}");
-        assert_eq!(t.parse(&mut ann, "a", &format!("select {number}")), sent);
-        t.asked(b"S");
-    }
-    assert_eq!(t.hears(&mut ann, "1ZEZEZEZEZ"), "1ZEZEZEZEZ");
-    assert_eq!((ann.count(), t.bind(&mut ann, "a").as_str()), (1, "Bind PGBOUNCER_1"));
-}
-
-/// If the first fails, the name is free for the second.
-#[test]
-fn a_name_given_again_while_its_first_parse_may_fail_is_the_servers_to_decide() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    t.follows = true;
-    t.parse(&mut ann, "a", "selec");
-    t.asked(b"S");
-    t.parse(&mut ann, "a", "select 2");
-    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
-    t.asked(b"S");
-    assert_eq!(t.hears(&mut ann, "EZ12Z"), "EZ12Z");
-    assert_eq!(t.bind(&mut ann, "a"), "Parse PGBOUNCER_2 select 2, Bind PGBOUNCER_2");
-}
-
-#[test]
-fn a_name_that_may_come_to_nothing_in_another_batch_is_given_as_the_server_decides() {
-    let (mut t, mut ann) = (Stage::new(9), Names::default());
-    t.follows = true;
-    t.parse(&mut ann, "a", "select 1");
-    assert_eq!(
-        t.parse(&mut ann, "a", "select 2"),
-        "Parse PGBOUNCER_1 select 2",
-        "skipped with the first, if that fails"
-    );
-    t.asked(b"S");
-    assert_eq!(t.parse(&mut ann, "a", "select 3"), "Parse PGBOUNCER_1 select 3");
-    t.asked(b"S");
-    assert_eq!(t.hears(&mut ann, "1EZEZ"), "1EZEZ");
-    assert_eq!(t.bind(&mut ann, "a"), "Bind PGBOUNCER_1");
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub struct Control<S> {
     sweeper: Sweeper,
     /// The console clients that have sent a request.
     sessions: Sessions<ConsoleClient>,
-    surveys: Surveys<Purpose>,
+    pub(crate) surveys: Surveys<Purpose>,
     pub(crate) http: HttpQueue,
     pub(crate) pending_orders: PendingOrders<TaskPurpose>,
     pub(crate) timed_pauses: TimedPauses,
@@ -86,7 +86,7 @@ pub struct Control<S> {
     pub(crate) service: Service,
 }
 
-/// The purpose of a survey of all workers.
+/// The purpose of a question to all workers.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// A table for a client of the console.
@@ -255,8 +255,8 @@ impl<S> Control<S> {
                 self.console(ConsoleClient { at: from, client }, right, &by, request);
             }
             Event::Letter(ToControl::Shown { from, question, snapshot }) => {
-                if let Some((purpose, snapshots)) = self.surveys.answer(from, question, snapshot) {
-                    self.conclude(purpose, &snapshots);
+                if let Some((purposes, snapshots)) = self.surveys.answer(from, question, snapshot) {
+                    purposes.into_iter().for_each(|purpose| self.conclude(purpose, &snapshots));
                 }
             }
             Event::Letter(ToControl::Obeyed { from, question, is_done }) => self.obeyed(from, question, is_done),
@@ -279,6 +279,7 @@ impl<S> Control<S> {
         let steps = self.tracers.due_steps(now.time);
         self.go_on_with_traces(steps);
         self.look_for_http();
+        self.begin_survey();
         self.put_questions();
     }
 
@@ -382,7 +383,7 @@ impl<S> Control<S> {
     fn expire(&mut self) {
         if self.period_ends <= self.present.now.time {
             self.period_ends = self.present.now.time + self.present.active.settings.stats_period;
-            self.ask_all(Parts { stats: true, ..Parts::default() }, Purpose::Period);
+            self.surveys.ask(Parts { stats: true, ..Parts::default() }, Purpose::Period);
         }
         self.expire_shutdown();
         self.end_timed_pauses();
@@ -390,7 +391,7 @@ impl<S> Control<S> {
         self.zones.tick(self.present.now.time, settings.dns_zone_check_period);
         let is_due = self.sweeper.is_due(self.present.now.time, settings.lock_sweep_interval);
         if is_due && self.shutdown.way().is_none() && !self.is_suspended {
-            self.ask_all(sweeper::parts(), Purpose::Sweep);
+            self.surveys.ask(sweeper::parts(), Purpose::Sweep);
         }
         for number in self.own_clients.late(self.present.now.time) {
             let outcome = self.own_clients.give_up(number);
@@ -398,8 +399,8 @@ impl<S> Control<S> {
         }
         let (listeners, mut around) = self.listeners();
         listeners.expire(&mut around);
-        while let Some((purpose, silent)) = self.surveys.give_up(self.present.now.time) {
-            self.give_up(&purpose, &silent);
+        if let Some((purposes, silent)) = self.surveys.give_up(self.present.now.time) {
+            purposes.iter().for_each(|purpose| self.give_up(purpose, &silent));
         }
     }
 
@@ -421,7 +422,7 @@ impl<S> Control<S> {
     fn run(&mut self, asker: ConsoleClient, by: &Commander, command: Command) {
         match command {
             Command::Show(showing) if showing.subject.needs_no_worker() => self.show(asker, showing, &[]),
-            Command::Show(showing) => self.ask_all(showing.subject.parts, Purpose::Show(asker, showing)),
+            Command::Show(showing) => self.surveys.ask(showing.subject.parts, Purpose::Show(asker, showing)),
             Command::Help => self.answer(asker, console::help_answer()),
             Command::Parameter(parameter) => self.answer(asker, parameter.answer()),
             Command::SetParameter => self.answer(asker, console::set_ignored_answer()),
@@ -585,7 +586,7 @@ impl<S> Control<S> {
             Some(OwnClientOutcome::Secret(question, told)) => self.secrets.told(question, told, &self.present),
             Some(OwnClientOutcome::Locks(question, answer)) => {
                 if let Some(swept) = Sweeper::swept(question, answer, &self.present) {
-                    self.ask_all(sweeper::parts(), Purpose::Swept(Box::new(swept)));
+                    self.surveys.ask(sweeper::parts(), Purpose::Swept(Box::new(swept)));
                 }
             }
             Some(OwnClientOutcome::Listener(database, outcome)) => {
@@ -595,9 +596,10 @@ impl<S> Control<S> {
         }
     }
 
-    pub(crate) fn ask_all(&mut self, what: Parts, purpose: Purpose) {
-        let question = self.surveys.open(self.present.now.time, self.present.workers(), purpose);
-        self.present.post_all(|| ToWorker::Show { question, what });
+    fn begin_survey(&mut self) {
+        if let Some((question, what)) = self.surveys.begin(self.present.now.time, self.present.workers()) {
+            self.present.post_all(|| ToWorker::Show { question, what });
+        }
     }
 }
 

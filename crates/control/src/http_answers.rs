@@ -27,7 +27,7 @@ impl<S> Control<S> {
     /// Begins a survey of the workers if a round of questions is due.
     pub(crate) fn look_for_http(&mut self) {
         if let Some((parts, round)) = self.http.begin(self.present.now.time) {
-            self.ask_all(parts, Purpose::Http(round));
+            self.surveys.ask(parts, Purpose::Http(round));
         }
     }
 

@@ -101,7 +101,7 @@ impl<S> Control<S> {
                 self.command(asker, Task::AwaitRenewed(whose.clone()), order);
             }
             // The databases to be paused are those that have a pool on any worker.
-            Order::Kill(None) => self.ask_all(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
+            Order::Kill(None) => self.surveys.ask(Parts { pools: true, ..Parts::default() }, Purpose::Kill(asker)),
             Order::Kill(Some(ref name)) => {
                 self.find(&Some(Arc::clone(name)), "kill")?;
                 self.timed_pauses.ends(&Some(Arc::clone(name)));

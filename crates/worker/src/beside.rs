@@ -57,13 +57,9 @@ impl<T> Beside<T> {
         })
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.iter().count()
-    }
-
-    /// Indexes without a row.
-    pub(crate) fn free(&self) -> usize {
-        self.places.len() - self.len()
+    /// The number of places, with and without a row.
+    pub(crate) fn places(&self) -> u32 {
+        self.places.len() as u32
     }
 }
 
@@ -83,6 +79,6 @@ mod tests {
         rows.insert(new, "b");
         assert_eq!(rows.get(old), None);
         assert_eq!(rows.key_at(2), Some(new));
-        assert_eq!((rows.len(), rows.free()), (1, 2));
+        assert_eq!((rows.iter().count(), rows.places()), (1, 3));
     }
 }

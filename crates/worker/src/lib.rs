@@ -40,6 +40,8 @@ mod settle;
 mod slow;
 mod spanning;
 mod spans;
+#[cfg(test)]
+mod still;
 mod stopwatch;
 mod tasks;
 mod timers;

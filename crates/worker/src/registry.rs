@@ -25,6 +25,7 @@ use crate::letters::Totals;
 use crate::measured::{FormerPools, Measured};
 use crate::notify::listening::Listening;
 use crate::repeated::Repeated;
+use crate::upstream::names::NamePlace;
 use crate::watched::{Watch, Watched};
 
 /// The tables of databases, users, pools and host names.
@@ -51,7 +52,7 @@ pub(crate) struct Registry {
     /// When pools are checked for waiting clients.
     pub(crate) watch: Watch,
     /// Addresses of host names, and the dials that wait for them.
-    pub(crate) names: BTreeMap<Arc<str>, crate::upstream::names::NamePlace>,
+    pub(crate) names: BTreeMap<Arc<str>, NamePlace>,
     /// Dials that had to wait for a descriptor.
     pub(crate) delayed_dials: Repeated,
 }
@@ -280,6 +281,19 @@ impl Registry {
         self.user_numbers.values().map(|&number| (number, &self.users[number as usize]))
     }
 
+    /// The next user in the order of names behind `after`, and its number.
+    pub(crate) fn user_after(&self, after: Option<&str>) -> Option<(u32, &UserPlace)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (_, &number) = self.user_numbers.range::<str, _>((begin, Bound::Unbounded)).next()?;
+        Some((number, &self.users[number as usize]))
+    }
+
+    /// The next name of a host behind `after`.
+    pub(crate) fn name_after(&self, after: Option<&str>) -> Option<(&Arc<str>, &NamePlace)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.names.range::<str, _>((begin, Bound::Unbounded)).next()
+    }
+
     /// Looks up the timeouts of a user.
     pub(crate) fn time_user(&mut self, number: u32, settings: &Settings) {
         let user = &mut self.users[number as usize];
@@ -348,6 +362,17 @@ impl Registry {
     pub(crate) fn pools_after(&self, after: Option<(u32, u32)>, most: usize) -> Vec<((u32, u32), PoolKey)> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.pool_keys.range((begin, Bound::Unbounded)).take(most).map(|(numbers, key)| (*numbers, *key)).collect()
+    }
+
+    /// The next pool behind the one with the numbers `after`.
+    pub(crate) fn pool_after(&self, after: Option<(u32, u32)>) -> Option<((u32, u32), PoolKey)> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.pool_keys.range((begin, Bound::Unbounded)).next().map(|(numbers, key)| (*numbers, *key))
+    }
+
+    /// How many pools there are.
+    pub(crate) fn pools_known(&self) -> usize {
+        self.pool_keys.len()
     }
 
     pub(crate) fn pool_keys(&self) -> Vec<PoolKey> {

@@ -25,7 +25,7 @@ use crate::beside::Beside;
 use crate::cancel::Cancels;
 use crate::data::affinity_holds::AffinityHolds;
 use crate::data::client::{ClientStage, Clients, Link};
-use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToControl, ToWorker, Verified};
+use crate::letters::{ActiveConfig, Inquirer, Posts, Shutdown, ToWorker, Verified};
 use crate::limits::Limits;
 use crate::measured::Applications;
 use crate::notify::Notify;
@@ -132,7 +132,7 @@ impl<I: Io> Worker<I> {
         if !self.post.is_empty() {
             return Some(self.now);
         }
-        if self.tracers.is_any_spreading() {
+        if self.tracers.is_any_spreading() || self.admin.snapshots.is_any_under_way() {
             return Some(self.now);
         }
         if let Some(deadline) = self.admin.rest_deadline() {
@@ -185,6 +185,9 @@ impl<I: Io> Worker<I> {
             self.expire();
         }
         self.spread_tracers();
+        if self.admin.snapshots.is_any_under_way() {
+            self.take_slice();
+        }
         debug_assert!(self.tasks.is_empty(), "something that was queued in this turn is not done in it");
         let ticks = self.io.ticks();
         if self.stopwatch.is_slow(ticks) {
@@ -341,10 +344,7 @@ impl<I: Io> Worker<I> {
             ToWorker::Judged { client, verdict } => self.judged(client, verdict),
             ToWorker::Hashed { asker, hashed } => self.hashed(asker, hashed),
             ToWorker::SystemUser { client, found } => self.system_user(client, found),
-            ToWorker::Show { question, what } => {
-                let snapshot = Box::new(self.snapshot(what));
-                (self.posts.control)(ToControl::Shown { from: self.id, question, snapshot });
-            }
+            ToWorker::Show { question, what } => self.admin.snapshots.ask(question, what),
             ToWorker::ConsoleAnswer { client, bytes, closes } => self.console_answers(client, bytes, closes),
             ToWorker::ConsolePart { client, bytes } => self.console_is_told(client, bytes),
             ToWorker::Order { question, order } => self.obey(question, order),

@@ -99,7 +99,7 @@ impl HttpQueue {
         }
         self.is_looking = true;
         let round = Round(std::mem::take(&mut self.waiting));
-        let parts = round.0.iter().map(|(_, question)| parts_of(question)).fold(show::NOTHING, union);
+        let parts = round.0.iter().map(|(_, question)| parts_of(question)).fold(show::NOTHING, Parts::union);
         Some((parts, round))
     }
 
@@ -136,23 +136,6 @@ fn parts_of(question: &HttpQuestion) -> Parts {
 /// Returns the table with this name. `SHOW FDS` reveals secrets, so only the console has it.
 pub(crate) fn table(name: &str) -> Option<&'static Subject> {
     show::find(name).filter(|subject| subject.name != show::FOR_ADMINS)
-}
-
-fn union(one: Parts, other: Parts) -> Parts {
-    Parts {
-        clients: one.clients || other.clients,
-        servers: one.servers || other.servers,
-        pools: one.pools || other.pools,
-        stats: one.stats || other.stats,
-        memory: one.memory || other.memory,
-        logins: one.logins || other.logins,
-        hosts: one.hosts || other.hosts,
-        pins: one.pins || other.pins,
-        measures: one.measures.max(other.measures),
-        applications: one.applications || other.applications,
-        statements: one.statements || other.statements,
-        waits: one.waits || other.waits,
-    }
 }
 
 /// The answer to a request for an unknown table.

@@ -9,6 +9,7 @@ use protocol::fault::Fault;
 use reactor::Peer;
 
 use crate::admin::suspended::Suspended;
+use crate::admin::under_way::Snapshots;
 use crate::letters::{Order, Shutdown, ToWorker};
 
 pub(crate) mod commands;
@@ -17,6 +18,7 @@ pub(crate) mod orders;
 pub(crate) mod reload;
 pub(crate) mod seen;
 pub(crate) mod shutdown;
+pub(crate) mod slices;
 pub(crate) mod snapshot;
 pub(crate) mod spells;
 pub(crate) mod stand;
@@ -24,6 +26,7 @@ pub(crate) mod standing;
 pub(crate) mod stranded_locks;
 pub(crate) mod suspend;
 pub(crate) mod suspended;
+pub(crate) mod under_way;
 pub(crate) mod waits;
 
 /// Orders of operators that are not finished in this worker: its shutdown, its suspension, and what they wait for.
@@ -37,6 +40,8 @@ pub(crate) struct Admin<S> {
     has_ended_clients: bool,
     /// Orders that wait for something, with the control thread's numbers for them.
     awaited: Vec<(u64, Order)>,
+    /// What the control thread wants to know.
+    pub(crate) snapshots: Snapshots,
     /// The suspension, if the worker is suspended.
     suspended: Option<Box<Suspended<S>>>,
     /// Another process has taken over the connections.
@@ -51,6 +56,7 @@ impl<S> Default for Admin<S> {
             stopped_lending: None,
             has_ended_clients: false,
             awaited: Vec::new(),
+            snapshots: Snapshots::default(),
             suspended: None,
             is_handed_over: false,
         }

@@ -1,13 +1,13 @@
 //! What this worker reports about itself, for the console and the metrics.
 //!
 //! Always true: counts are taken by looking; nothing is decided by them.
-//! Not here: what is printed (`control`).
+//! Not here: which rows are read in a turn (`slices`), what is printed (`control`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::ops::Bound;
 use std::time::Duration;
 
 use base::{Key, Time, Wall};
+use pool::PoolKey;
 use protocol::prepared::Statement;
 use protocol::replication::Replication;
 use protocol::state::Pin;
@@ -16,6 +16,7 @@ use reactor::{Io, Peer};
 
 use crate::admin::console::CONSOLE;
 use crate::admin::seen::Doing;
+use crate::admin::under_way::{DatabaseTally, PoolTally, Tallies};
 use crate::data::client::{Client, ClientStage, Link};
 use crate::data::server::{Server, ServerStage};
 use crate::letters::{
@@ -23,14 +24,16 @@ use crate::letters::{
     TableRow, UserRow,
 };
 use crate::measured::Application;
-use crate::registry::DatabasePlace;
+use crate::registry::{DatabasePlace, PoolPlace};
 use crate::upstream::cleaning::{detail, word};
 use crate::worker::Worker;
 
 impl DatabasePlace {
-    /// The channels that its clients listen to.
-    pub(crate) fn channel_rows(&self) -> impl Iterator<Item = ChannelRow> {
-        self.listening.channels.iter().map(|(name, channel)| ChannelRow {
+    /// The next channel behind `after` that its clients listen to.
+    pub(super) fn channel_after(&self, after: Option<&str>) -> Option<ChannelRow> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (name, channel) = self.listening.channels.range::<str, _>((begin, Bound::Unbounded)).next()?;
+        Some(ChannelRow {
             database: self.name.clone(),
             channel: name.clone(),
             clients: channel.clients.len(),
@@ -40,65 +43,23 @@ impl DatabasePlace {
 }
 
 impl<I: Io> Worker<I> {
-    /// Collects the parts that are wanted.
-    pub(crate) fn snapshot(&self, what: Parts) -> Snapshot {
-        let is_logging_in = |client: &&Client| matches!(client.stage, ClientStage::Greeting(_) | ClientStage::Login(_));
-        let mut snapshot = Snapshot {
-            login_clients: self.clients.iter().map(|(_, client)| client).filter(is_logging_in).count() as u32,
-            names: self.registry.names.len() as u32,
-            names_asked: self.names_asked() as u32,
-            protocol_surprises: self.protocol_surprises,
-            connections: self.connections,
-            failures: self.failures.recent(self.now).collect(),
-            failure_totals: self.failures.totals().collect(),
-            unauthenticated: self.clients.iter().filter(|(_, client)| client.seat.unauthenticated.is_some()).count()
-                as u32,
-            turned_away: self.limits.turned_away,
-            verified: self.verified,
-            busy: self.io.awake(),
-            alive: self.now.since(self.begun),
-            load_before: self.recent_load.before(),
-            ..Snapshot::default()
-        };
-        if what.clients {
-            snapshot.clients = self.client_rows(false);
-        }
-        if what.logins {
-            snapshot.logins = self.client_rows(true);
-        }
+    /// Adds what is small, all of one moment, to a snapshot whose rows have been read; `servers` have been counted.
+    pub(super) fn complete(&self, snapshot: &mut Snapshot, what: Parts, servers: usize) {
+        snapshot.names = self.registry.names.len() as u32;
+        snapshot.protocol_surprises = self.protocol_surprises;
+        snapshot.connections = self.connections;
+        snapshot.failures = self.failures.recent(self.now).collect();
+        snapshot.failure_totals = self.failures.totals().collect();
+        snapshot.turned_away = self.limits.turned_away;
+        snapshot.verified = self.verified;
+        snapshot.busy = self.io.awake();
+        snapshot.alive = self.now.since(self.begun);
+        snapshot.load_before = self.recent_load.before();
         if what.hosts {
-            snapshot.hosts = self.host_rows();
             snapshot.known_hosts = self.hosts.rows(self.now).collect();
         }
-        if what.servers {
-            snapshot.servers = self.servers.iter().map(|(key, server)| self.server_row(key, server)).collect();
-        }
         if what.pools {
-            snapshot.pools = self.pool_rows(what.measures);
-            snapshot.databases = self.database_rows();
-            snapshot.users = self.user_rows();
             snapshot.peers = self.peer_rows();
-        }
-        if what.stats {
-            snapshot.failing_queries = self.failing_queries();
-            let databases = self.registry.databases.iter().enumerate();
-            let with_pool: BTreeSet<u32> = self.registry.pools().map(|(_, place)| place.database).collect();
-            snapshot.stats = databases
-                .filter(|(number, place)| *place.name == *CONSOLE || with_pool.contains(&(*number as u32)))
-                .map(|(_, place)| (place.name.clone(), place.totals))
-                .collect();
-        }
-        if what.pins {
-            snapshot.pins = self.clients.iter().flat_map(|(key, _)| self.pin_rows(key)).collect();
-            let databases = self.registry.databases.iter().filter(|place| place.entry.is_some());
-            let totals = databases
-                .flat_map(|place| place.function_catalog.pins().map(|(kind, total)| (&place.name, kind, total)));
-            let row = |(database, kind, total): (&Arc<str>, _, _)| PinTotal { database: database.clone(), kind, total };
-            snapshot.pin_totals = totals.filter(|(_, _, total)| *total > 0).map(row).collect();
-            let probes = |place: &DatabasePlace| (place.name.clone(), place.probes);
-            let asked = self.registry.databases.iter().filter(|place| place.entry.is_some());
-            snapshot.probes = asked.filter(|place| place.probes.iter().any(|count| *count > 0)).map(probes).collect();
-            snapshot.channels = self.registry.databases.iter().flat_map(DatabasePlace::channel_rows).collect();
         }
         if what.applications {
             let row = |Application { name: (database, user, name), sums, .. }: &Application| ApplicationRow {
@@ -110,23 +71,46 @@ impl<I: Io> Worker<I> {
             snapshot.applications = self.applications.rows().map(row).collect();
             snapshot.other_applications = self.applications.folded;
         }
-        if what.statements {
-            let of = |place: &DatabasePlace| {
-                place.statements.as_ref().map(|statements| StatementsOf {
-                    database: place.name.clone(),
-                    rows: statements.rows().to_vec(),
-                    folded: *statements.folded(),
-                })
-            };
-            snapshot.statements = self.registry.databases.iter().filter_map(of).collect();
-        }
-        if what.waits {
-            snapshot.waits = self.wait_rows();
-        }
         if what.memory {
-            snapshot.tables = self.table_rows();
+            snapshot.tables = self.table_rows(servers);
         }
-        snapshot
+    }
+
+    /// Reads what is wanted of a database, and returns what that has cost.
+    pub(super) fn read_database(&self, number: u32, what: Parts, tallies: &Tallies, snapshot: &mut Snapshot) -> u32 {
+        let place = &self.registry.databases[number as usize];
+        let tally = tallies.databases.get(&number).copied().unwrap_or_default();
+        let mut cost = 1;
+        if what.pools {
+            snapshot.databases.extend(self.database_row(place, tally));
+            cost += 10;
+        }
+        if what.stats {
+            snapshot.failing_queries.extend(self.failing_queries(place));
+            if tally.has_pool || *place.name == *CONSOLE {
+                snapshot.stats.push((place.name.clone(), place.totals));
+            }
+            cost += 10;
+        }
+        if what.pins && place.entry.is_some() {
+            let row = |(kind, total)| PinTotal { database: place.name.clone(), kind, total };
+            snapshot.pin_totals.extend(place.function_catalog.pins().filter(|(_, total)| *total > 0).map(row));
+            if place.probes.iter().any(|count| *count > 0) {
+                snapshot.probes.push((place.name.clone(), place.probes));
+            }
+            cost += 10;
+        }
+        if what.statements
+            && let Some(statements) = &place.statements
+        {
+            cost += 3 * statements.rows().len() as u32;
+            snapshot.statements.push(StatementsOf {
+                database: place.name.clone(),
+                rows: statements.rows().to_vec(),
+                folded: *statements.folded(),
+            });
+        }
+        cost
     }
 
     pub(crate) fn wall_of(&self, time: Time) -> Wall {
@@ -134,13 +118,7 @@ impl<I: Io> Worker<I> {
         Wall(self.io.wall().0 - ago)
     }
 
-    /// The clients that are logging in, or all others.
-    fn client_rows(&self, are_logging_in: bool) -> Vec<Row> {
-        let rows = self.clients.iter().filter_map(|(key, _)| self.client_row(key));
-        rows.filter(|row| (row.state == LOGIN) == are_logging_in).collect()
-    }
-
-    fn client_row(&self, key: Key) -> Option<Row> {
+    pub(super) fn client_row(&self, key: Key) -> Option<Row> {
         let client = self.clients.get(key).filter(|client| !client.is_own)?;
         let state_detail = self.detail_of_client(client);
         let (user, database, state, link, application_name, since) = match &client.stage {
@@ -240,7 +218,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// What a client holds on its server.
-    fn pin_rows(&self, key: Key) -> Vec<PinRow> {
+    pub(super) fn pin_rows(&self, key: Key) -> Vec<PinRow> {
         let Some(ready) = self.clients.ready(key) else { return Vec::new() };
         let (Link::Loan(server), Some(session_effects)) = (&ready.link, &ready.session.session_effects) else {
             return Vec::new();
@@ -265,7 +243,7 @@ impl<I: Io> Worker<I> {
         session_effects.pins().iter().map(row).collect()
     }
 
-    fn server_row(&self, key: Key, server: &Server) -> Row {
+    pub(super) fn server_row(&self, key: Key, server: &Server) -> Row {
         let place = self.registry.pool(server.pool);
         let state = match &server.stage {
             ServerStage::Resolving
@@ -310,91 +288,51 @@ impl<I: Io> Worker<I> {
     }
 
     /// Whether an idle server would be checked before it is lent, a state that PgBouncer calls used.
-    fn wants_check(&self, server: &Server) -> bool {
+    pub(super) fn wants_check(&self, server: &Server) -> bool {
         let check_after = self.pools.limits(server.pool).and_then(|limits| limits.check_after);
         check_after.is_some_and(|after| !after.is_zero() && self.now.since(server.last_received) >= after)
     }
 
-    fn pool_rows(&self, detail: Detail) -> Vec<PoolRow> {
-        let mut rows: BTreeMap<_, _> =
-            self.registry.pools().map(|(key, place)| (key, self.empty_row(key, place, detail))).collect();
-        for (_, client) in self.clients.iter().filter(|(_, client)| !client.is_own) {
-            match client.pool().and_then(|pool| rows.get_mut(&pool)) {
-                Some(row) if client.is_waiting() => row.cl_waiting += 1,
-                Some(row) => row.cl_active += 1,
-                None => {}
-            }
-        }
-        for (_, server) in self.servers.iter() {
-            let Some(row) = rows.get_mut(&server.pool) else { continue };
-            match &server.stage {
-                ServerStage::Resolving
-                | ServerStage::Connecting(_)
-                | ServerStage::Securing(_)
-                | ServerStage::Login(_)
-                | ServerStage::Introducing => row.sv_login += 1,
-                ServerStage::Idle if self.wants_check(server) => row.sv_used += 1,
-                ServerStage::Idle => row.sv_idle += 1,
-                ServerStage::Lent { .. } => row.sv_active += 1,
-                ServerStage::Cleaning(_) if word(server.session.life.phase()) == "tested" => row.sv_tested += 1,
-                ServerStage::Cleaning(_) => row.sv_being_canceled += 1,
-            }
-        }
-        let mut rows: Vec<PoolRow> = rows.into_values().collect();
-        let consoles =
-            self.clients.iter().filter(|(_, client)| matches!(client.stage, ClientStage::Console(_))).count();
-        if self.registry.known_database(CONSOLE).is_some() {
-            let console = PoolRow::empty(CONSOLE.into(), CONSOLE.into(), pool::Mode::Statement);
-            rows.push(PoolRow { cl_active: consoles as u32, ..console });
-        }
-        rows
-    }
-
-    fn empty_row(&self, key: pool::PoolKey, place: &crate::registry::PoolPlace, detail: Detail) -> PoolRow {
+    pub(super) fn pool_row(&self, key: PoolKey, place: &PoolPlace, tally: PoolTally, detail: Detail) -> PoolRow {
         let snapshot = self.pools.snapshot(self.now, key);
         let waited = snapshot.and_then(|snapshot| snapshot.waiting_since).map(|since| self.now.since(since));
         PoolRow {
+            cl_active: tally.cl_active,
+            cl_waiting: tally.cl_waiting,
             cl_active_cancel_req: place.cancels,
+            sv_active: tally.sv_active,
             sv_active_cancel: place.cancels,
+            sv_being_canceled: tally.sv_being_canceled,
+            sv_idle: tally.sv_idle,
+            sv_used: tally.sv_used,
+            sv_tested: tally.sv_tested,
+            sv_login: tally.sv_login,
             maxwait: waited.unwrap_or_default(),
             measures: self.measures(key, place, detail),
             ..PoolRow::empty(place.database_name.clone(), place.user_name.clone(), place.mode)
         }
     }
 
-    fn database_rows(&self) -> Vec<DatabaseRow> {
-        let servers = tally(self.servers.iter().map(|(_, server)| server.database));
-        let followed: BTreeSet<u32> =
-            self.registry.pools().filter(|(_, place)| place.follows).map(|(_, place)| place.database).collect();
-        let databases = self.registry.databases.iter().zip(0_u32..);
-        let row = |(place, number): (&crate::registry::DatabasePlace, u32)| {
-            let (name, entry) = (place.name.clone(), place.entry.clone()?);
-            let servers = servers.get(&number).copied().unwrap_or(0);
-            let functions = if followed.contains(&number) { place.function_catalog.word(self.now) } else { "" };
-            Some(DatabaseRow { name, entry, servers, clients: place.clients, functions })
-        };
-        databases.filter_map(row).collect()
+    fn database_row(&self, place: &DatabasePlace, tally: DatabaseTally) -> Option<DatabaseRow> {
+        let (name, entry) = (place.name.clone(), place.entry.clone()?);
+        let functions = if tally.follows { place.function_catalog.word(self.now) } else { "" };
+        Some(DatabaseRow { name, entry, servers: tally.servers, clients: place.clients, functions })
     }
 
-    fn user_rows(&self) -> Vec<UserRow> {
-        let users =
-            self.servers.iter().filter_map(|(_, server)| self.registry.pool(server.pool)).map(|place| place.user);
-        let servers = tally(users);
-        let row = |(number, place): (u32, &crate::registry::UserPlace)| {
-            let servers = servers.get(&number).copied().unwrap_or(0);
-            UserRow { name: place.name.clone(), servers, clients: place.clients }
-        };
-        self.registry.users().map(row).collect()
+    pub(super) fn user_row(&self, number: u32, tallies: &Tallies) -> UserRow {
+        let place = &self.registry.users[number as usize];
+        let servers = tallies.users.get(&number).copied().unwrap_or(0);
+        UserRow { name: place.name.clone(), servers, clients: place.clients }
     }
 
-    fn table_rows(&self) -> Vec<TableRow> {
+    fn table_rows(&self, servers: usize) -> Vec<TableRow> {
         let (all, unused) = self.io.buffers();
         let used = all - unused;
         let (prepared, users_known) = (&self.statement_registry, self.registry.users_known());
         let row = |name, size, used, free| TableRow { name, size, used, free };
         vec![
             row("client_cache", size_of::<Client>(), self.clients.len(), 0),
-            row("server_cache", size_of::<Option<Server>>(), self.servers.len(), self.servers.free()),
+            row("server_cache", size_of::<Option<Server>>(), servers, self.servers.places() as usize - servers),
             row("db_cache", size_of::<crate::registry::DatabasePlace>(), self.registry.databases.len(), 0),
             row(
                 "user_cache",
@@ -402,7 +340,7 @@ impl<I: Io> Worker<I> {
                 users_known,
                 self.registry.users.len() - users_known,
             ),
-            row("pool_cache", size_of::<crate::registry::PoolPlace>(), self.registry.pools().count(), 0),
+            row("pool_cache", size_of::<crate::registry::PoolPlace>(), self.registry.pools_known(), 0),
             row("prepared_statement_cache", Statement::BYTES, prepared.count(), 0),
             row("prepared_text_cache", 1, prepared.bytes(), 0),
             row("iobuf_cache", reactor::BUFFER_BYTES, used, self.io.buffers_touched() - used),
@@ -416,13 +354,4 @@ fn tls_summary(security: Option<&Security>) -> Box<str> {
 }
 
 /// The state of a client that is logging in.
-const LOGIN: &str = "login";
-
-/// How often each number occurs.
-fn tally(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
-    let mut counts = BTreeMap::new();
-    for number in numbers {
-        *counts.entry(number).or_insert(0) += 1;
-    }
-    counts
-}
+pub(super) const LOGIN: &str = "login";

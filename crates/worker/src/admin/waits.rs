@@ -17,18 +17,12 @@ use crate::registry::PoolPlace;
 use crate::worker::Worker;
 
 impl<I: Io> Worker<I> {
-    /// The clients that wait, and those that have a server; the first `WAIT_ROWS_MAX` of each.
-    pub(crate) fn wait_rows(&self) -> Vec<WaitRow> {
-        let rows = |wants: fn(&Link) -> bool| {
-            let of = move |(key, client): (Key, &Client)| {
-                let ready = client.ready().filter(|ready| wants(&ready.link) && !client.is_own)?;
-                self.wait_row(key, client, ready)
-            };
-            self.clients.iter().filter_map(of).take(WAIT_ROWS_MAX)
-        };
-        let logins = self.clients.iter().filter_map(|(_, client)| self.login_row(client)).take(WAIT_ROWS_MAX);
-        let waits = rows(|link| link.waits_since().is_some());
-        logins.chain(waits).chain(rows(|link| link.server().is_some())).collect()
+    /// The row of a client that waits, or has a server.
+    pub(crate) fn wait_row_of(&self, key: Key, client: &Client) -> Option<WaitRow> {
+        match client.ready() {
+            Some(ready) => self.wait_row(key, client, ready),
+            None => self.login_row(client),
+        }
     }
 
     fn wait_row(&self, key: Key, client: &Client, ready: &Ready) -> Option<WaitRow> {
@@ -94,7 +88,7 @@ impl<I: Io> Worker<I> {
     /// A client that waits for the first server of its pool in order to be let in.
     fn login_row(&self, client: &Client) -> Option<WaitRow> {
         let ClientStage::Login(login) = &client.stage else { return None };
-        let (pool, since) = login.waits_since().filter(|_| !client.is_own)?;
+        let (pool, since) = login.waits_since()?;
         let place = self.registry.pool(pool)?;
         let (addr, port) = self.address_of_peer(client);
         let limit = self.active.settings.client_login_timeout;
@@ -155,6 +149,29 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Rows of each kind; `SHOW CLIENTS` has all.
-const WAIT_ROWS_MAX: usize = 1000;
+/// Which row a client has, if any.
+pub(crate) fn wait_kind(client: &Client) -> Option<WaitKind> {
+    match &client.stage {
+        _ if client.is_own => None,
+        ClientStage::Login(login) => login.waits_since().map(|_| WaitKind::Login),
+        ClientStage::Ready(ready) => match ready.link {
+            Link::None => None,
+            Link::Waiting(_) | Link::Delayed(_) => Some(WaitKind::Waits),
+            Link::Loan(_) => Some(WaitKind::HasServer),
+        },
+        _ => None,
+    }
+}
+
+/// The kinds of rows, in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitKind {
+    /// It waits in its login for the first server of its pool.
+    Login,
+    /// It waits for a server.
+    Waits,
+    /// It has a server.
+    HasServer,
+}
+
 const PINS_SHOWN: usize = 3;

@@ -43,7 +43,28 @@ pub struct Parts {
     pub statements: bool,
 }
 
-/// The state of one worker at one moment.
+impl Parts {
+    /// What is in either.
+    #[must_use]
+    pub fn union(one: Self, other: Self) -> Self {
+        Self {
+            clients: one.clients || other.clients,
+            servers: one.servers || other.servers,
+            pools: one.pools || other.pools,
+            stats: one.stats || other.stats,
+            memory: one.memory || other.memory,
+            logins: one.logins || other.logins,
+            hosts: one.hosts || other.hosts,
+            pins: one.pins || other.pins,
+            measures: one.measures.max(other.measures),
+            applications: one.applications || other.applications,
+            statements: one.statements || other.statements,
+            waits: one.waits || other.waits,
+        }
+    }
+}
+
+/// The state of one worker: at one moment, if it is small (`admin/slices`).
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Its clients that are logged in, those of the console included.

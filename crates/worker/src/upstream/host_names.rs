@@ -45,16 +45,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// Rows of the remembered names and how long they are still valid.
-    pub(crate) fn host_rows(&self) -> Vec<HostRow> {
-        let row = |(name, place): (&Arc<str>, &NamePlace)| HostRow {
+    pub(crate) fn host_row(&self, name: &Arc<str>, place: &NamePlace) -> HostRow {
+        HostRow {
             name: name.clone(),
             ttl: Duration::from_micros(place.until.0.saturating_sub(self.now.0)),
             addresses: place.found.iter().flatten().flatten().copied().collect(),
-        };
-        self.registry.names.iter().map(row).collect()
-    }
-
-    pub(crate) fn names_asked(&self) -> usize {
-        self.registry.names.values().filter(|place| place.is_asked).count()
+        }
     }
 }

@@ -50,6 +50,11 @@ pub(crate) enum Known {
 }
 
 impl NamePlace {
+    /// Whether the name is being looked up.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+
     /// The addresses in the order in which the next dial tries them. One that could not be reached comes last for
     /// `pause`, so that not every other server is opened late while an address is silent.
     pub(super) fn next_order(&mut self, addresses: &[IpAddr], now: Time, pause: Duration) -> Vec<IpAddr> {

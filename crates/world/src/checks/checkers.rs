@@ -306,10 +306,28 @@ pub(crate) const EVERYTHING: Parts = Parts {
     waits: true,
     statements: true,
 };
+/// The parts that have links. They are so few rows that a snapshot of them is of one moment.
+pub(crate) const CONNECTIONS: Parts = Parts { clients: true, servers: true, ..NOTHING };
+const NOTHING: Parts = Parts {
+    clients: false,
+    servers: false,
+    pools: false,
+    stats: false,
+    memory: false,
+    logins: false,
+    hosts: false,
+    pins: false,
+    measures: Detail::None,
+    applications: false,
+    waits: false,
+    statements: false,
+};
 /// Number of the request for a snapshot when all applications have left.
 pub(crate) const AT_REST: u64 = OF_THE_WORLD;
 /// Number of the request for a snapshot at other times.
 pub(crate) const LOOKS: u64 = OF_THE_WORLD + 1;
+/// Number of the request for the links of clients and servers at other times.
+pub(crate) const LINKS: u64 = OF_THE_WORLD + 2;
 /// Requests to workers are the world's own from this number on, the control thread's below it.
 pub(crate) const OF_THE_WORLD: u64 = 1 << 40;
 /// The error at any time for a client that changed its session in the loan in which a COPY failed.

@@ -13,7 +13,7 @@ pub(crate) mod troubles;
 use reactor::BUFFER_BYTES;
 use worker::letters::{ToWorker, Whose};
 
-use crate::checks::checkers::{EVERYTHING, LOOKS};
+use crate::checks::checkers::{CONNECTIONS, EVERYTHING, LINKS, LOOKS};
 use crate::plan::fault::{Command, What};
 use crate::postgres::manner::Mood;
 use crate::sim::dice::Dice;
@@ -24,6 +24,7 @@ impl World {
     pub(crate) fn begin_fault(&mut self, what: &What) {
         self.witness.note(|| format!("FAULT {what:?}"));
         if let What::Show = what {
+            self.order(|| ToWorker::Show { question: LINKS, what: CONNECTIONS });
             self.order(|| ToWorker::Show { question: LOOKS, what: EVERYTHING });
         }
         self.begin_order(what);

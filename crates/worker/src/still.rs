@@ -1,0 +1,174 @@
+//! For tests: a worker on a kernel without connections, which tells what it was asked to receive.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use base::{Time, Wall, WorkerId};
+use config::Homes;
+use protocol::vars::Tracked;
+use reactor::{
+    Accepting, Address, Chunk, Close, Completion, Conn, Io, Lines, Listener, LogTarget, Peer, Receive, TcpTuning,
+};
+
+use crate::Worker;
+use crate::letters::{ActiveConfig, Ids, Posts, RateLimits, Standing, TlsTerms, ToControl, ToWorker, Unauthenticated};
+
+/// The time, which stands still.
+pub(crate) const NOW: Time = Time(1_000_000);
+
+/// How a connection is to be received from; `None` if not at all.
+pub(crate) type Wishes = Rc<RefCell<Vec<(Conn, Option<Receive>)>>>;
+
+/// A kernel without connections, whose clock stands still.
+pub(crate) struct Still(Wishes);
+
+impl Io for Still {
+    type Socket = ();
+
+    fn now(&self) -> Time {
+        NOW
+    }
+
+    fn wall(&self) -> Wall {
+        Wall(NOW.0 as i64)
+    }
+
+    fn awake(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn randomness(&mut self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn peer(&self, (): &()) -> Peer {
+        Peer::Unix { pid: 1, uid: None }
+    }
+
+    fn adopt(&mut self, (): (), _: u64) -> io::Result<Conn> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn connect(&mut self, _: &Address, _: u64) -> io::Result<Conn> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn receive(&mut self, conn: Conn, how: Receive) {
+        self.0.borrow_mut().push((conn, Some(how)));
+    }
+
+    fn pause(&mut self, conn: Conn) {
+        self.0.borrow_mut().push((conn, None));
+    }
+
+    fn send(&mut self, _: Conn, _: Chunk) {}
+
+    fn unsent(&self, _: Conn) -> usize {
+        0
+    }
+
+    fn tell_when_drained(&mut self, _: Conn) {}
+
+    fn close(&mut self, _: Conn, _: Close) {}
+
+    fn is_at_rest(&self, _: Conn) -> bool {
+        true
+    }
+
+    fn release(&mut self, _: Conn) -> Option<()> {
+        None
+    }
+
+    fn duplicate(&self, _: Conn) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn listeners(&self) -> io::Result<Vec<Listener>> {
+        Ok(Vec::new())
+    }
+
+    fn near_end(&self, _: Conn) -> Option<SocketAddr> {
+        None
+    }
+
+    fn far_end(&self, _: Conn) -> Option<SocketAddr> {
+        None
+    }
+
+    fn accept(&mut self, _: Accepting) {}
+
+    fn is_accepting_at_rest(&self) -> bool {
+        true
+    }
+
+    fn tune(&mut self, _: TcpTuning) {}
+
+    fn log_to(&mut self, _: Arc<LogTarget>) {}
+
+    fn write_log(&mut self, _: &Lines) {}
+
+    fn buffers(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    fn buffers_touched(&self) -> usize {
+        0
+    }
+
+    fn turn(&mut self, _: Option<Time>, done: &mut Vec<Completion<()>>) {
+        done.push(Completion::Woken);
+    }
+}
+
+/// Such a worker, and what belongs to it.
+pub(crate) struct StillWorker {
+    pub(crate) worker: Worker<Still>,
+    pub(crate) letters: mpsc::Sender<ToWorker<()>>,
+    /// What it has told the control thread.
+    pub(crate) told: Arc<Mutex<Vec<ToControl>>>,
+    pub(crate) wishes: Wishes,
+}
+
+impl StillWorker {
+    /// With so many databases, each of which has a pool.
+    pub(crate) fn with_pools(count: usize) -> Self {
+        let lines: String =
+            (0..count).map(|number| format!("d{number} = host=127.0.0.1 user=u{number} min_pool_size=1\n")).collect();
+        let text = format!("[databases]\n{lines}[pgbouncer]\nauth_type=any\n");
+        let read = |_: &str| Ok(text.clone().into_bytes());
+        let settings = config::load("test.ini", &read, &config::Overrides::default()).expect("good settings").settings;
+        let active = ActiveConfig {
+            homes: Homes::assign(&settings, 1, None),
+            tracked: Tracked::new([]),
+            rates: Arc::new(RateLimits::new(&settings, [9; 32])),
+            settings,
+            users: auth::UserFile::default(),
+            hba: Arc::default(),
+            idents: Arc::default(),
+            mock_key: [9; 32],
+            tls: TlsTerms::default(),
+            tuning: TcpTuning::default(),
+            log: Arc::new(LogTarget::new(false, None)),
+            own_uid: 0,
+            standing: Standing::default(),
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (letters, inbox) = mpsc::channel();
+        let list = told.clone();
+        let control = Arc::new(move |letter| list.lock().expect("a list").push(letter));
+        let wishes = Wishes::default();
+        let posts = Posts {
+            workers: vec![Arc::new(|_| {})],
+            control,
+            ids: Ids::default(),
+            unauthenticated: Unauthenticated::default(),
+            held_bytes_max: usize::MAX,
+        };
+        let worker = Worker::new(WorkerId(0), Still(wishes.clone()), inbox, posts, Arc::new(active), 1);
+        Self { worker, letters, told, wishes }
+    }
+}

@@ -80,6 +80,7 @@ impl Stage {
             max: self.max,
             follows: self.follows,
             tally: &mut self.tally,
+            behind: b"",
             out: &mut out,
         };
         let way = server_statements.ask(ask, 100, &mut sides)?;
@@ -114,7 +115,7 @@ impl Stage {
         let mut given = self.given();
         for kind in kinds.bytes() {
             let answered = self.server.exchange.answered(kind, b"I").expect("owed");
-            if answered == Answered::Forward {
+            if matches!(answered, Answered::Forward | Answered::Description { is_hidden: false }) {
                 given.push(kind.into());
             }
             self.server.server_statements.settle(&mut self.server.exchange, Some(names));

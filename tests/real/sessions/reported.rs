@@ -122,6 +122,21 @@ pub(crate) fn a_tracked_startup_option_that_servers_do_not_report_is_a_setting(h
         assert_eq!(client.value(shown), direct.value(shown), "{sql}");
     }
     assert_eq!(client.parameters.keys().collect::<Vec<_>>(), direct.parameters.keys().collect::<Vec<_>>());
+    // In session pooling it is set on the client's server, and on nobody else's.
+    for state in ["follow", "pgbouncer"] {
+        let settings = ["pool_mode = session", "default_pool_size = 1", tracked, &format!("session_state = {state}")];
+        let ini = settings.iter().fold(Ini::new(&house.line(database)), |ini, setting| ini.set(setting));
+        let pooler = house.start(&ini);
+        let mut direct = login(house.postgres.address(), options).expect("let in");
+        let mut client = login(pooler.address(), options).expect("let in");
+        for sql in ["select 1", "set search_path = yy", "reset work_mem"] {
+            client.run(sql);
+            direct.run(sql);
+            assert_eq!(client.value(shown), direct.value(shown), "{sql}");
+        }
+        drop(client);
+        assert_eq!(pooler.client("u", database).value(shown), initial);
+    }
     // Where session state does not follow, nobody would set it.
     let settings = ["pool_mode = transaction", "session_state = pgbouncer", tracked];
     let ini = settings.iter().fold(Ini::new(&house.line(database)), |ini, setting| ini.set(setting));

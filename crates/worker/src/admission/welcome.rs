@@ -10,7 +10,7 @@ use auth::{ScramKeys, Secret};
 use base::{Key, Time};
 use config::Database;
 use measure::{Closed, LoginOutcome};
-use pool::{ClientKey, Event, PoolKey, ServerKey};
+use pool::{ClientKey, Event, Mode, PoolKey, ServerKey};
 use protocol::client::greeting::write_welcome;
 use protocol::fault::{Ender, Fault};
 use protocol::loan::{ClientSession, Life, shared};
@@ -161,7 +161,9 @@ impl<I: Io> Worker<I> {
         let mut settings = Overrides::default();
         let given = login.request.settings.iter().filter(|(name, _)| !is_parameter(name));
         given.for_each(|(name, value)| settings.set(name, value));
-        if let Some((name, _)) = settings.iter().next().filter(|_| !place.follows) {
+        // In session pooling the client keeps the server that it is set on.
+        let can_be_set = place.follows || place.mode == Mode::Session;
+        if let Some((name, _)) = settings.iter().next().filter(|_| !can_be_set) {
             let fault = Fault::StartupParameter { name: name.into() };
             self.fail_client(key, &fault);
             return;

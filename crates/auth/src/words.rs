@@ -61,13 +61,13 @@ impl<'l> Fields<'l> {
     pub(crate) fn next(&mut self) -> Result<Option<Field>, String> {
         let mut words = Vec::new();
         loop {
-            self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
+            self.rest = self.rest.trim_start_matches(BLANKS);
             let Some(word) = self.word()? else {
                 return if words.is_empty() { Ok(None) } else { Err("a comma at the end".to_owned()) };
             };
             words.push(word);
-            // As in PostgreSQL, blanks may follow a comma.
-            match self.rest.strip_prefix(',') {
+            // Blanks may follow a comma, as in PostgreSQL, or stand before it, as in PgBouncer.
+            match self.rest.trim_start_matches(BLANKS).strip_prefix(',') {
                 Some(rest) => self.rest = rest,
                 None => return Ok(Some(Field(words))),
             }
@@ -133,6 +133,8 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+const BLANKS: [char; 3] = [' ', '\t', '\r'];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,13 +154,14 @@ mod tests {
             fields("host a,b,\t c  \"d # e\",f all # no more"),
             Ok(vec!["host".to_owned(), "a,b,c".to_owned(), "d # e,f".to_owned(), "all".to_owned()])
         );
+        assert_eq!(fields("a,b , c\td ,e"), Ok(vec!["a,b,c".to_owned(), "d,e".to_owned()]));
         assert_eq!(fields("  # nothing"), Ok(Vec::new()));
         assert_eq!(fields("\"it \"\"is\"\"\""), Ok(vec!["it \"is\"".to_owned()]));
     }
 
     #[test]
     fn what_is_not_whole_is_a_mistake() {
-        for line in ["\"open", "a,", "a,,b", ",a", "a, # b"] {
+        for line in ["\"open", "a,", "a ,", "a,,b", "a, ,b", ",a", "a, # b"] {
             assert!(fields(line).is_err(), "{line}");
         }
     }

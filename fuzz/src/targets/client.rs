@@ -302,8 +302,8 @@ fn stage(login: &Login) -> &'static str {
         Login::AwaitPassword(_) => "AwaitPassword",
         Login::AwaitJudged => "AwaitJudged",
         Login::AwaitMd5(..) => "AwaitMd5",
-        Login::AwaitSaslFirst(_) => "AwaitSaslFirst",
-        Login::AwaitSaslFinal(_) => "AwaitSaslFinal",
+        Login::AwaitSaslFirst(..) => "AwaitSaslFirst",
+        Login::AwaitSaslFinal(..) => "AwaitSaslFinal",
     }
 }
 

@@ -69,9 +69,9 @@ pub enum Login {
     /// Waits for an md5 hash with this salt.
     AwaitMd5(Known, [u8; 4]),
     /// Waits for `SASLInitialResponse`: the mechanism and the first SCRAM message.
-    AwaitSaslFirst(ScramServer),
+    AwaitSaslFirst(ScramServer, Method),
     /// Waits for the last SCRAM message.
-    AwaitSaslFinal(AwaitFinal),
+    AwaitSaslFinal(AwaitFinal, Method),
 }
 
 /// The result of a step of the login.
@@ -132,7 +132,7 @@ impl Login {
                 let bound = if scram.may_be_bound() { [MECHANISM_PLUS.as_bytes(), b"\0"] } else { [&b""[..]; 2] };
                 let mechanisms = [&bound.concat(), MECHANISM.as_bytes(), b"\0\0"].concat();
                 write::authentication(out, 10, &mechanisms);
-                Ok(Step::Ask(Self::AwaitSaslFirst(scram)))
+                Ok(Step::Ask(Self::AwaitSaslFirst(scram, method)))
             }
         }
     }
@@ -165,19 +165,19 @@ impl Login {
                 let is_right = md5::verify(known.secret.as_deref(), &known.user, salt, received);
                 if is_right { Ok(Step::Passed(None)) } else { Err((Fault::PasswordWrong, None)) }
             }
-            Self::AwaitSaslFirst(scram) => {
-                let (mechanism, first) = sasl_initial(body).ok_or((Fault::SaslWrong, None))?;
+            Self::AwaitSaslFirst(scram, method) => {
+                let (mechanism, first) = sasl_initial(body).ok_or((wrong(method), None))?;
                 let answered = match mechanism {
                     MECHANISM => scram.first(first),
                     MECHANISM_PLUS if scram.may_be_bound() => scram.first_bound(first),
                     _ => return Err((Fault::SaslMechanism, None)),
                 };
-                let (next, asked) = answered.map_err(|why| (Fault::SaslWrong, Some(why)))?;
+                let (next, asked) = answered.map_err(|why| (wrong(method), Some(why)))?;
                 write::authentication(out, 11, &asked);
-                Ok(Step::Ask(Self::AwaitSaslFinal(next)))
+                Ok(Step::Ask(Self::AwaitSaslFinal(next, method)))
             }
-            Self::AwaitSaslFinal(scram) => {
-                let (last, keys) = scram.last(body).map_err(|why| (Fault::SaslWrong, Some(why)))?;
+            Self::AwaitSaslFinal(scram, method) => {
+                let (last, keys) = scram.last(body).map_err(|why| (wrong(method), Some(why)))?;
                 write::authentication(out, 12, &last);
                 Ok(Step::Passed(keys))
             }
@@ -194,6 +194,12 @@ impl Unproved {
         let fits = plain::fits(&self.secret, salted);
         if fits && self.is_its_own { Ok(()) } else { Err(Fault::PasswordWrong) }
     }
+}
+
+/// The error of a client that has not proved its password by SCRAM. With `md5`, which asks each user for what its secret is
+/// of, an unknown user is asked for either, and reads the same.
+fn wrong(method: Method) -> Fault {
+    if method == Method::Md5 { Fault::PasswordWrong } else { Fault::SaslWrong }
 }
 
 /// The password in a message, without its terminating zero byte.
@@ -396,8 +402,9 @@ mod tests {
         for secret in [None, Some("")] {
             let (login, asked_too) = ask(Method::Md5, secret);
             assert_eq!(asked_too, asked);
-            assert_eq!(scram(login, "secret").err(), Some(Fault::SaslWrong));
+            assert_eq!(scram(login, "secret").err(), Some(Fault::PasswordWrong));
         }
+        assert_eq!(scram(ask(Method::Md5, Some(&stored)).0, "wrong").err(), Some(Fault::PasswordWrong));
     }
 
     #[test]

@@ -53,7 +53,7 @@ faults! {
     PasswordBeforeStartup = Client, PROTOCOL_VIOLATION, "client password pkt before startup packet";
     /// The password is wrong, or the user is unknown.
     PasswordWrong = Client, PROTOCOL_VIOLATION, "password authentication failed";
-    /// The SCRAM proof is wrong or malformed, or the user is unknown.
+    /// The SCRAM proof is wrong or malformed, or the user is unknown. With `auth_type = md5` it is `password authentication failed`.
     SaslWrong = Client, PROTOCOL_VIOLATION, "SASL authentication failed";
     /// The client chose a SASL mechanism that it was not offered.
     SaslMechanism = Client, PROTOCOL_VIOLATION, "client selected an invalid SASL authentication mechanism";

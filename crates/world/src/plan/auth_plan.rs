@@ -203,8 +203,6 @@ impl AuthPlan {
         match (self.method(user), usual) {
             (Some("trust"), _) | (None, Proof::None) => &["\"trust\" authentication failed"],
             (Some("scram-sha-256"), _) | (None, Proof::Scram) => &["SASL authentication failed"],
-            // With `md5` an unknown user may be asked as if it had a SCRAM secret.
-            (Some("md5"), _) => &["password authentication failed", "SASL authentication failed"],
             _ => &["password authentication failed"],
         }
     }

@@ -2,7 +2,7 @@
 -- by: pgjdbc 42.7.11; org/postgresql/core/v3/QueryExecutorImpl.java, execute (batches); statement
 -- by: pgx 5.12.0; conn.go, Conn.SendBatch; statement
 -- protocol: extended
--- not measured: pgbench ends a client whose statement fails
+-- not measured: one of its statements fails
 
 \set id random(1, 10000)
 \startpipeline

@@ -2,7 +2,7 @@
 -- by: Django 5.2.19; django/db/transaction.py, Atomic.__exit__; transaction
 -- protocol: simple
 -- startup: client_encoding=UTF8
--- not measured: pgbench ends a client whose statement fails
+-- not measured: one of its statements fails
 
 \set id random(1, 10000)
 BEGIN;

@@ -7,6 +7,7 @@
 -- startup: TimeZone=Europe/Berlin
 
 \set id random(1, 10000)
--- simple
+-- unnamed
 /* nothing */;
+-- described once
 SELECT name FROM item WHERE id = :id;

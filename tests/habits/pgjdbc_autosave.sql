@@ -6,14 +6,19 @@
 -- startup: TimeZone=Europe/Berlin
 
 \set id random(1, 10000)
--- simple
 -- ahead
+-- unsynced
+-- undescribed
 BEGIN;
+-- one row
 UPDATE item SET amount = amount + 1 WHERE id = :id;
 -- simple
 -- ahead
 SAVEPOINT PGJDBC_AUTOSAVE;
+-- described once
 SELECT name FROM item WHERE id = :id;
 -- simple
 RELEASE SAVEPOINT PGJDBC_AUTOSAVE;
+-- undescribed
+-- one row
 COMMIT;

@@ -4,12 +4,14 @@
 -- startup: client_encoding=UTF8
 -- startup: DateStyle=ISO
 -- startup: TimeZone=Europe/Berlin
--- not measured: pgbench ends a client whose statement fails
+-- not measured: one of its statements fails
 
 \set id random(1, 10000)
--- simple
 -- ahead
+-- unsynced
+-- undescribed
 BEGIN;
+-- one row
 UPDATE item SET amount = amount + 1 WHERE id = :id;
 -- simple
 -- ahead
@@ -17,4 +19,6 @@ SAVEPOINT PGJDBC_AUTOSAVE;
 INSERT INTO audited (id, amount) VALUES (7, 0);
 -- simple
 ROLLBACK TO SAVEPOINT PGJDBC_AUTOSAVE;
+-- undescribed
+-- one row
 COMMIT;

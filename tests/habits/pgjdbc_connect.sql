@@ -9,10 +9,12 @@
 
 -- [connect]
 SET application_name = 'PostgreSQL JDBC Driver';
--- simple
+-- unnamed
 /* nothing */;
+-- unnamed
 SHOW TRANSACTION ISOLATION LEVEL;
 
 -- [each]
 \set id random(1, 100)
+-- described once
 SELECT name FROM item WHERE id = :id;

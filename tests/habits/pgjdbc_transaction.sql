@@ -6,9 +6,14 @@
 -- startup: TimeZone=Europe/Berlin
 
 \set id random(1, 10000)
--- simple
 -- ahead
+-- unsynced
+-- undescribed
 BEGIN;
+-- one row
 UPDATE item SET amount = amount + 1 WHERE id = :id;
+-- described once
 SELECT name FROM item WHERE id = :id;
+-- undescribed
+-- one row
 COMMIT;

@@ -2,7 +2,7 @@
 -- by: psycopg 3.3.9; psycopg/_connection_base.py, _rollback_gen; transaction
 -- by: psycopg_pool 3.3.3; psycopg_pool/pool.py, ConnectionPool._reset_connection; release
 -- protocol: prepared
--- not measured: pgbench ends a client whose statement fails
+-- not measured: one of its statements fails
 
 \set id random(1, 10000)
 -- simple

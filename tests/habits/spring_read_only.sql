@@ -7,8 +7,12 @@
 -- startup: TimeZone=Europe/Berlin
 
 \set id random(1, 10000)
--- simple
 -- ahead
+-- unsynced
+-- undescribed
 BEGIN READ ONLY;
+-- described once
 SELECT name FROM item WHERE id = :id;
+-- undescribed
+-- one row
 COMMIT;

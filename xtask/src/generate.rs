@@ -146,11 +146,12 @@ const HABITS_HEAD: &str = "\
 Drivers, pools, ORMs and frameworks send more than the application's statements: settings when they connect, a query that checks whether
 the connection is alive, a reset when it is given back, savepoints. Each row is one of these, as found in the source of that version, or of a
 commit if there is no release. Each has a script for pgbench that you can run: `pgbench -f tests/habits/NAME.sql`, on the tables of
-[setup.sql](../../tests/habits/setup.sql).
+[setup.sql](../../tests/habits/setup.sql). pgbench sends all statements of a script in one form. Tests and the bench send each in the form in
+which its driver does (protocol, names, row limits), by the marks in the script.
 
 In transaction mode all of them work as on a direct connection, with `session_state = follow`, which is the default. `make test` runs each
 of them with more clients than servers, and all of them mixed, and compares answers, settings, locks, prepared statements and cursors with
-those of direct connections. What each costs compared with PgBouncer, and how many messages PostgreSQL gets for it, is measured by
+those of direct connections. What each costs compared with PgBouncer, itself and in PostgreSQL, and how many messages PostgreSQL gets for it, is measured by
 `make bench`, or for one of them by `cargo xtask bench --only habits/NAME --no-write --texts`.
 
 \"When\" is connect (once for each connection), checkout and release (when a pool gives a connection out or takes it back), transaction or

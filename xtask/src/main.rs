@@ -13,6 +13,7 @@ mod generate;
 mod habits;
 mod house;
 mod oracle;
+mod playing;
 mod suite;
 mod tidy;
 mod versions;

@@ -1,16 +1,20 @@
 //! Parses scripts of the statements that drivers, ORMs and frameworks send on their own.
 //!
-//! Always true: pgbench can run a script unchanged, and a script uses only the part of pgbench's language that [`Line`] has;
-//! an incomplete header is an error with a line number.
+//! Always true: pgbench can run a script unchanged, if not in the form in which its driver sends it (`Mark`); a script uses
+//! only the part of pgbench's language that [`Line`] has; an incomplete header is an error with a line number.
 //! Not here: the files (`tests/habits`), the programs that play them (`tests/real/sessions/habits.rs`, `cargo xtask bench`).
 
 mod header;
+mod mark;
 mod page;
 mod script;
+mod speaker;
 
 pub use header::{Moment, Protocol, Sender};
+pub use mark::Mark;
 pub use page::page;
 pub use script::{Draw, Line, Statement};
+pub use speaker::Speaker;
 
 use header::Header;
 
@@ -37,8 +41,6 @@ pub struct Habit {
     pub connect: Vec<Line>,
     /// The lines that are sent each time.
     pub each: Vec<Line>,
-    text_of_connect: String,
-    text_of_each: String,
 }
 
 impl Habit {
@@ -66,36 +68,13 @@ impl Habit {
             not_measured: header.not_measured,
             connect,
             each,
-            text_of_connect: script::text(&sections.connect),
-            text_of_each: script::text(&sections.each),
         })
-    }
-
-    /// The protocol with which pgbench plays the script. pgbench uses one protocol for a whole script, so it is the simple one
-    /// if statements are joined with `\;`.
-    #[must_use]
-    pub fn protocol_of_pgbench(&self) -> Protocol {
-        let is_joined = [&self.text_of_connect, &self.text_of_each].into_iter().any(|text| text.contains("\\;"));
-        if is_joined { Protocol::Simple } else { self.protocol }
     }
 
     /// The name of the script in a file of this name; `None` for `setup.sql` and files without the suffix `.sql`.
     #[must_use]
     pub fn name_of(file: &str) -> Option<&str> {
         file.strip_suffix(".sql").filter(|name| *name != "setup")
-    }
-
-    /// The script for pgbench. Without reconnects it needs the variable `connecting`, which must not be 0 at first and which the
-    /// script sets to 0 after the connection's lines. With a connection for each transaction (`-C`) these lines are sent always.
-    #[must_use]
-    pub fn for_pgbench(&self, reconnects: Reconnects) -> String {
-        match reconnects {
-            _ if self.connect.is_empty() => self.text_of_each.clone(),
-            Reconnects::Always => format!("{}{}", self.text_of_connect, self.text_of_each),
-            Reconnects::Never => {
-                format!("\\if :connecting\n{}\\set connecting 0\n\\endif\n{}", self.text_of_connect, self.text_of_each)
-            }
-        }
     }
 }
 
@@ -130,17 +109,6 @@ SELECT :id;
         let habit = Habit::read("zone", WHOLE).expect("a habit");
         assert_eq!((habit.name.as_str(), habit.connect.len(), habit.each.len()), ("zone", 1, 2));
         assert_eq!(habit.title, "A connection is told its time zone.");
-    }
-
-    #[test]
-    fn what_is_sent_at_connect_is_sent_once_or_with_each_connection() {
-        let habit = Habit::read("zone", WHOLE).expect("a habit");
-        let each = "\\set id random(1, 9)\nSELECT :id;\n";
-        assert_eq!(
-            habit.for_pgbench(Reconnects::Never),
-            format!("\\if :connecting\nSET TIME ZONE 'UTC';\n\\set connecting 0\n\\endif\n{each}")
-        );
-        assert_eq!(habit.for_pgbench(Reconnects::Always), format!("SET TIME ZONE 'UTC';\n{each}"));
     }
 
     #[test]

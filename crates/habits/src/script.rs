@@ -1,8 +1,9 @@
 //! Parses the part of pgbench's language that the scripts use.
 //!
-//! Always true: a line has the same meaning here as in pgbench, except for the marks of [`MARKS`], which pgbench ignores.
+//! Always true: a line has the same meaning here as in pgbench, except for marks, which pgbench ignores.
 
 use super::header::Protocol;
+use super::mark::Mark;
 
 /// A line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +32,17 @@ pub enum Draw {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     text: String,
-    /// Whether the statement is sent as a Query: in a simple script, or with `-- simple` in the line before it. pgbench ignores
-    /// the mark, and sends the whole script by one protocol.
-    pub is_simple: bool,
-    /// Whether no Sync follows the statement, because the Query behind it ends it, too (`-- unsynced` in the line before it).
-    /// pgbench sends a Sync.
-    pub is_unsynced: bool,
+    /// In which form it is sent. [`Mark::Simple`] is among them in a simple script.
+    marks: Vec<Mark>,
 }
 
 impl Statement {
+    /// Whether it is sent in this form.
+    #[must_use]
+    pub fn has(&self, mark: Mark) -> bool {
+        self.marks.contains(&mark)
+    }
+
     /// The text for a Query, with every variable replaced by its value, even within literals. `:client_id` is a variable, too.
     #[must_use]
     pub fn with_values(&self, value: impl Fn(&str) -> Option<String>) -> String {
@@ -90,7 +93,7 @@ impl<'a> Sections<'a> {
         let mut sections = Self { connect: Vec::new(), each: Vec::new() };
         let mut is_each = true;
         for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end())).skip(begin - 1) {
-            let is_comment = line.starts_with("--") && !MARKS.contains(&line);
+            let is_comment = line.starts_with("--") && Mark::of(line).is_none();
             match line {
                 "-- [connect]" => is_each = false,
                 "-- [each]" => is_each = true,
@@ -101,11 +104,6 @@ impl<'a> Sections<'a> {
         }
         sections
     }
-}
-
-pub(crate) fn text(lines: &[(usize, &str)]) -> String {
-    let said = lines.iter().filter(|(_, line)| !line.starts_with("--"));
-    said.map(|(_, line)| format!("{line}\n")).collect()
 }
 
 pub(crate) fn read(lines: &[(usize, &str)], protocol: Protocol) -> Result<Vec<Line>, (usize, String)> {
@@ -123,23 +121,25 @@ pub(crate) fn read(lines: &[(usize, &str)], protocol: Protocol) -> Result<Vec<Li
 }
 
 /// The state of the parser.
-struct Reading<'a> {
+struct Reading {
     protocol: Protocol,
     lines: Vec<Line>,
     pipeline: Option<Vec<Statement>>,
     /// The text of an unfinished statement; `marks` are the marks before it.
     text: String,
-    marks: Vec<&'a str>,
+    marks: Vec<Mark>,
 }
 
-impl<'a> Reading<'a> {
-    fn line(&mut self, line: &'a str) -> Result<(), &'static str> {
+impl Reading {
+    fn line(&mut self, line: &str) -> Result<(), &'static str> {
+        if !self.text.is_empty() {
+            return self.part(line);
+        }
+        if let Some(mark) = Mark::of(line) {
+            self.marks.push(mark);
+            return Ok(());
+        }
         match line {
-            _ if !self.text.is_empty() => self.part(line),
-            _ if MARKS.contains(&line) => {
-                self.marks.push(line);
-                Ok(())
-            }
             "\\startpipeline" if self.protocol == Protocol::Simple => Err("a pipeline needs the extended protocol"),
             "\\startpipeline" => self.pipeline.replace(Vec::new()).map_or(Ok(()), |_| Err("a pipeline in a pipeline")),
             "\\endpipeline" => {
@@ -165,21 +165,26 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         self.text.pop();
-        let (joined, marks) = (std::mem::take(&mut self.text), std::mem::take(&mut self.marks));
-        let is_simple = self.protocol == Protocol::Simple || marks.contains(&SIMPLE);
+        let (joined, mut marks) = (std::mem::take(&mut self.text), std::mem::take(&mut self.marks));
+        if self.protocol == Protocol::Simple && !marks.contains(&Mark::Simple) {
+            marks.push(Mark::Simple);
+        }
+        let statement = Statement { text: joined.replace("\\;", ";"), marks };
+        let (is_simple, is_ahead) = (statement.has(Mark::Simple), statement.has(Mark::Ahead));
         if joined.contains("\\;") && !is_simple {
             return Err("statements that are joined need the simple protocol");
         }
-        let is_unsynced = marks.contains(&UNSYNCED);
-        if is_unsynced && (is_simple || !marks.contains(&AHEAD)) {
-            return Err("only messages of the extended protocol that are sent ahead may be without a Sync");
+        if is_simple && statement.marks.iter().any(|mark| !matches!(mark, Mark::Simple | Mark::Ahead)) {
+            return Err("only messages of the extended protocol have this form");
         }
-        let statement = Statement { text: joined.replace("\\;", ";"), is_simple, is_unsynced };
-        match (&mut self.pipeline, marks.contains(&AHEAD)) {
-            (Some(_), _) if !marks.is_empty() => return Err("a pipeline is of one kind"),
-            (Some(pipeline), _) => pipeline.push(statement),
-            (None, true) => self.lines.push(Line::Ahead(statement)),
-            (None, false) => self.lines.push(Line::Ask(statement)),
+        if statement.has(Mark::Unsynced) && !is_ahead {
+            return Err("only what is sent ahead may be without a Sync");
+        }
+        match &mut self.pipeline {
+            Some(_) if is_ahead || is_simple => return Err("a pipeline is of one kind"),
+            Some(pipeline) => pipeline.push(statement),
+            None if is_ahead => self.lines.push(Line::Ahead(statement)),
+            None => self.lines.push(Line::Ask(statement)),
         }
         Ok(())
     }
@@ -198,11 +203,6 @@ fn command(line: &str) -> Option<Line> {
     Some(Line::Set(name.to_owned(), draw))
 }
 
-const SIMPLE: &str = "-- simple";
-const AHEAD: &str = "-- ahead";
-const UNSYNCED: &str = "-- unsynced";
-const MARKS: [&str; 3] = [SIMPLE, AHEAD, UNSYNCED];
-
 const COMMAND: &str =
     "of pgbench's commands only \\set NAME NUMBER, \\set NAME random(LEAST, MOST), \\startpipeline, \\endpipeline";
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn statement(text: &str) -> Statement {
-        Statement { text: text.into(), is_simple: true, is_unsynced: false }
+        Statement { text: text.into(), marks: vec![Mark::Simple] }
     }
 
     fn lines(text: &str) -> Result<Vec<Line>, (usize, String)> {
@@ -251,13 +251,15 @@ mod tests {
     #[test]
     fn a_statement_may_be_simple_ahead_of_another_or_in_a_pipeline() {
         let read = lines_extended("-- simple\n-- ahead\na\\;b;\nc;\n\\startpipeline\nd;\ne;\n\\endpipeline\n");
-        let extended = |text: &str| Statement { text: text.into(), is_simple: false, is_unsynced: false };
+        let extended = |text: &str| Statement { text: text.into(), marks: Vec::new() };
+        let ahead = Statement { text: "a;b".into(), marks: vec![Mark::Simple, Mark::Ahead] };
         let pipeline = Line::Pipeline(vec![extended("d"), extended("e")]);
-        assert_eq!(read.expect("lines"), [Line::Ahead(statement("a;b")), Line::Ask(extended("c")), pipeline]);
+        assert_eq!(read.expect("lines"), [Line::Ahead(ahead), Line::Ask(extended("c")), pipeline]);
         assert!(lines_extended("a\\;b;").is_err_and(|what| what.contains("joined")));
         assert!(lines_extended("-- ahead\na;\n").is_err_and(|what| what.contains("ahead")));
         assert!(lines_extended("-- unsynced\na;\n").is_err_and(|what| what.contains("Sync")));
         assert!(lines_extended("-- ahead\n-- unsynced\na;\n-- simple\nb;\n").is_ok());
+        assert!(lines_extended("-- simple\n-- one row\nb;\n").is_err_and(|what| what.contains("form")));
         assert!(lines_extended("\\startpipeline\na;\n").is_err_and(|what| what.contains("no end")));
         assert!(lines("\\startpipeline\n").is_err());
     }

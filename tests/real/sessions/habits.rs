@@ -11,9 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::Random;
-use habits::{Draw, Habit, Line, Protocol, Statement};
+use habits::{Draw, Habit, Line, Speaker, Statement};
 use tests::client::{Answer, Client};
-use tests::message::{bind, describe, execute, parse, query, sync};
 use tests::pooler::{Ini, Pooler};
 use tests::wait::{LIMIT, try_wait_for};
 
@@ -144,8 +143,8 @@ struct Pair<'a> {
     sides: [Client; 2],
     /// The variables of its script.
     values: BTreeMap<String, String>,
-    /// The texts of the statements that it has prepared.
-    prepared: Vec<String>,
+    /// The statements that it has prepared.
+    speaker: Speaker,
     /// The remaining lines of the script, and how often the script has been run.
     next: std::vec::IntoIter<Line>,
     times: u32,
@@ -172,7 +171,7 @@ impl<'a> Pair<'a> {
             number,
             sides: [login(stage.pooler.address(), &stage.database), direct],
             values: BTreeMap::from([("client_id".into(), number.to_string())]),
-            prepared: Vec::new(),
+            speaker: Speaker::of(habit),
             next: [&habit.connect[..], &habit.each].concat().into_iter(),
             times: 0,
             is_through: false,
@@ -191,27 +190,13 @@ impl<'a> Pair<'a> {
     fn step(&mut self, random: &mut Random) -> Result<(), String> {
         let (mut messages, mut answers, mut told) = (Vec::new(), 0, Vec::new());
         while let Some(line) = self.next.next() {
-            let is_last = !matches!(line, Line::Set(..) | Line::Ahead(_));
-            match line {
-                Line::Set(name, draw) => drop(self.values.insert(name, drawn(draw, random))),
-                Line::Ask(statement) | Line::Ahead(statement) => {
-                    messages.extend(self.say(&statement));
-                    told.push(self.simple(&statement));
-                    if !statement.is_simple && !statement.is_unsynced {
-                        messages.extend(sync());
-                    }
-                    answers += usize::from(!statement.is_unsynced);
-                }
-                Line::Pipeline(statements) => {
-                    for statement in &statements {
-                        messages.extend(self.say(statement));
-                        told.push(self.simple(statement));
-                    }
-                    messages.extend(sync());
-                    answers += 1;
-                }
+            match &line {
+                Line::Set(name, draw) => drop(self.values.insert(name.clone(), drawn(*draw, random))),
+                Line::Ask(statement) | Line::Ahead(statement) => told.push(self.text(statement)),
+                Line::Pipeline(statements) => told.extend(statements.iter().map(|statement| self.text(statement))),
             }
-            if is_last {
+            answers += self.speaker.line(&line, |name| self.values.get(name).cloned(), &mut messages);
+            if !matches!(line, Line::Set(..) | Line::Ahead(_)) {
                 break;
             }
         }
@@ -254,28 +239,8 @@ impl<'a> Pair<'a> {
         if ours == theirs { Ok(direct.status) } else { Err(format!("is told {ours}, and {theirs} directly")) }
     }
 
-    fn simple(&self, statement: &Statement) -> String {
+    fn text(&self, statement: &Statement) -> String {
         statement.with_values(|name| self.values.get(name).cloned())
-    }
-
-    /// The messages of a statement, without a Sync.
-    fn say(&mut self, statement: &Statement) -> Vec<u8> {
-        if statement.is_simple {
-            return query(&self.simple(statement));
-        }
-        let (text, names) = statement.with_parameters(|name| self.values.contains_key(name));
-        let values: Vec<&str> = names.iter().map(|name| self.values[name].as_str()).collect();
-        let (name, parse) = match (self.habit.protocol, self.prepared.iter().position(|known| *known == text)) {
-            (Protocol::Prepared, Some(number)) => (format!("s{number}"), Vec::new()),
-            (Protocol::Prepared, None) => {
-                let name = format!("s{}", self.prepared.len());
-                let message = parse(&name, &text);
-                self.prepared.push(text);
-                (name, message)
-            }
-            _ => (String::new(), parse("", &text)),
-        };
-        [parse, bind("", &name, &values), describe(b'P', ""), execute("", 0)].concat()
     }
 }
 

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 
 use habits::{Habit, Reconnects};
-use ops::trial::Protocol;
 
 use super::contestant::SERVERS;
 
@@ -46,19 +45,10 @@ impl Played {
 
     pub(super) fn clients(self) -> u32 {
         match self.reconnects {
-            // With more clients than servers it would wait for ever: for a server that is kept, or because a thread of
-            // pgbench blocks while it prepares, even when clients of the same thread hold all servers in transactions.
-            Reconnects::Never if self.protocol() == Protocol::Prepared || self.habit.keeps.is_some() => SERVERS,
+            // With more clients than servers it would wait for ever.
+            Reconnects::Never if self.habit.keeps.is_some() => SERVERS,
             Reconnects::Never => CLIENTS,
             Reconnects::Always => CLIENTS_RECONNECTING,
-        }
-    }
-
-    pub(super) fn protocol(self) -> Protocol {
-        match self.habit.protocol_of_pgbench() {
-            habits::Protocol::Simple => Protocol::Simple,
-            habits::Protocol::Extended => Protocol::Extended,
-            habits::Protocol::Prepared => Protocol::Prepared,
         }
     }
 }

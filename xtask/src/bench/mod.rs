@@ -8,6 +8,7 @@ mod certificate;
 mod contestant;
 mod figures;
 mod habit;
+mod habit_load;
 mod machine;
 mod options;
 mod report;

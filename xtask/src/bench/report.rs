@@ -77,8 +77,9 @@ impl<'a> Report<'a> {
              for `workers` and `io_backend`. The load is pgbench with two threads, on the same\nprocessors. CPU is \
              the pooler's, user and system, per transaction, logins included. A ratio is the median of the ratios\n\
              of neighbouring runs, with the smallest and the largest in parentheses.\n\nHabits are the scripts of \
-             `tests/habits`, in one round, of at most 2 s in a whole run, played by 40 clients (20 where\nthey prepare or keep \
-             their server, 8 where each transaction has a connection of its own). With PgBouncer what they set\nor take \
+             `tests/habits`, in one round, of at most 2 s in a whole run, played by 40 clients (20 where\nthey keep \
+             their server, 8 where each transaction has a connection of its own), which are threads of the bench and send \
+             them\nin the form in which their driver does: protocol, names, limits. With PgBouncer what they set\nor take \
              stays on whatever server they had: its side of the comparison is the cost of doing nothing about \
              that.\n`messages` and `round trips` are what PostgreSQL is sent and asked to answer for one transaction of a \
              script, by Trunkline and\nby PgBouncer, counted in a run of its own.\n\nThe clients of `tenants` are threads of the bench. For each run, \
@@ -100,11 +101,8 @@ impl<'a> Report<'a> {
     }
 
     fn loads(&self) -> impl Iterator<Item = Scenario> {
-        let is_load = |scenario: &Scenario| match scenario {
-            Scenario::Habit(_) => false,
-            Scenario::Tenants { .. } => true,
-            _ => scenario.load(0, 1).is_some(),
-        };
+        let is_load =
+            |scenario: &Scenario| matches!(scenario, Scenario::Tenants { .. }) || scenario.load(0, 1).is_some();
         self.scenarios.iter().copied().filter(is_load)
     }
 
@@ -158,17 +156,19 @@ impl<'a> Report<'a> {
 
     /// One row for each habit: its cost, and what PostgreSQL is sent for one transaction.
     fn habits(&self) -> Grid {
-        let heads =
-            vec!["habit", "transactions/s", "CPU, us", HABIT_RATIOS[0], HABIT_RATIOS[1], "messages", "round trips"];
+        let mut heads = vec!["habit", "transactions/s", "CPU, us", Metric::ServerCpuUs.label()];
+        heads.extend(HABIT_RATIOS);
+        heads.extend(["messages", "round trips"]);
         let mut grid = Grid { words: 1, heads, rows: Vec::new() };
         for scenario in self.scenarios.iter().copied().filter(|scenario| matches!(scenario, Scenario::Habit(_))) {
             let is_measured = |who: &Contestant| self.tally.median(scenario, *who, Metric::Tps).is_some();
             let Some(ours) = Contestant::OURS.into_iter().find(is_measured) else { continue };
             let value = |who, metric| self.tally.median(scenario, who, metric);
             let show = |who, metric: Metric| value(who, metric).map_or("-".into(), |value| metric.show(value));
-            let mut cells = vec![scenario.name(), show(ours, Metric::Tps), show(ours, Metric::CpuUs)];
+            let mut cells = vec![scenario.name(), show(ours, Metric::Tps)];
+            cells.extend([Metric::CpuUs, Metric::ServerCpuUs].map(|metric| show(ours, metric)));
             cells.extend(
-                [Metric::Tps, Metric::CpuUs]
+                [Metric::Tps, Metric::CpuUs, Metric::ServerCpuUs]
                     .map(|metric| self.tally.ratio(scenario, ours, metric).map_or("-".into(), |ratio| ratio.show())),
             );
             cells.extend(
@@ -265,12 +265,14 @@ impl Grid {
     }
 }
 
-const HABIT_RATIOS: [&str; 2] = ["transactions/s to PgBouncer's", "CPU to PgBouncer's"];
+const HABIT_RATIOS: [&str; 3] =
+    ["transactions/s to PgBouncer's", "CPU to PgBouncer's", "PostgreSQL's CPU to that with PgBouncer"];
 
-const ALL_METRICS: [Metric; 12] = [
+const ALL_METRICS: [Metric; 13] = [
     Metric::Tps,
     Metric::CpuUs,
     Metric::CpuUserUs,
+    Metric::ServerCpuUs,
     Metric::MeanMs,
     Metric::P99Ms,
     Metric::IdleBytes,

@@ -1,6 +1,6 @@
 //! The scenarios of the bench.
 
-use habits::{Habit, Reconnects};
+use habits::Habit;
 use ops::trial::{DATABASE, Load, Protocol, Script};
 
 use super::habit::Played;
@@ -128,17 +128,12 @@ impl Scenario {
             Self::Connect { clients } | Self::TlsConnect { clients } => {
                 (clients, Script::SelectOnly, Protocol::Simple, true)
             }
-            Self::Habit(played) => {
-                let is_reconnecting = played.reconnects == Reconnects::Always;
-                (played.clients(), Script::File(HABIT_FILE), played.protocol(), is_reconnecting)
+            Self::Idle { .. } | Self::Row | Self::Startup { .. } | Self::Tenants { .. } | Self::Habit(_) => {
+                return None;
             }
-            Self::Idle { .. } | Self::Row | Self::Startup { .. } | Self::Tenants { .. } => return None,
         };
         Some(Load { port, database: DATABASE, clients, seconds, script, protocol, is_reconnecting, is_secured })
     }
 }
-
-/// The file of the script of a habit, in the scratch folder.
-pub(super) const HABIT_FILE: &str = "habit.sql";
 
 const CLIENTS: [u32; 4] = [1, 8, 64, 400];

@@ -14,8 +14,9 @@ use ops::trial::{
 use super::certificate::Certificate;
 use super::contestant::{Contestant, Executables, Ports, SERVERS, TAPPED};
 use super::habit::Played;
+use super::habit_load;
 use super::options::Options;
-use super::scenario::{HABIT_FILE, Scenario};
+use super::scenario::Scenario;
 use super::tally::{Metric, Readings, Tally};
 use super::tap::{Answers, Counts, Tap};
 use super::tenants;
@@ -136,37 +137,45 @@ impl<'a> Stage<'a> {
     /// Runs a habit on new server connections, because with PgBouncer the settings of the previous habit would still be
     /// in effect. The messages to PostgreSQL are counted in a separate run.
     fn habit(&mut self, played: Played, contestant: Contestant) -> Result<RunResult, TrialError> {
-        let text = played.habit.for_pgbench(played.reconnects);
-        self.trial.scratch.write(&self.trial.system_user, HABIT_FILE, &text)?;
-        let Some(port) = self.poolers.get(&contestant).map(Pooler::port) else {
+        let Some(pooler) = self.poolers.get_mut(&contestant) else {
             return Ok(Err("it was not started".into()));
         };
+        let (port, pid) = (pooler.port(), pooler.pid());
         let console = Client::log_in(port, USER, "pgbouncer", PATIENCE);
         if let Err(why) = console.and_then(|mut console| console.run("RECONNECT")) {
             return Ok(Err(why.to_string()));
         }
-        let scenario = Scenario::Habit(played);
-        let Some(load) = scenario.load(port, 1) else {
-            return Ok(Err("it is no load".into()));
-        };
-        if let LoadOutcome::Failed(why) = load.run(self.trial, &mut |_| {})? {
+        if let Err(why) = habit_load::run(played, port, DATABASE, 1) {
             return Ok(Err(why));
         }
-        let mut readings = match self.load(scenario, contestant)? {
-            Ok(readings) => readings,
+        self.trial.interrupt.wait(Duration::ZERO)?;
+        let (before, server_before) = (cpu_of(pid).unwrap_or_default(), self.cluster.cpu());
+        let outcome = habit_load::run(played, port, DATABASE, self.habit_seconds);
+        let (used, server_used) =
+            (cpu_of(pid).unwrap_or_default().since(before), self.cluster.cpu().since(server_before));
+        if pooler.has_ended() {
+            let what = format!("{} ended during {}", contestant.label(), played.name());
+            return Err(TrialError::step(what, self.trial.last_words(contestant.key())));
+        }
+        let mut readings = match outcome {
+            Ok(result) if result.transactions == 0 => return Ok(Err("not one transaction was done".into())),
+            Ok(result) => {
+                let mut readings = Readings::of_load(result, used);
+                readings.set(Metric::ServerCpuUs, server_used.total_us() as f64 / result.transactions as f64);
+                readings
+            }
             Err(why) => return Ok(Err(why)),
         };
         self.tap.take();
-        match (Load { database: TAPPED, ..load }).run(self.trial, &mut |_| {})? {
-            LoadOutcome::Failed(why) => return Ok(Err(why)),
-            LoadOutcome::Done(result) => {
-                let (counts, transactions) = (self.tap.take(), result.transactions.max(1) as f64);
-                readings.set(Metric::Messages, counts.messages as f64 / transactions);
-                readings.set(Metric::RoundTrips, counts.round_trips as f64 / transactions);
-                if self.is_telling_texts {
-                    tell_texts(&counts, transactions);
-                }
-            }
+        let counted = match habit_load::run(played, port, TAPPED, 1) {
+            Ok(result) => result.transactions.max(1) as f64,
+            Err(why) => return Ok(Err(why)),
+        };
+        let counts = self.tap.take();
+        readings.set(Metric::Messages, counts.messages as f64 / counted);
+        readings.set(Metric::RoundTrips, counts.round_trips as f64 / counted);
+        if self.is_telling_texts {
+            tell_texts(&counts, counted);
         }
         Ok(Ok(readings))
     }
@@ -176,8 +185,7 @@ impl<'a> Stage<'a> {
         let Some(pooler) = self.poolers.get_mut(&contestant) else {
             return Ok(Err("it was not started".into()));
         };
-        let seconds = if matches!(scenario, Scenario::Habit(_)) { self.habit_seconds } else { self.seconds };
-        let Some(load) = scenario.load(pooler.port(), seconds) else {
+        let Some(load) = scenario.load(pooler.port(), self.seconds) else {
             return Ok(Err("it is no load".into()));
         };
         let before = cpu_of(pooler.pid()).unwrap_or_default();
@@ -192,18 +200,7 @@ impl<'a> Stage<'a> {
         Ok(match outcome {
             LoadOutcome::Failed(why) => Err(why),
             LoadOutcome::Done(result) if result.transactions == 0 => Err("not one transaction was done".into()),
-            LoadOutcome::Done(result) => {
-                let each = |us: u64| us as f64 / result.transactions as f64;
-                let mut readings = Readings::default();
-                readings.set(Metric::Tps, result.tps);
-                readings.set(Metric::CpuUs, each(used.total_us()));
-                readings.set(Metric::CpuUserUs, each(used.user_us));
-                readings.set(Metric::MeanMs, result.mean_ms);
-                if let Some(p99_ms) = result.p99_ms {
-                    readings.set(Metric::P99Ms, p99_ms);
-                }
-                Ok(readings)
-            }
+            LoadOutcome::Done(result) => Ok(Readings::of_load(result, used)),
         })
     }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ops::table::{count, short};
+use ops::trial::{Cpu, LoadResult};
 
 use super::contestant::Contestant;
 use super::scenario::Scenario;
@@ -16,6 +17,7 @@ pub(super) enum Metric {
     Tps,
     CpuUs,
     CpuUserUs,
+    ServerCpuUs,
     MeanMs,
     P99Ms,
     IdleBytes,
@@ -36,6 +38,7 @@ impl Metric {
             Self::Tps => "transactions/s",
             Self::CpuUs => "CPU, us",
             Self::CpuUserUs => "user, us",
+            Self::ServerCpuUs => "PostgreSQL's CPU, us",
             Self::MeanMs => "mean, ms",
             Self::P99Ms => "p99, ms",
             Self::IdleBytes => "bytes per idle client",
@@ -54,6 +57,7 @@ impl Metric {
             Self::Tps => "tps",
             Self::CpuUs => "cpu_us_per_transaction",
             Self::CpuUserUs => "cpu_user_us_per_transaction",
+            Self::ServerCpuUs => "server_cpu_us_per_transaction",
             Self::MeanMs => "latency_mean_ms",
             Self::P99Ms => "latency_p99_ms",
             Self::IdleBytes => "idle_client_bytes",
@@ -82,6 +86,19 @@ pub(super) struct Readings(BTreeMap<Metric, f64>);
 impl Readings {
     pub(super) fn of(metric: Metric, value: f64) -> Self {
         Self(BTreeMap::from([(metric, value)]))
+    }
+
+    /// The readings of a load for which a pooler has used so much processor time.
+    pub(super) fn of_load(result: LoadResult, used: Cpu) -> Self {
+        let each = |us: u64| us as f64 / result.transactions as f64;
+        let mut readings = Self::of(Metric::Tps, result.tps);
+        readings.set(Metric::CpuUs, each(used.total_us()));
+        readings.set(Metric::CpuUserUs, each(used.user_us));
+        readings.set(Metric::MeanMs, result.mean_ms);
+        if let Some(p99_ms) = result.p99_ms {
+            readings.set(Metric::P99Ms, p99_ms);
+        }
+        readings
     }
 
     pub(super) fn set(&mut self, metric: Metric, value: f64) {

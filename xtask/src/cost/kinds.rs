@@ -5,7 +5,7 @@ use std::io;
 use habits::{Habit, Reconnects};
 
 use super::player::{Player, message};
-use super::script::Script;
+use crate::playing::{Draws, Script};
 
 /// What is run repeatedly for one row.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl Play {
         let mut play = Self { kind, clients: Vec::new(), played: 0 };
         for (mut player, number) in players.into_iter().zip(0..) {
             let script = match kind {
-                Kind::Habit(habit, _) => Some(Script::of(habit, number)),
+                Kind::Habit(habit, _) => Some(Script::of(habit, number, Draws::Same)),
                 _ => None,
             };
             if matches!(kind, Kind::Prepared) {
@@ -132,7 +132,7 @@ impl Play {
             Kind::Habit(habit, reconnects) => {
                 if reconnects == Reconnects::Always {
                     player.log_in()?;
-                    *script = Some(Script::of(habit, at as u32));
+                    *script = Some(Script::of(habit, at as u32, Draws::Same));
                     script.iter_mut().try_for_each(|script| script.connect(player))?;
                 }
                 script.iter_mut().try_for_each(|script| script.each(player))

@@ -7,7 +7,6 @@
 mod kinds;
 mod player;
 mod quiet;
-mod script;
 mod table;
 mod valgrind;
 

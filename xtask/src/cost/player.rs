@@ -10,6 +10,7 @@ use std::time::Duration;
 use ops::trial::{DATABASE, USER};
 
 use super::quiet::wait_for_quiet;
+use crate::playing::Exchange;
 
 /// A client that is logged in.
 pub(super) struct Player {
@@ -43,8 +44,16 @@ impl Player {
         self.exchange(messages, 1)?.map_or(Ok(()), |error| Err(io::Error::other(error)))
     }
 
-    /// Sends, and reads up to this many `ReadyForQuery` messages. Returns the first error.
-    pub(super) fn exchange(&mut self, messages: &[u8], mut answers: u32) -> io::Result<Option<String>> {
+    fn greet(&mut self) -> io::Result<()> {
+        let settings = self.startup.iter().map(|(name, value)| format!("{name}\0{value}\0")).collect::<String>();
+        let body = format!("user\0{USER}\0database\0{DATABASE}\0{settings}\0");
+        let length = body.len() as u32 + 8;
+        self.ask(&[&length.to_be_bytes()[..], &196_608_u32.to_be_bytes(), body.as_bytes()].concat())
+    }
+}
+
+impl Exchange for Player {
+    fn exchange(&mut self, messages: &[u8], mut answers: u32) -> io::Result<Option<String>> {
         wait_for_quiet()?;
         self.stream.write_all(messages)?;
         let mut error = None;
@@ -61,13 +70,6 @@ impl Player {
             }
         }
         Ok(error)
-    }
-
-    fn greet(&mut self) -> io::Result<()> {
-        let settings = self.startup.iter().map(|(name, value)| format!("{name}\0{value}\0")).collect::<String>();
-        let body = format!("user\0{USER}\0database\0{DATABASE}\0{settings}\0");
-        let length = body.len() as u32 + 8;
-        self.ask(&[&length.to_be_bytes()[..], &196_608_u32.to_be_bytes(), body.as_bytes()].concat())
     }
 }
 

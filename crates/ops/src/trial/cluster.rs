@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Client, Kept, ShutdownSignal, Trial, TrialError, children_of};
+use super::reading::family_cpu_of;
+use super::{Client, Cpu, Kept, ShutdownSignal, Trial, TrialError, children_of};
 
 /// The database with pgbench's tables.
 pub const DATABASE: &str = "demo";
@@ -63,6 +64,12 @@ impl Cluster {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The processor time of the server and of all its processes, also of those that have ended.
+    #[must_use]
+    pub fn cpu(&self) -> Cpu {
+        family_cpu_of(self.server.pid())
     }
 
     /// The processes that serve clients now, poolers included.

@@ -15,8 +15,6 @@ pub enum Script {
     SelectOnly,
     /// The default script, like TPC-B: seven statements in a transaction, five of which write.
     TpcB,
-    /// A file in the trial's directory. Its clients have a variable `connecting`, which is 1 at first.
-    File(&'static str),
 }
 
 /// The query protocol (`-M`).
@@ -108,7 +106,6 @@ impl Load {
         match self.script {
             Script::SelectOnly => drop(command.arg("-S")),
             Script::TpcB => {}
-            Script::File(name) => drop(command.args(["-f", name, "-D", "connecting=1"])),
         }
         match self.protocol {
             Protocol::Simple => {}

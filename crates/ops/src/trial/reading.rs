@@ -88,9 +88,31 @@ pub fn cpu_of(pid: u32) -> Option<Cpu> {
     cpu_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// The processor time of a program and its children, those included that have ended.
+pub(super) fn family_cpu_of(pid: u32) -> Cpu {
+    let read = |pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let own = read(pid).and_then(|stat| cpu_in(&stat));
+    let ended = read(pid).and_then(|stat| ended_cpu_in(&stat));
+    let children = children_of(pid).into_iter().filter_map(cpu_of);
+    own.into_iter().chain(ended).chain(children).fold(Cpu::default(), |sum, cpu| Cpu {
+        user_us: sum.user_us + cpu.user_us,
+        system_us: sum.system_us + cpu.system_us,
+    })
+}
+
 /// Fields 14 and 15 of `/proc/PID/stat` (proc(5)). The second field, in parentheses, may contain spaces.
 fn cpu_in(stat: &str) -> Option<Cpu> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    cpu_from(stat, 14)
+}
+
+/// Fields 16 and 17: those of the children that have ended and been waited for.
+fn ended_cpu_in(stat: &str) -> Option<Cpu> {
+    cpu_from(stat, 16)
+}
+
+/// The field of this number, and the next one.
+fn cpu_from(stat: &str, number: usize) -> Option<Cpu> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(number - 3);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(Cpu { user_us: user * US_PER_TICK, system_us: system * US_PER_TICK })
@@ -130,6 +152,8 @@ mod tests {
         let stat = "7 (a (b) c) S 1 7 7 0 -1 4194560 100 0 0 0 25 40 0 0 20 0 1 0 100 1000 10";
         let cpu = cpu_in(stat).expect("times");
         assert_eq!(cpu, Cpu { user_us: 250_000, system_us: 400_000 });
+        let ended = ended_cpu_in(&stat.replace("25 40 0 0", "25 40 3 4")).expect("times");
+        assert_eq!(ended, Cpu { user_us: 30_000, system_us: 40_000 });
         assert_eq!(cpu.since(Cpu { user_us: 50_000, system_us: 100_000 }).total_us(), 500_000);
     }
 

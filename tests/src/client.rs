@@ -38,6 +38,8 @@ pub struct Answer {
     pub errors: Vec<Complaint>,
     /// The notices.
     pub notices: Vec<Complaint>,
+    /// The names and values of ParameterStatus messages.
+    pub parameters: Vec<(String, String)>,
     /// The status of ReadyForQuery; a blank if the connection was closed before it.
     pub status: char,
 }
@@ -140,7 +142,7 @@ impl Client {
             let frame = peer.frame_within(limit)?;
             match frame.tag {
                 b'R' => assert_eq!(frame.body, [0, 0, 0, 0], "a password was asked for"),
-                b'S' => note_parameter(&mut parameters, &frame),
+                b'S' => drop(note_parameter(&mut parameters, &frame)),
                 b'K' => key = read_key(&frame),
                 b'E' => return Ok(Err(Complaint::read(&frame))),
                 b'Z' => return Ok(Ok(Self { peer, parameters, key, address: None, heard: VecDeque::new() })),
@@ -209,7 +211,7 @@ impl Client {
                 b'C' => answer.tags.extend(message::read_strings(&frame.body, 1).0),
                 b'E' => answer.errors.push(Complaint::read(&frame)),
                 b'N' => answer.notices.push(Complaint::read(&frame)),
-                b'S' => note_parameter(&mut self.parameters, &frame),
+                b'S' => answer.parameters.extend(note_parameter(&mut self.parameters, &frame)),
                 b'A' => self.heard.push_back(message::read_strings(&frame.body[4..], 2).0.join(" ")),
                 b'Z' => {
                     answer.status = frame.body.first().map_or(' ', |status| *status as char);
@@ -283,8 +285,8 @@ pub fn read_key(frame: &Frame) -> (u32, Vec<u8>) {
     (pid.try_into().map_or(0, u32::from_be_bytes), secret.to_vec())
 }
 
-fn note_parameter(parameters: &mut BTreeMap<String, String>, frame: &Frame) {
-    if let [name, value] = &message::read_strings(&frame.body, 2).0[..] {
-        parameters.insert(name.clone(), value.clone());
-    }
+fn note_parameter(parameters: &mut BTreeMap<String, String>, frame: &Frame) -> Option<(String, String)> {
+    let [name, value] = &message::read_strings(&frame.body, 2).0[..] else { return None };
+    parameters.insert(name.clone(), value.clone());
+    Some((name.clone(), value.clone()))
 }

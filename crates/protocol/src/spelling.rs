@@ -22,6 +22,44 @@ pub fn switch(written: &str) -> Option<&'static str> {
     boolean(written).map(|is_on| if is_on { "on" } else { "off" })
 }
 
+/// PostgreSQL's spelling of an `IntervalStyle`.
+#[must_use]
+pub fn interval_style(written: &str) -> Option<&'static str> {
+    let all = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
+    all.into_iter().find(|known| known.eq_ignore_ascii_case(written))
+}
+
+/// PostgreSQL's spelling of a `DateStyle`. What it leaves open is as in `default` (`check_datestyle` in
+/// `commands/variable.c`).
+#[must_use]
+pub fn date_style(written: &str, default: &str) -> Option<String> {
+    let (mut style, mut order, mut order_of_style) = (None, None, None);
+    for word in written.split(',') {
+        let word = word.trim_matches(|letter: char| letter.is_ascii_whitespace()).to_ascii_lowercase();
+        let (part, value) = match &*word {
+            "iso" => (&mut style, "ISO"),
+            "sql" => (&mut style, "SQL"),
+            "german" => {
+                order_of_style = Some("DMY");
+                (&mut style, "German")
+            }
+            _ if word.starts_with("postgres") => (&mut style, "Postgres"),
+            "ymd" => (&mut order, "YMD"),
+            "mdy" | "us" => (&mut order, "MDY"),
+            _ if word.starts_with("noneuro") => (&mut order, "MDY"),
+            "dmy" => (&mut order, "DMY"),
+            _ if word.starts_with("euro") => (&mut order, "DMY"),
+            _ => return None,
+        };
+        if part.is_some_and(|other| other != value) {
+            return None;
+        }
+        *part = Some(value);
+    }
+    let (style_before, order_before) = default.split_once(", ")?;
+    Some(format!("{}, {}", style.unwrap_or(style_before), order.or(order_of_style).unwrap_or(order_before)))
+}
+
 /// A Boolean value (`parse_bool` in `utils/adt/bool.c`, which accepts every unambiguous prefix).
 pub(crate) fn boolean(written: &str) -> Option<bool> {
     let written = written.to_ascii_lowercase();
@@ -96,6 +134,34 @@ mod tests {
             assert_eq!(encoding(written), Some(name), "{written}");
         }
         assert_eq!((encoding("bogus"), encoding(""), encoding("utf16")), (None, None, None));
+    }
+
+    #[test]
+    fn a_date_style_has_one_spelling_and_is_completed_by_the_default() {
+        for (written, spelled) in [
+            ("ISO", Some("ISO, YMD")),
+            ("iso,dmy", Some("ISO, DMY")),
+            ("DMY , sql", Some("SQL, DMY")),
+            ("German", Some("German, DMY")),
+            ("german, us", Some("German, MDY")),
+            ("ymd,german", Some("German, YMD")),
+            ("postgresql, European", Some("Postgres, DMY")),
+            ("NonEuropean", Some("SQL, MDY")),
+            ("iso, iso", Some("ISO, YMD")),
+            ("iso, sql", None),
+            ("us, dmy", None),
+            ("default", None),
+            ("", None),
+            ("iso,", None),
+        ] {
+            assert_eq!(date_style(written, "SQL, YMD").as_deref(), spelled, "{written}");
+        }
+        assert_eq!(date_style("iso", "SQL"), None);
+    }
+
+    #[test]
+    fn an_interval_style_is_in_lower_case() {
+        assert_eq!((interval_style("ISO_8601"), interval_style("iso")), (Some("iso_8601"), None));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use wire::write;
 
+use crate::spelling;
+
 /// Which parameters servers report, in the order in which a client is sent their `ParameterStatus`: first those that are
 /// followed as parameters in any case, then the others that can be set, then those that only a server itself changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,6 +80,12 @@ impl Tracked {
     #[must_use]
     pub fn is_followed(&self, place: usize) -> bool {
         place < self.followed
+    }
+
+    /// Whether a client decides on the parameter at this index: it can be set, or the role decides it.
+    #[must_use]
+    pub fn is_of_session(&self, place: usize) -> bool {
+        place < self.settable || &*self.names[place] == SUPERUSER
     }
 
     /// How many parameters, from the first on, a server is given as its client has them. Where all session state
@@ -193,6 +201,18 @@ impl Vars {
             }
         }
         vars
+    }
+
+    /// Spells what a startup packet says as a server will report it, where its sessions begin with `other`.
+    pub fn spell_like(&mut self, other: &Self, tracked: &Tracked) {
+        let Some(place) = tracked.place(DATE_STYLE) else { return };
+        let spelled = match (self.get(place), other.get(place)) {
+            (Some(written), Some(default)) => spelling::date_style(written, default),
+            _ => None,
+        };
+        if let Some(spelled) = spelled {
+            self.set(place, &spelled);
+        }
     }
 
     /// Takes from `other` the values that are not known here.
@@ -323,6 +343,17 @@ impl Vars {
         pairs.filter(|(place, _)| *place != tracked.application_name()).all(|(_, (mine, theirs))| is_same(mine, theirs))
     }
 
+    /// This set with the `application_name` of another.
+    #[must_use]
+    pub fn named_as(self: &Rc<Self>, other: &Rc<Self>, tracked: &Tracked) -> Rc<Self> {
+        if self.agrees(other, tracked, tracked.names.len()) {
+            return other.clone();
+        }
+        let (mut vars, place) = ((**self).clone(), tracked.application_name());
+        vars.values[place].clone_from(&other.values[place]);
+        Rc::new(vars)
+    }
+
     /// The values that decide how the text of a statement is read: all but `application_name`. The first four bytes are
     /// the length of the rest.
     #[must_use]
@@ -435,7 +466,8 @@ impl fmt::Display for Literal<'_> {
 /// how a text is read: the names in a prepared statement are resolved again when it has changed.
 const SETTABLE: [&str; 3] = ["default_transaction_read_only", "scram_iterations", "search_path"];
 /// It decides how literals are read, so that it is followed as a parameter even where `track_extra_parameters` lacks it.
-const INTERVAL_STYLE: &str = "IntervalStyle";
+pub(crate) const INTERVAL_STYLE: &str = "IntervalStyle";
+const DATE_STYLE: &str = "DateStyle";
 /// The one that a startup packet cannot set.
 const SESSION_USER: &str = "session_authorization";
 /// The parameters that PostgreSQL reports and that only a server itself changes.
@@ -451,7 +483,7 @@ pub fn is_told(name: &str) -> bool {
 /// The parameters that PgBouncer always follows, in the order in which it reports them to a client. `application_name` is
 /// the last.
 const ALWAYS: [&str; 5] =
-    ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
+    [DATE_STYLE, "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
 /// Indexes of the parameters that decide where a string literal ends and how its bytes are decoded.
 const SPELLING: [usize; 2] = [1, 3];
 

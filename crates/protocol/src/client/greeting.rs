@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::replication::Replication;
 use crate::spelling;
 use crate::state::Overrides;
-use crate::vars::{Tracked, Vars, is_told};
+use crate::vars::{INTERVAL_STYLE, Tracked, Vars, is_told};
 
 /// The meaning of a client's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -199,6 +199,7 @@ impl Given<'_> {
                 () if name.eq_ignore_ascii_case("client_encoding") => spelling::encoding(value),
                 () if name.eq_ignore_ascii_case("standard_conforming_strings") => spelling::switch(value),
                 () if name.eq_ignore_ascii_case(READ_ONLY) => spelling::switch(value),
+                () if name.eq_ignore_ascii_case(INTERVAL_STYLE) => spelling::interval_style(value),
                 () => None,
             };
             self.vars.set(place, spelled.unwrap_or(value));

@@ -19,7 +19,7 @@ use super::server_session::{AnswerFate, ServerSession};
 use super::{described, tags};
 use crate::exchange::{Answered, Surprise};
 use crate::planted::{carried_header, is_answer, is_known};
-use crate::vars::{Known, Tracked};
+use crate::vars::{Known, Tracked, Vars};
 
 /// Takes the bytes for the client, in the order in which they are to be sent.
 pub trait ToClient {
@@ -211,11 +211,15 @@ impl Answers<'_> {
                 self.keep_name(client.as_deref_mut(), server, to_client);
             }
             // Before the last answer it is not known yet what the request does that has these effects.
-            let is_last =
-                |client: &&mut ClientSession| client.has_certain_effects() && server.exchange.count_ready() == 1;
-            if let Some(client) = client.as_deref_mut().filter(is_last) {
+            let is_last = |client: &&mut ClientSession| {
+                (server.is_applied_along || client.effects_on_parameters().is_some())
+                    && server.exchange.count_ready() == 1
+            };
+            if let Some(client) = client.as_deref_mut().filter(is_last)
+                && let Some(vars) = self.vars_after(client, server)
+            {
                 place.give_up_to(piece.range.start, to_client);
-                self.tell_effects(client, server, to_client);
+                to_client.send(client.becomes(vars, self.tracked, self.known).into());
             }
             let is_outside = TxStatus::parse(body) == Some(TxStatus::Idle);
             if self.withholds && is_outside && !server.repeatable.is_refused() {
@@ -481,27 +485,29 @@ impl Answers<'_> {
         }
     }
 
-    /// The server is ready. Tells the client what its request has made of parameters and the server has not reported: those that
-    /// are reset go back to the client's startup values, not to those of the server; and a request that was sent without its
-    /// client's settings may have set what the server had already.
+    /// The server is ready. Returns the client's parameters if its request has changed some and the server has not reported that:
+    /// those that are reset go back to the client's startup values, not to those of the server; and a request that was sent without its
+    /// client's settings, or together with them, may have set what the server had already.
     #[cold]
-    fn tell_effects(&mut self, client: &mut ClientSession, server: &ServerSession, to_client: &mut impl ToClient) {
-        let Some(effects) = client.session_effects.as_ref().map(|effects| effects.effects()) else { return };
-        let mut vars = client.vars.reset(&client.initial_vars, self.tracked, |name| effects.is_reset(name));
-        if matches!(server.life, Life::Unapplied) {
+    fn vars_after(&self, client: &ClientSession, server: &ServerSession) -> Option<Vars> {
+        let effects = client.effects_on_parameters();
+        let is_reset = |name: &str| effects.is_some_and(|effects| effects.is_reset(name));
+        let decides = |name: &str| effects.is_some_and(|effects| effects.decides(name));
+        let mut vars = client.vars.reset(&client.initial_vars, self.tracked, is_reset);
+        // The server has its client's settings since before the request, so that its values are those of the client.
+        let has_all = server.is_applied_along && matches!(server.life, Life::Running);
+        if has_all || matches!(server.life, Life::Unapplied) {
             for (place, name, value) in server.vars.unlike(&client.vars, self.tracked) {
-                if effects.decides(name) {
+                if decides(name) || has_all && self.tracked.is_of_session(place) && !is_reset(name) {
                     vars.get_or_insert_with(|| (*client.vars).clone()).set(place, value);
                 }
             }
         }
-        if let Some(vars) = vars {
-            to_client.send(client.becomes(vars, self.tracked, self.known).into());
-        }
+        vars
     }
 
     /// The server is ready, received its client's `application_name` along with the request, and has not reported one
-    /// since: the request has set the name that was reported last, and the client is sent that name.
+    /// since: the request has set the name that was reported last, and the client is sent that name, unless it has reset its own.
     fn keep_name(
         &mut self,
         client: Option<&mut ClientSession>,
@@ -510,7 +516,7 @@ impl Answers<'_> {
     ) {
         let Some(name) = server.reported_name.take() else { return };
         let place = self.tracked.application_name();
-        if client.is_some() {
+        if client.as_ref().is_some_and(|client| !client.resets(self.tracked, "application_name")) {
             let mut status = Vec::new();
             write::parameter_status(&mut status, "application_name", &name);
             to_client.send(status.into());

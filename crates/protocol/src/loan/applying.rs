@@ -169,7 +169,8 @@ impl ServerSession {
         if renamed.is_some() {
             // The server reports the name only when it is ready (`ReportChangedGUCOptions`), long after it has accepted
             // the settings.
-            let reported = std::mem::replace(&mut self.vars, client.vars.clone());
+            let renamed = self.vars.named_as(&client.vars, tracked);
+            let reported = std::mem::replace(&mut self.vars, renamed);
             self.reported_name = reported.get(name).map(Box::from);
         }
         Some(answers)

@@ -14,7 +14,7 @@ use super::statements::Collected;
 use crate::exchange::Exchange;
 use crate::planted::is_torn;
 use crate::prepared::{self, Account, Head, Names, Unnamed};
-use crate::state::{Counting, Overrides, SessionEffects, Subscriptions};
+use crate::state::{Counting, Effects, Overrides, SessionEffects, Subscriptions};
 use crate::vars::{Tracked, Vars};
 
 /// The session of one client.
@@ -131,20 +131,20 @@ impl ClientSession {
         })
     }
 
-    /// Whether it is certain what the client's request does to the session.
-    pub(super) fn has_certain_effects(&self) -> bool {
-        self.session_effects.as_ref().is_some_and(|effects| effects.is_known())
+    /// What the client's request certainly does to parameters that servers report.
+    pub(super) fn effects_on_parameters(&self) -> Option<&Effects> {
+        self.session_effects.as_ref()?.effects_on_parameters()
     }
 
     /// Whether the client's request certainly resets this parameter, which then has the value of the client's startup packet.
     pub(super) fn resets(&self, tracked: &Tracked, name: &str) -> bool {
-        let effects = self.session_effects.as_ref().filter(|effects| effects.is_known());
-        effects.is_some_and(|effects| effects.effects().is_reset(name)) && tracked.startup_place(name).is_some()
+        let is_reset = self.effects_on_parameters().is_some_and(|effects| effects.is_reset(name));
+        is_reset && tracked.startup_place(name).is_some()
     }
 
     /// Whether this `ParameterStatus` reports a parameter that the client's request resets.
     pub(super) fn has_reset(&self, tracked: &Tracked, status: &[u8]) -> bool {
-        self.has_certain_effects()
+        self.session_effects.is_some()
             && backend::parameter_status(status).is_some_and(|(name, _)| self.resets(tracked, name))
     }
 

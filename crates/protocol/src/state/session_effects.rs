@@ -31,6 +31,8 @@ pub struct SessionEffects {
     listens_elsewhere: bool,
     /// Texts whose effect is certain, unless something undoes it before their transaction ends.
     certain: Effects,
+    /// A `DISCARD ALL` and nothing else, whose effect on what the client holds is uncertain, but not that on parameters.
+    discard: Effects,
     /// A text of certain effect whose statement has been bound to this portal and not been executed yet.
     bound: Option<(Box<[u8]>, Rc<Class>)>,
     /// Statements of the extended protocol that touch something when they are executed.
@@ -82,15 +84,14 @@ impl SessionEffects {
     /// The client sends this text in a simple query.
     pub fn executes(&mut self, class: &Rc<Class>) {
         self.never_executed();
+        let is_first = self.touched.is_nothing() && self.certain.0.is_empty();
         self.note(class);
         self.note_executed(class);
-        if self.is_certain(class) {
-            let is_something = class.acts.iter().any(Act::has_effect);
-            if is_something {
-                self.certain.0.push(class.clone());
-            }
-        } else {
+        if !self.is_certain(class) {
             self.touch(class);
+            self.discard.0.extend((is_first && *class.acts == [Act::DiscardAll]).then(|| class.clone()));
+        } else if class.acts.iter().any(Act::has_effect) {
+            self.certain.0.push(class.clone());
         }
         if class.may_roll_back() {
             self.effects_in_doubt();
@@ -161,6 +162,7 @@ impl SessionEffects {
 
     /// What was certain no longer is: the server must be probed.
     pub fn effects_in_doubt(&mut self) {
+        self.discard.0.clear();
         let effects = std::mem::take(&mut self.certain);
         self.touched |= effects.0.iter().fold(DirtyState::NOTHING, |all, class| all | class.touches);
     }
@@ -198,6 +200,13 @@ impl SessionEffects {
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.certain
+    }
+
+    /// What is certain about parameters that servers report.
+    #[must_use]
+    pub fn effects_on_parameters(&self) -> Option<&Effects> {
+        let effects = if self.is_known() { &self.certain } else { &self.discard };
+        Some(effects).filter(|effects| !effects.0.is_empty())
     }
 
     /// The session is known to have the state `known`, and everything is probed all the same, to compare
@@ -370,8 +379,7 @@ impl SessionEffects {
     pub fn prepares(&mut self, statement: &[u8], class: &Rc<Class>, counts: bool) {
         let is_harmless = class.touches.is_nothing() && !class.sets_locally;
         let class = if is_harmless && !counts { None } else { Some(class) };
-        let is_noted = self.noted.note(statement, class);
-        self.is_unread |= !is_noted && !is_harmless;
+        self.is_unread |= !self.noted.note(statement, class) && !is_harmless;
     }
 
     /// What the unnamed statement does that the client has prepared last, if that is of interest.
@@ -618,7 +626,7 @@ impl SessionEffects {
     /// What was touched is known now, or no longer matters.
     pub(crate) fn forget(&mut self) {
         (self.is_local, self.touched) = (false, DirtyState::NOTHING);
-        self.certain = Effects::default();
+        (self.certain, self.discard) = (Effects::default(), Effects::default());
         self.bound = None;
         self.long_texts = LongTexts::default();
         self.names.clear();

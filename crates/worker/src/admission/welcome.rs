@@ -172,6 +172,7 @@ impl<I: Io> Worker<I> {
         if self.active.settings.application_name_add_host && !*is_own {
             add_host(&mut vars, self.active.tracked.application_name(), *peer, self.active.settings.listen_port);
         }
+        vars.spell_like(&welcome.vars, tracked);
         vars.forget_unreported(&welcome.vars);
         vars.fill_from(&welcome.vars);
         let vars = if vars == *welcome.vars { welcome.vars.clone() } else { self.known_vars.share(vars) };

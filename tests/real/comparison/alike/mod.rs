@@ -1,8 +1,8 @@
 //! Random programs that use all kinds of session state: many clients on few servers, compared with a direct connection for
 //! each client.
 //!
-//! Always true: each client receives the same answers on both sides, and has the same session state after each step; a program
-//! that differs is made as short as possible before it is reported.
+//! Always true: each client receives the same answers on both sides, with the same ParameterStatus messages and no others, and
+//! has the same session state after each step; a program that differs is made as short as possible before it is reported.
 //! Not here: the programs (`program`), what another session does to the objects (`elsewhere`), protocol messages in any order and
 //! in pieces (`differential`).
 
@@ -85,7 +85,9 @@ impl<'a> Stage<'a> {
     fn open(house: &'a House, database: &str) -> Self {
         let direct = format!("{database}_direct");
         let size = format!("default_pool_size = {SERVERS}");
-        let settings = [&["pool_mode = transaction", &size, "max_prepared_statements = 50"][..], &TIMERS].concat();
+        let tracked = "track_extra_parameters = IntervalStyle, search_path, statement_timeout";
+        let settings = ["pool_mode = transaction", &size, "max_prepared_statements = 50", tracked];
+        let settings = [&settings[..], &TIMERS].concat();
         let pooler = house.pooler(database, &settings);
         let mut setup = house.postgres.client(database);
         setup.run(&format!("create database {direct}"));
@@ -157,7 +159,7 @@ impl<'a> Stage<'a> {
     }
 
     fn play(&self, steps: &[Step]) -> Result<(), String> {
-        let mut pairs: Vec<Pair> = (0..CLIENTS).map(|_| Pair::come(self)).collect();
+        let mut pairs = (0..CLIENTS).map(|who| Pair::come(self, who)).collect::<Result<Vec<_>, _>>()?;
         for step in steps {
             let is_taken = pairs.iter().enumerate().any(|(at, pair)| at != step.who && pair.is_busy);
             let is_change = matches!(step.says, Says::Changes(..));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tests::client::{Answer, Client};
 use tests::message::{bind, execute, frame, parse, query, sync};
 
-use super::program::{Says, Step, statement};
+use super::program::{STARTUPS, Says, Step, statement};
 use super::{PATIENCE, Stage};
 
 /// A client on each side.
@@ -29,13 +29,26 @@ pub(super) struct Pair {
     not_queries: BTreeSet<u64>,
     /// Notifications that one side has received and the other has not.
     heard: [Vec<String>; 2],
+    /// PostgreSQL before version 14 reports a parameter whenever it is set, also to the value that it has.
+    tells_again: bool,
 }
 
 impl Pair {
-    pub(super) fn come(stage: &Stage) -> Self {
-        Self {
-            pooled: stage.pooler.client("u", &stage.database),
-            direct: Client::login(stage.house.postgres.address(), "u", &stage.direct),
+    /// Both log in with the startup options of this number, and are told the same parameters.
+    pub(super) fn come(stage: &Stage, startup: usize) -> Result<Self, String> {
+        let login = |address, database: &str| {
+            let who = [("user", "u"), ("database", database)];
+            let parameters = [&who[..], STARTUPS[startup % STARTUPS.len()]].concat();
+            Client::try_login(address, &parameters).map_err(|error| format!("login to {database}: {error:?}"))
+        };
+        let pooled = login(stage.pooler.address(), &stage.database)?;
+        let direct = login(stage.house.postgres.address(), &stage.direct)?;
+        if pooled.parameters != direct.parameters {
+            return Err(format!("is welcomed with {:?}, and {:?} directly", pooled.parameters, direct.parameters));
+        }
+        Ok(Self {
+            pooled,
+            direct,
             status: 'I',
             is_busy: false,
             listens: false,
@@ -43,12 +56,15 @@ impl Pair {
             listening: BTreeSet::new(),
             not_queries: BTreeSet::new(),
             heard: [Vec::new(), Vec::new()],
-        }
+            tells_again: stage.house.postgres.major() < 14,
+        })
     }
 
     /// Returns whether a step must be left out. One reason is LISTEN in a transaction: a client that listens already has not
     /// yet read the notifications since its transaction began, and receives those that were sent on the new channel before
     /// it listened there, which is an accident of PostgreSQL's queue where one server reads for one client.
+    ///
+    /// Another is RESET in a transaction, which restores the server's initial value (`docs/operating/running.md`).
     ///
     /// The other reason is SQL EXECUTE of a statement that is no query and was prepared by the protocol: PostgreSQL 15 crashes
     /// on some of them, such as `RELEASE` without a transaction.
@@ -63,12 +79,20 @@ impl Pair {
             // Whether a taken name or any Parse is refused depends on what stands there.
             return true;
         }
+        let resets = match &step.says {
+            Says::Simple(sql) | Says::Unnamed(sql) => sql.contains("reset") || sql.contains("default"),
+            Says::Executes(name) => self.not_queries.contains(name),
+            _ => false,
+        };
+        if resets && self.status != 'I' {
+            return true;
+        }
         let listens = match &step.says {
             Says::Simple(sql) | Says::Unnamed(sql) => {
                 sql.contains("listen") || sql.contains("execute ") && !self.listening.is_empty()
             }
             Says::Executes(name) => self.listening.contains(name),
-            Says::Prepares(..) | Says::Closes(_) | Says::Leaves | Says::Changes(..) => false,
+            Says::Prepares(..) | Says::Closes(_) | Says::Leaves(_) | Says::Changes(..) => false,
         };
         listens && self.status != 'I'
     }
@@ -93,10 +117,10 @@ impl Pair {
                 self.both(&[frame(b'C', &close), sync()])?
             }
             Says::Changes(of, sql) => return stage.change(*of, sql),
-            Says::Leaves => {
+            Says::Leaves(startup) => {
                 // No other client has a lock then.
                 let had_locks = self.is_busy;
-                *self = Self::come(stage);
+                *self = Self::come(stage, *startup)?;
                 return if had_locks { stage.await_no_locks() } else { Ok(()) };
             }
         };
@@ -131,11 +155,22 @@ impl Pair {
     pub(super) fn both(&mut self, messages: &[Vec<u8>]) -> Result<Answer, String> {
         let mut sides = [&mut self.pooled, &mut self.direct];
         sides.iter_mut().for_each(|client| client.peer.send(&messages.concat()));
-        let [pooled, direct] = sides.map(|client| client.answer_within(PATIENCE));
+        let tells_again = self.tells_again;
+        let [pooled, direct] = sides.map(|client| {
+            let mut answer = client.answer_within(PATIENCE);
+            if tells_again {
+                // Only what the client knows in the end can be compared.
+                answer.parameters = client.parameters.clone().into_iter().collect();
+            }
+            answer
+        });
         let told = |answer: &Answer| {
             let complaints = answer.errors.iter().chain(&answer.notices);
             let complaints: Vec<_> = complaints.map(|one| format!("{} {}", one.code, one.text)).collect();
-            format!("{:?} {:?} {complaints:?} {}", answer.rows, answer.tags, answer.status)
+            // PostgreSQL reports several parameters in the order in which they were changed, oldest first or last.
+            let mut parameters = answer.parameters.clone();
+            parameters.sort();
+            format!("{:?} {:?} {complaints:?} {parameters:?} {}", answer.rows, answer.tags, answer.status)
         };
         let (ours, theirs) = (told(&pooled), told(&direct));
         self.status = direct.status;

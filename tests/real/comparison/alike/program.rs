@@ -31,8 +31,8 @@ pub(super) enum Says {
     Executes(u64),
     /// Close of this statement.
     Closes(u64),
-    /// The client disconnects and reconnects.
-    Leaves,
+    /// The client disconnects and reconnects, with the startup options of this number.
+    Leaves(usize),
     /// No step of the client: another session makes this change.
     Changes(Of, String),
 }
@@ -45,7 +45,9 @@ impl fmt::Display for Step {
             Says::Prepares(name, sql) => write!(f, "{}: parse {}: {sql}", self.who, statement(*name)),
             Says::Executes(name) => write!(f, "{}: bind, execute {}", self.who, statement(*name)),
             Says::Closes(name) => write!(f, "{}: close {}", self.who, statement(*name)),
-            Says::Leaves => write!(f, "{}: leaves and comes again", self.who),
+            Says::Leaves(startup) => {
+                write!(f, "{}: leaves and comes again with {:?}", self.who, STARTUPS[*startup])
+            }
             Says::Changes(_, sql) => write!(f, "somebody else: {sql}"),
         }
     }
@@ -107,7 +109,7 @@ fn step(random: &mut Random) -> Step {
         0 if is_one => Says::Unnamed(sql),
         1 if is_one && !NAMES.iter().any(|name| sql.contains(name)) => Says::Prepares(below(STATEMENTS), sql),
         2 => Says::Executes(below(STATEMENTS)),
-        3 if below(8) == 0 => Says::Leaves,
+        3 if below(4) == 0 => Says::Leaves(below(STARTUPS.len() as u64) as usize),
         4 if below(4) == 0 => Says::Closes(below(STATEMENTS)),
         _ => Says::Simple(sql),
     };
@@ -166,7 +168,12 @@ const NAMES: [&str; 17] = [
 ];
 
 /// Steps that begin a transaction or make a session keep its server.
-const KEEPING: [&str; 24] = [
+const KEEPING: [&str; 29] = [
+    "begin; set datestyle = 'SQL, MDY'; rollback",
+    "begin; set client_encoding = 'LATIN1'; set local standard_conforming_strings = off; rollback",
+    "begin; set timezone = 'America/Lima'; savepoint s#; set intervalstyle = 'iso_8601'; rollback to s#; commit",
+    "begin; set application_name = 'inside #'",
+    "begin; set local timezone = 'Asia/Tokyo'; set local datestyle = 'German'",
     "begin",
     "begin",
     "begin; set app.tenant = 'b#'",
@@ -193,7 +200,47 @@ const KEEPING: [&str; 24] = [
     "begin; set search_path = two; savepoint s#; select a from kind",
 ];
 
-const STEPS: [&str; 107] = [
+/// Startup options: of parameters that servers report, that the pooler is told to track, and of neither. A client in another
+/// encoding than UTF8 would keep its server for each LISTEN.
+pub(super) const STARTUPS: [&[(&str, &str)]; 12] = [
+    &[],
+    &[("options", "-c search_path=two")],
+    &[("TimeZone", "Asia/Tokyo"), ("DateStyle", "German, DMY")],
+    &[("application_name", "starts")],
+    &[("options", "-c intervalstyle=sql_standard -c work_mem=7MB")],
+    &[("statement_timeout", "1min"), ("options", "-c default_transaction_isolation=serializable")],
+    &[("client_encoding", "utf-8"), ("options", "-c app.tenant=started")],
+    &[("options", "-c search_path=one,public -c TimeZone=Etc/GMT+2 -c extra_float_digits=0")],
+    &[("extra_float_digits", "3"), ("IntervalStyle", "iso_8601")],
+    &[("options", "-c standard_conforming_strings=off -c datestyle=sql,dmy")],
+    &[("default_transaction_isolation", "repeatable read"), ("search_path", "two, one"), ("application_name", "")],
+    &[("options", "-c application_name=by\\ options -c lock_timeout=1h -c default_transaction_deferrable=on")],
+];
+
+const STEPS: [&str; 130] = [
+    "set intervalstyle = 'iso_8601'",
+    "set intervalstyle to default",
+    "reset intervalstyle",
+    "set local intervalstyle = 'postgres_verbose'",
+    "select touch('intervalstyle', 'sql_standard')",
+    "select touch('DateStyle', 'German')",
+    "do $$ begin perform set_config('timezone', 'Etc/GMT-#', false); end $$",
+    "set application_name = 'a#'",
+    "set application_name = 'a#'",
+    "reset application_name",
+    "select set_config('application_name', 'f#', false)",
+    "set local application_name = 'local'",
+    "set client_encoding = 'unicode'",
+    "set names 'UTF8'",
+    "reset client_encoding",
+    "set standard_conforming_strings = off",
+    "reset standard_conforming_strings",
+    "set datestyle = 'Postgres'; select 1/0",
+    "set datestyle = 'German'; set datestyle = 'ISO'; set timezone = 'UTC'",
+    "set default_transaction_read_only = off",
+    "reset default_transaction_read_only",
+    "set session authorization u",
+    "set extra_float_digits = #",
     "select 1::small::text",
     "prepare p# as select 2::small::text",
     "prepare p# as select 'glad'::mood::text",

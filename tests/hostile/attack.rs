@@ -5,7 +5,7 @@
 
 use super::scene::Scene;
 use super::told::Told;
-use super::{crowds, deep, directories, doors, hashes, lists, messages, objects, owners, servers, wide};
+use super::{advisories, crowds, deep, directories, doors, hashes, lists, messages, objects, owners, servers, wide};
 
 /// One attack.
 #[derive(Clone, Copy)]
@@ -224,5 +224,14 @@ pub(crate) fn attacks() -> Vec<Attack> {
         hashes::passwords_in_clear_text,
         hashes::more_passwords_in_clear_text_than_are_hashed,
         hashes::passwords_of_the_file,
+        advisories::a_second_startup_packet_within_scram,
+        advisories::a_final_scram_message_without_its_parts,
+        advisories::options_without_names,
+        advisories::lengths_from_nothing_to_four_gigabytes,
+        advisories::a_server_with_a_nonce_of_a_megabyte,
+        advisories::an_error_without_sqlstate_at_the_login,
+        advisories::errors_without_sqlstate_instead_of_answers,
+        advisories::orders_of_a_user_who_may_only_look,
+        advisories::a_search_path_for_auth_query,
     ]
 }

@@ -15,6 +15,7 @@ pub(crate) mod trial;
 mod scene;
 mod told;
 
+mod advisories;
 mod crowds;
 mod deep;
 mod directories;

@@ -63,6 +63,11 @@ impl<'a> Scene<'a> {
         self.ini = std::mem::take(&mut self.ini).secret(user, secret);
     }
 
+    /// Whether the pooler was started, so that its configuration stands.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// The pooler's address. Starts the pooler when it is called first.
     pub(crate) fn address(&mut self) -> SocketAddr {
         self.begin().pooler.address()

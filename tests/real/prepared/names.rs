@@ -399,6 +399,27 @@ pub(crate) fn a_name_that_sql_drops_in_the_same_pipeline_is_free(house: &House) 
     assert!(differences.is_empty(), "{} differ: {shown:#?}", differences.len());
 }
 
+/// Regression: the notice about a statement came again, whenever a server was given the statement under its own name.
+pub(crate) fn a_notice_about_a_statement_comes_once(house: &House) {
+    let stage = Stage::open(house, "names_noticed");
+    let (mut pooled, mut direct) = (stage.pooled(), stage.direct());
+    let mut said = |messages: &Said| {
+        let [ours, theirs] = [&mut pooled, &mut direct].map(|client| {
+            client.peer.send(&messages.concat());
+            let answer = client.answer();
+            let notices: Vec<_> = answer.notices.iter().map(|notice| notice.text.clone()).collect();
+            (shown(&answer), notices)
+        });
+        assert_eq!(ours, theirs);
+        ours.1.len()
+    };
+    assert_eq!(said(&ask("set standard_conforming_strings = off")), 0);
+    assert_eq!(said(&prepare("noticed", "select 'a\\d'")), 1);
+    assert_eq!(said(&say("execute noticed")), 0);
+    assert_eq!(said(&ask("execute noticed")), 0);
+    assert_eq!(said(&run("noticed")), 0);
+}
+
 /// A text that arrives in pieces is still parsed before its server gets it.
 pub(crate) fn a_text_in_pieces_uses_names_of_the_protocol(house: &House) {
     let stage = Stage::open(house, "names_torn");

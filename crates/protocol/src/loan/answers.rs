@@ -310,6 +310,8 @@ impl Answers<'_> {
             backend::NOTIFICATION_RESPONSE => self.is_listener || client.subscriptions.is_some(),
             // The client is given it with the next answer.
             backend::PARAMETER_DESCRIPTION => server.repeatable.is_sent() && piece.is_whole(),
+            // The client was given it when it sent the statement itself.
+            backend::NOTICE_RESPONSE => server.exchange.is_hiding(),
             _ => false,
         };
         if is_withheld {

@@ -1,9 +1,7 @@
-//! For tests: a worker on a kernel without connections, which tells what it was asked to receive.
+//! For tests: a worker on a kernel without connections.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -20,11 +18,8 @@ use crate::letters::{ActiveConfig, Ids, Posts, RateLimits, Standing, TlsTerms, T
 /// The time, which stands still.
 pub(crate) const NOW: Time = Time(1_000_000);
 
-/// How a connection is to be received from; `None` if not at all.
-pub(crate) type Wishes = Rc<RefCell<Vec<(Conn, Option<Receive>)>>>;
-
 /// A kernel without connections, whose clock stands still.
-pub(crate) struct Still(Wishes);
+pub(crate) struct Still;
 
 impl Io for Still {
     type Socket = ();
@@ -57,13 +52,9 @@ impl Io for Still {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn receive(&mut self, conn: Conn, how: Receive) {
-        self.0.borrow_mut().push((conn, Some(how)));
-    }
+    fn receive(&mut self, _: Conn, _: Receive) {}
 
-    fn pause(&mut self, conn: Conn) {
-        self.0.borrow_mut().push((conn, None));
-    }
+    fn pause(&mut self, _: Conn) {}
 
     fn send(&mut self, _: Conn, _: Chunk) {}
 
@@ -130,7 +121,6 @@ pub(crate) struct StillWorker {
     pub(crate) letters: mpsc::Sender<ToWorker<()>>,
     /// What it has told the control thread.
     pub(crate) told: Arc<Mutex<Vec<ToControl>>>,
-    pub(crate) wishes: Wishes,
 }
 
 impl StillWorker {
@@ -160,7 +150,6 @@ impl StillWorker {
         let (letters, inbox) = mpsc::channel();
         let list = told.clone();
         let control = Arc::new(move |letter| list.lock().expect("a list").push(letter));
-        let wishes = Wishes::default();
         let posts = Posts {
             workers: vec![Arc::new(|_| {})],
             control,
@@ -168,7 +157,7 @@ impl StillWorker {
             unauthenticated: Unauthenticated::default(),
             held_bytes_max: usize::MAX,
         };
-        let worker = Worker::new(WorkerId(0), Still(wishes.clone()), inbox, posts, Arc::new(active), 1);
-        Self { worker, letters, told, wishes }
+        let worker = Worker::new(WorkerId(0), Still, inbox, posts, Arc::new(active), 1);
+        Self { worker, letters, told }
     }
 }

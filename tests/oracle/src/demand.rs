@@ -63,9 +63,33 @@ fn check_one(kind: &str, node: &Json, act: &Act) -> Result<(), String> {
             expect(matches!(act, Act::Unlisten { channel } if channel.as_deref() == wanted))
         }
         "DiscardStmt" if node["target"] == DISCARD_ALL => expect(*act == Act::DiscardAll),
+        "SelectStmt" if matches!(act, Act::Set(_)) => expect(is_set_config(node, act)),
         // No other statement may be read as one of these, because the expectation that follows would be wrong.
         _ => expect(matches!(act, Act::Other { .. })),
     }
+}
+
+/// Whether a SELECT does nothing but call `set_config` with literals, for the settings and values of the act, in their order.
+fn is_set_config(node: &Json, act: &Act) -> bool {
+    let Act::Set(changes) = act else { return false };
+    let called = |target: &Json| {
+        let call = &target["node"]["ResTarget"]["val"]["node"]["FuncCall"];
+        let names = call["funcname"].as_array()?.last().map(|name| text(&name["node"]["String"]["sval"]).to_owned());
+        let literal = |at: usize| call["args"][at]["node"]["AConst"]["val"]["Sval"]["sval"].as_str();
+        (names? == "set_config").then_some((literal(0)?.to_ascii_lowercase(), literal(1)?.to_owned()))
+    };
+    let targets = node["target_list"].as_array().map_or(&[][..], Vec::as_slice);
+    let calls: Option<Vec<_>> = targets.iter().map(called).collect();
+    calls.is_some_and(|calls| {
+        let is_same = |((name, value), change): (&(String, String), &route::Change)| {
+            let is_value = match &change.value {
+                Value::Text(text) => **text == **value,
+                _ => true,
+            };
+            *change.name == *route::setting::canonical(name) && is_value
+        };
+        calls.len() == changes.len() && calls.iter().zip(changes).all(is_same)
+    })
 }
 
 fn is_control(node: &Json, act: &Act) -> bool {
@@ -165,7 +189,8 @@ fn walk(tree: &Json, touched: &mut DirtyState) {
     match tree {
         Json::Array(items) => items.iter().for_each(|item| walk(item, touched)),
         Json::Object(fields) => {
-            let is_dropped = tree["oncommit"] == ONCOMMIT_DROP;
+            // Of CREATE TABLE, and of CREATE TABLE AS.
+            let is_dropped = ["oncommit", "on_commit"].iter().any(|name| tree[name] == ONCOMMIT_DROP);
             for (name, field) in
                 fields.iter().filter(|(name, _)| !is_dropped || !matches!(&***name, "relation" | "rel"))
             {

@@ -41,18 +41,18 @@ pub(crate) fn settings_follow_their_client_on_a_shared_server(house: &House) {
 
 pub(crate) fn settings_that_are_taken_over_are_told_at_verbose(house: &House) {
     let pooler = house.pooler("session_told", &["default_pool_size = 1"]);
-    let settings = [("user", "u"), ("database", "session_told"), ("datestyle", "german")];
+    let settings = [("user", "u"), ("database", "session_told"), ("timezone", "europe/berlin")];
     let mut client = Client::try_login(pooler.address(), &settings).expect("the login succeeds");
     client.run("select 1");
     assert!(!pooler.log().contains("varcache_apply"), "told without being asked");
     pooler.console("SET verbose=1");
-    client.run("set datestyle to 'iso'");
+    client.run("set timezone to 'UTC'");
     pooler.client("u", "session_told").run("select 1");
     client.run("select 1");
     let mut client = Client::try_login(pooler.address(), &settings).expect("the login succeeds");
     client.run("select 1");
-    pooler.await_log("varcache_apply: SET DateStyle='german';");
-    pooler.await_log("varcache_set_canonical: setting DateStyle to its canonical version german -> German, DMY");
+    pooler.await_log("varcache_apply: SET TimeZone='europe/berlin';");
+    pooler.await_log("varcache_set_canonical: setting TimeZone to its canonical version europe/berlin -> Europe/Berlin");
 }
 
 pub(crate) fn the_welcome_tells_what_the_server_said(house: &House) {
